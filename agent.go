@@ -31,12 +31,16 @@ type Agent struct {
 	prompt  PromptBuilder
 	runtime Runtime
 	history *History
-	tools   *Registry
+	kept    *keptSession // nil for none
+
+	toldAtFirst []string // what New told of; set by New
+	tools       *Registry
 	wiring
-	banned *ban.List
-	opts   options
-	log    *slog.Logger
-	seq    atomic.Int64
+	banned  *ban.List
+	opts    options
+	log     *slog.Logger
+	logFrom int64 // how long the program's log was when the agent was made
+	seq     atomic.Int64
 
 	emitMu    sync.Mutex // keeps the numbers of events rising in every feed
 	listeners listeners  // guarded by emitMu, except always, which never changes
@@ -64,6 +68,7 @@ type Agent struct {
 	closed bool
 	ended  chan struct{} // closed at the end of Close; set by New
 
+	outsideFace     **bool     // while a face goes on: whether bash calls need approval without it; guarded by mu
 	approvalsSet    int        // how often SetApproval was called; guarded by mu
 	asksSet         int        // how often SetAsk was called; guarded by mu
 	tellingSettings sync.Mutex // held while the settings are read and told, so that the last event is right
@@ -78,11 +83,12 @@ type Agent struct {
 	followed    jobbook.Book // what its model knows of its jobs
 	recalled    bool         // the jobs of the conversation are among them; guarded by busy
 
-	memory   memory // guarded by busy
-	skills   agentSkills
-	findings findings
-	refresh  guard.Baton // held while the system message is rebuilt
-	system   systemState // guarded by refresh, except stale
+	memory      memory // guarded by busy
+	checkpoints keptCheckpoints
+	skills      agentSkills
+	findings    findings
+	refresh     guard.Baton // held while the system message is rebuilt
+	system      systemState // guarded by refresh, except stale
 }
 
 // New creates an agent. It does not wait for a container: that starts in the
@@ -120,7 +126,7 @@ func newAgent(o options) (_ *Agent, err error) {
 		return nil, err
 	}
 	o.settle()
-	a := &Agent{opts: o, log: o.logger, prompt: o.prompt, persona: o.persona.orDefault(), ended: make(chan struct{})}
+	a := &Agent{opts: o, logFrom: o.logSize(), log: o.logger, prompt: o.prompt, persona: o.persona.orDefault(), ended: make(chan struct{})}
 	a.meter.above = o.spends
 	a.busy, a.refresh, a.question, a.jobs.telling = guard.NewBaton(), guard.NewBaton(), guard.NewBaton(), guard.NewBaton()
 	a.replay = feed.NewReplay(keptBefore, keptBytesBefore, mergeDeltas, sizeOf)
@@ -146,30 +152,31 @@ func newAgent(o options) (_ *Agent, err error) {
 	if err := cmp.Or(a.wire(&o), a.checkCostLimit()); err != nil {
 		return nil, err
 	}
-	if a.history, err = o.openHistory(); err != nil {
+	if err := a.openConversation(&o); err != nil {
 		return nil, err
 	}
-	if a.runtime, err = a.openRuntime(); err != nil {
+	if err := o.saved.snapshot.checkUnused(a.history, o.historyFile); err != nil {
 		return nil, errors.Join(err, a.closeHistory())
+	}
+	a.openCheckpoints()
+	if err := a.bringHome(); err != nil {
+		return nil, errors.Join(err, a.closeCheckpoints(), a.closeHistory())
+	}
+	if a.runtime, err = a.openRuntime(); err != nil {
+		return nil, errors.Join(err, a.closeCheckpoints(), a.closeHistory())
+	}
+	if err := cmp.Or(o.saved.snapshot.fill(a), a.refill()); err != nil {
+		if o.runtime == nil {
+			err = errors.Join(err, a.runtime.Cleanup())
+		}
+		return nil, errors.Join(err, a.closeCheckpoints(), a.closeHistory())
 	}
 	a.prepareTaskTools()
 	a.git = gitwatch.NewWatch(keptDirs(a.runtime)...)
+	a.settleCheckpoints()
 	a.logStart()
+	a.tellNotTaken()
 	return a, nil
-}
-
-func (o *options) openHistory() (*History, error) {
-	switch {
-	case o.history != nil:
-		return o.history, nil
-	case o.historyFile != "":
-		dirs, err := o.writableDirs()
-		if err != nil {
-			return nil, err
-		}
-		return openHistoryBeside(dirs, o.historyFile)
-	}
-	return NewHistory(), nil
 }
 
 // writableDirs returns the lasting directories of this machine that the agent's
@@ -192,6 +199,12 @@ func (a *Agent) openRuntime() (Runtime, error) {
 	}
 	opts := append([]RuntimeOption{WithLogger(a.log)}, a.opts.runtimeOpts...)
 	opts = append(opts, a.withRuntimeEvents(), a.withHostApproval())
+	if a.checkpoints.putsBack = a.putsBack(); a.checkpoints.putsBack {
+		opts = append(opts, withoutInitialFiles())
+	}
+	if err := a.opts.saved.snapshot.checkEmpty(opts); err != nil {
+		return nil, err
+	}
 	rt, err := NewRuntime(context.Background(), opts...)
 	a.eventsHandled(context.Background()) // before New returns, the handler has seen its events
 	return rt, err
@@ -305,7 +318,9 @@ func (a *Agent) Close() error {
 	}
 	err := errors.Join(a.closeTasks(), a.closeSources())
 	a.removeSkills()
-	err = errors.Join(err, a.cleanup(), a.closeHistory())
+	a.settleTemporary()
+	a.endCheckpoints()
+	err = errors.Join(err, a.endFiles(), a.closeCheckpoints(), a.closeHistory())
 	a.tellGitChanges()
 	ctx, cancel = context.WithTimeout(context.Background(), guard.Grace)
 	defer cancel()
@@ -370,24 +385,6 @@ func (a *Agent) leftBehind() error {
 		return nil
 	}
 	return fmt.Errorf("close the agent: %s %w", strings.Join(names, ", "), ErrLeftBehind)
-}
-
-// closeHistory closes the history unless it is the caller's.
-func (a *Agent) closeHistory() error {
-	if a.opts.history != nil {
-		return nil
-	}
-	err := a.history.Close()
-	a.tellRepairs() // the file may have been changed since the last run
-	return err
-}
-
-// tellRepairs emits a warning for each repair of the history's file, and each
-// change of it by others, since the last time.
-func (a *Agent) tellRepairs() {
-	for _, repair := range a.history.untold() {
-		a.emit(Event{Type: EventWarning, Text: "history: " + repair})
-	}
 }
 
 // keptDirs returns the lasting directories of this machine that commands of a

@@ -118,10 +118,11 @@ func (a *Agent) setApprovalFor(f ApprovalFunc, confirmBash *bool) (end func()) {
 	a.changeApproval(func() {
 		before, confirm, n = a.opts.approve, a.opts.confirmBash, a.approvalsSet
 		a.opts.approve, a.opts.confirmBash = f, confirmBash
+		a.outsideFace = &confirm
 	})
 	return func() {
 		a.changeApproval(func() {
-			a.opts.confirmBash = confirm
+			a.opts.confirmBash, a.outsideFace = confirm, nil
 			if a.approvalsSet == n {
 				a.opts.approve = before
 			}
@@ -141,6 +142,9 @@ func (a *Agent) approval() (f ApprovalFunc, confirmBash *bool) {
 // permitted, which somebody may have changed, or the result of a call that must
 // not run.
 func (r *run) permit(c *callContext, tool Tool) (permitted *callContext, refused *ToolResult) {
+	if c, refused = r.hook(c, tool); refused != nil {
+		return nil, refused
+	}
 	call := &c.info.Call
 	if err := r.agent.checkBans(*call); err != nil {
 		return nil, deniedResult(err.Error())
@@ -279,10 +283,12 @@ func (o *options) needsApproval(tool Tool, confirmBash *bool) bool {
 	switch {
 	case slices.Contains(o.approvalFor, tool.Name), slices.Contains(o.approvalFor, "*"):
 		return true
-	case tool.Name == "bash" && confirmBash != nil:
+	case tool.RunsCommands && slices.Contains(o.approvalFor, "bash"):
+		return true
+	case (tool.RunsCommands || tool.Name == "bash") && confirmBash != nil:
 		return *confirmBash
 	}
-	return o.approveAll && len(o.approvalFor) == 0 && !tool.ReadOnly
+	return o.approveAll && len(o.approvalFor) == 0 && (tool.RunsCommands || !tool.ReadOnly)
 }
 
 // writesUnconfined reports whether a call writes a file of this machine while

@@ -46,8 +46,9 @@ type Command struct {
 	// arguments; see [Agent.CompleteCommand]. The words are divided and unquoted as a
 	// shell does, and there is at least one: the last is empty where a new one begins.
 	// What does not begin with it is left out of the list, which may be any list of
-	// known words. One that ends with "/" is a directory. Complete may be nil. It may
-	// be called at any time, several times at once, and has 2 s.
+	// known words. One that ends with "/" is a directory. After a tab may follow what
+	// the word stands for, which is shown beside it. Complete may be nil. It may be
+	// called at any time, several times at once, and has 2 s.
 	Complete func(ctx context.Context, a *Agent, words []string) []string `json:"-"`
 }
 

@@ -17,7 +17,7 @@ import (
 type Completion struct {
 	Line    string `json:"line"`              // the whole line then
 	Word    string `json:"word"`              // the command's name or the argument that ends it, without quotes
-	Summary string `json:"summary,omitempty"` // of a command
+	Summary string `json:"summary,omitempty"` // what the word stands for; may have control characters
 }
 
 // Bounds of completions.
@@ -57,8 +57,9 @@ func (a *Agent) CompleteCommand(ctx context.Context, line string) ([]Completion,
 	typed, before := words[len(words)-1], line[:len(line)-len(rest)+at+from]
 	var list []Completion
 	for _, word := range all {
+		word, summary, _ := strings.Cut(word, "\t")
 		if strings.HasPrefix(word, typed) && len(list) < maxCompletions {
-			list = append(list, Completion{Line: before + argumentLine(word), Word: word})
+			list = append(list, Completion{Line: before + argumentLine(word), Word: word, Summary: summary})
 		}
 	}
 	return list, nil

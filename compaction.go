@@ -69,14 +69,14 @@ var ErrNothingToCompact = errors.New("nothing of the conversation can be left ou
 type CompactionPolicy struct {
 	// Disabled switches compaction off. A conversation that is too long then ends
 	// the run with [StatusContextFull]. [Agent.Compact] works nevertheless.
-	Disabled bool
+	Disabled bool `json:"disabled,omitempty"`
 	// At is how full the window is, in percent, when a compaction begins: 10 to 95,
 	// default 80. Less of it is used if the answer needs more room.
-	At int
+	At int `json:"at,omitempty"`
 	// To is how full it is afterwards, in percent, at most: 5 or more, and at
 	// least 5 below At. Default 45, or half of At if that is less. A low value
 	// makes compactions rare, and so saves the provider's cache.
-	To int
+	To int `json:"to,omitempty"`
 }
 
 // WithCompaction sets when a conversation that becomes too long for the model's

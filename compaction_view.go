@@ -278,7 +278,7 @@ func (h *History) lastOfUserWeight() int {
 // without the system message.
 func (h *History) spokenAnew() int {
 	n := 0
-	for _, e := range h.shared() {
+	for _, e := range h.current() {
 		switch {
 		case e.Compaction != nil && e.Compaction.Anew:
 			n = 0
@@ -292,7 +292,7 @@ func (h *History) spokenAnew() int {
 // wordsBefore returns what the user said in the messages that a plan leaves out,
 // and in those that earlier compactions left out.
 func (h *History) wordsBefore(items []compact.Item, plan compact.Plan) (words []string) {
-	for _, e := range h.shared() {
+	for _, e := range h.current() {
 		if e.Compaction != nil && e.Compaction.Anew {
 			words = nil
 		}

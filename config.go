@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/docker/go-units"
@@ -31,6 +30,10 @@ type Config struct {
 	HistoryFile  string   `json:"history_file,omitempty"`  // where the conversation is kept; default nowhere
 	Snapshot     string   `json:"snapshot,omitempty"`      // directory of a snapshot to resume
 	LogFile      string   `json:"log_file,omitempty"`      // where a session logs; default nowhere
+	Script       string   `json:"script,omitempty"`        // start-up script, "none" for none; default config.star in the working directory
+
+	Sessions      *bool         `json:"sessions,omitempty"`      // whether the command keeps sessions; default true
+	SessionLimits SessionLimits `json:"session_limits,omitzero"` // of all sessions that the command keeps
 
 	Instructions   *bool    `json:"instructions,omitempty"`    // whether AGENTS.md is read; default true
 	Survey         *bool    `json:"survey,omitempty"`          // whether the model is told what there is at the start; default true
@@ -68,8 +71,11 @@ type Config struct {
 	// home is the path of the user's own file, whether it exists or not. It is
 	// empty where no such file is read.
 	home string
-	// given is what the sources gave.
+	// forbidden are disabled tools, and perhaps names of no tool.
+	forbidden []string
+	// given is what the sources gave, and named are the files that the caller named.
 	given []settings.Given
+	named []string
 }
 
 // String is the configuration as JSON, without its secrets.
@@ -102,10 +108,12 @@ func LoadConfig(paths ...string) (Config, error) {
 //
 //  1. Overrides, the "-e NAME=value" of a command line;
 //  2. the environment;
-//  3. Files, named by the user, the last one first;
-//  4. pygent.toml in Dir, the project's file;
-//  5. .pygent.toml in Home;
-//  6. the defaults.
+//  3. Tables of the user;
+//  4. Files, named by the user, the last one first;
+//  5. Tables of a project;
+//  6. pygent.toml in Dir, the project's file;
+//  7. .pygent.toml in Home;
+//  8. the defaults.
 //
 // Banned commands, banned apps and disabled tools of all sources add up: no
 // source can allow what another one forbids. Allowed hosts add up as well,
@@ -133,6 +141,9 @@ type ConfigSources struct {
 	Environ func() []string
 	// Files are files that must exist.
 	Files []string
+	// Tables are settings that the program read elsewhere, such as those of a
+	// start-up script.
+	Tables []ConfigTable
 	// Dir is the project's directory; empty is the working directory.
 	Dir string
 	// Home is the user's directory; empty is os.UserHomeDir.
@@ -147,15 +158,21 @@ type ConfigSources struct {
 // Load reads all sources. It changes nothing, in particular not the process's
 // environment. It reports all faults at once; find the single ones with
 // errors.As and [*ConfigError].
-func (s ConfigSources) Load() (Config, error) {
+func (s ConfigSources) Load() (Config, error) { return s.load((*settings.Set).Read) }
+
+// loadVariables is Load without files and tables.
+func (s ConfigSources) loadVariables() (Config, error) { return s.load((*settings.Set).ReadVariables) }
+
+func (s ConfigSources) load(read func(*settings.Set, settings.Sources)) (Config, error) {
 	c := Config{Limits: s.Limits}
 	var inForce Config // with the limits as they were before a project's file lowers them
 	set := settings.New(c.settings(&inForce)...)
-	set.Read(settings.Sources{
+	read(set, settings.Sources{
 		Overrides: s.Overrides,
 		Lookup:    s.Lookup,
 		Environ:   s.Environ,
 		Files:     s.Files,
+		Tables:    tables(s.Tables),
 		Dir:       s.Dir,
 		Home:      s.Home,
 		NoFiles:   s.NoFiles,
@@ -172,7 +189,7 @@ func (s ConfigSources) Load() (Config, error) {
 		c.Env[name] = Secret(value)
 	}
 	c.Files, c.Warnings = set.Files, append(set.Warnings, c.missingSkillDirs()...)
-	c.loaded, c.home, c.given = true, set.Home, set.Given
+	c.loaded, c.home, c.given, c.named = true, set.Home, set.Given, s.named()
 	return c, nil
 }
 
@@ -226,6 +243,10 @@ func (c Config) defaults() map[string]string {
 		"survey":                  "true",
 		"skills":                  "true",
 		"compaction":              "true",
+		"sessions":                "true",
+		"max_sessions":            fmt.Sprint(DefaultMaxSessions),
+		"max_sessions_size":       units.BytesSize(DefaultMaxSessionBytes),
+		"max_sessions_age":        "90d",
 		"container.use_docker":    "auto",
 		"container.image":         DefaultImage,
 		"container.network":       "none",
@@ -246,13 +267,13 @@ func (c Config) defaults() map[string]string {
 
 // environment returns the configuration that the environment alone gives.
 // Agents and runtimes that were given none use it.
-func environment() (Config, error) { return ConfigSources{NoFiles: true}.Load() }
+func environment() (Config, error) { return ConfigSources{}.loadVariables() }
 
 // settings returns the table of all settings: the name of each in files and in
 // the environment, and the field that it sets. inForce has the limits that a
 // project's file can only lower.
 func (c *Config) settings(inForce *Config) []settings.Setting {
-	return slices.Concat(c.ownSettings(), c.Container.settings(), c.Local.settings(), c.limitSettings(inForce), c.OpenAI.settings())
+	return slices.Concat(c.ownSettings(), c.sessionSettings(), c.Container.settings(), c.Local.settings(), c.limitSettings(inForce), c.OpenAI.settings())
 }
 
 func (c *Config) ownSettings() []settings.Setting {
@@ -267,6 +288,7 @@ func (c *Config) ownSettings() []settings.Setting {
 		{Key: "history_file", Env: "PYGENT_HISTORY_FILE", Value: settings.Path(&c.HistoryFile)},
 		{Key: "snapshot", Env: "PYGENT_SNAPSHOT", Value: settings.Path(&c.Snapshot)},
 		{Key: "log_file", Env: "PYGENT_LOG_FILE", Value: settings.Path(&c.LogFile)},
+		{Key: "script", Env: "PYGENT_SCRIPT", Value: settings.Path(&c.Script)},
 		{Key: "instructions", Env: "PYGENT_INSTRUCTIONS", Value: settings.Bool(&c.Instructions)},
 		{Key: "survey", Env: "PYGENT_SURVEY", Value: settings.Bool(&c.Survey)},
 		{Key: "skills", Env: "PYGENT_SKILLS", Value: settings.Bool(&c.Skills)},
@@ -317,34 +339,12 @@ func (c *OpenAIConfig) settings() []settings.Setting {
 
 func newPersona(name, description string) Persona { return Persona{name, description} }
 
-// confineInitialFiles refuses initial files of a project's file that lie
-// outside the project, because initial files are copied to where a model reads
-// them. It records where the others come from: when such a name is opened for
-// the copy, it is resolved again, below that directory. Files that the user
-// named are not confined.
-func (c *Config) confineInitialFiles(project string) error {
-	c.projectFiles = nil
-	if project == "" {
-		return nil
-	}
-	c.projectFiles = make(map[string]sandbox.InitialFile)
-	for i, path := range c.InitialFiles {
-		file := sandbox.InitialFile{Text: path, Project: project}
-		if err := file.Check(); err != nil {
-			return settings.At(fmt.Sprintf("[%d]", i), err)
-		}
-		c.InitialFiles[i] = filepath.Join(project, path)
-		c.projectFiles[c.InitialFiles[i]] = file
-	}
-	return nil
-}
-
 // Options turns the configuration into options of [New]. Options given after
 // them override them. A field that is not set is left to its default, or, for a
 // Config that was not loaded, first to the environment.
 //
-// Snapshot and LogFile are not options of an agent. Programs read them where
-// they start sessions.
+// Snapshot, LogFile, Script, Sessions and SessionLimits are for programs that start
+// sessions, which call [LoadSnapshot]. [Agent.Save] copies the log.
 func (c Config) Options() []Option {
 	if c.loaded {
 		return []Option{environmentIncluded{}, fromConfig(c.options()...)}
@@ -356,7 +356,8 @@ func (c Config) options() []Option {
 	opts := []Option{
 		option(func(o *options) {
 			o.warnings = append(o.warnings, c.Warnings...)
-			o.homeFile = c.home
+			o.homeFile, o.saved.logFile = c.home, c.LogFile
+			o.forbidden = append(o.forbidden, c.forbidden...)
 		}),
 		WithDisabledTools(c.DisabledTools...),
 		WithBannedCommands(c.BannedCommands...),

@@ -1,7 +1,9 @@
 package pygent
 
 import (
+	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 
 	"github.com/x/pygent/internal/egress"
@@ -123,4 +125,26 @@ func (c ContainerConfig) options() []RuntimeOption {
 		opts = append(opts, WithMounts(m))
 	}
 	return opts
+}
+
+// confineInitialFiles refuses initial files of a project's file that lie
+// outside the project, because initial files are copied to where a model reads
+// them. It records where the others come from: when such a name is opened for
+// the copy, it is resolved again, below that directory. Files that the user
+// named are not confined.
+func (c *Config) confineInitialFiles(project string) error {
+	c.projectFiles = nil
+	if project == "" {
+		return nil
+	}
+	c.projectFiles = make(map[string]sandbox.InitialFile)
+	for i, path := range c.InitialFiles {
+		file := sandbox.InitialFile{Text: path, Project: project}
+		if err := file.Check(); err != nil {
+			return settings.At(fmt.Sprintf("[%d]", i), err)
+		}
+		c.InitialFiles[i] = filepath.Join(project, path)
+		c.projectFiles[c.InitialFiles[i]] = file
+	}
+	return nil
 }

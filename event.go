@@ -76,6 +76,7 @@ type Event struct {
 	// the user, and in front of it.
 	Messages int `json:"messages,omitempty"`
 
+	Restored   *Restored   `json:"restored,omitempty"`    // what a restore did
 	TaskStatus *TaskStatus `json:"task_status,omitempty"` // the task's new state
 }
 
@@ -110,6 +111,7 @@ const (
 	EventRuntime     EventType = "runtime"      // the runtime reports something: Runtime, Text
 	EventCompacting  EventType = "compacting"   // the model is asked for a summary of the conversation, which takes a while
 	EventCompacted   EventType = "compacted"    // the conversation was made shorter for the model: Compaction, Context
+	EventRestored    EventType = "restored"     // the conversation and the files are what they were at a checkpoint: Restored, Text, Context, Messages
 	EventRunEnd      EventType = "run_end"      // the run is over: Result
 	EventTask        EventType = "task"         // a background task changed its state: Task, TaskStatus, Text
 )
@@ -231,8 +233,8 @@ func (a *Agent) follow(ctx context.Context, msg string, opts []RunOption, yield 
 // of a command's output, the progress of a call or a pull, or how
 // far a call is that the model writes.
 func isDelta(e Event) bool {
-	return e.Type == EventText || e.Type == EventReasoning || e.Type == EventCallDelta || e.Type == EventProgress || e.Type == EventOutput ||
-		e.Type == EventRuntime && e.Runtime.Kind == RuntimePull
+	return e.Type == EventText || e.Type == EventReasoning || e.Type == EventCallDelta || e.Type == EventProgress || e.Type == EventOutput || e.Type == EventSaving ||
+		e.Type == EventRuntime && e.Runtime.Kind == RuntimePull && e.Runtime.Total > 0
 }
 
 // mergeDeltas joins two pieces of the same text. Of progress it keeps the last
@@ -414,7 +416,7 @@ func logEntry(e Event) (level slog.Level, text string, attrs []slog.Attr) {
 		return slog.LevelDebug, "jobs", []slog.Attr{slog.Int("running", len(runningJobs(e.Jobs)))}
 	case EventCompacted:
 		return slog.LevelInfo, e.Compaction.String(), nil
-	case EventNotice:
+	case EventNotice, EventRestored:
 		return slog.LevelInfo, e.Text, nil
 	case EventWarning:
 		return slog.LevelWarn, e.Text, nil

@@ -72,6 +72,10 @@ type State struct {
 	Jobs     []Job     `json:"jobs,omitempty"` // the commands in the background, as the last event about them told
 
 	Context ContextUse `json:"context,omitzero"` // after the last answer or compaction
+
+	// Runtime is what the runtime reported last, such as how far a pull is that began
+	// before anybody listened; nil for nothing.
+	Runtime *RuntimeEvent `json:"runtime,omitempty"`
 }
 
 // State returns what the agent does now. It does not wait for anything.
@@ -102,7 +106,10 @@ func (s *State) note(e Event) {
 	case e.Type == EventJobs:
 		s.Jobs = e.Jobs
 		return
-	case e.Type == EventMessage, e.Type == EventCompacted:
+	case e.Type == EventRuntime:
+		s.Runtime = e.Runtime
+		return
+	case e.Type == EventMessage, e.Type == EventCompacted, e.Type == EventRestored:
 		s.Context = e.Context
 		return
 	case e.Type == EventRunEnd:
@@ -172,6 +179,9 @@ func sizeOf(e Event) int {
 	}
 	if e.TaskStatus != nil {
 		n += sizeOfTask(*e.TaskStatus)
+	}
+	if e.Restored != nil {
+		n += sizeOfRestored(*e.Restored)
 	}
 	for _, j := range e.Jobs {
 		n += len(j.Command)
@@ -251,6 +261,23 @@ func sizeOfResult(r *ToolResult) int {
 func sizeOfChanges(changes []FileChange) (n int) {
 	for _, c := range changes {
 		n += len(c.Before) + len(c.After)
+	}
+	return n
+}
+
+func sizeOfRestored(r Restored) int {
+	n := sizeOfChanges(r.Changed) + len(r.NoFiles)
+	if r.Message != nil {
+		n += sizeOfMessage(*r.Message)
+	}
+	for _, k := range r.Kept {
+		n += len(k.Path) + len(k.Why) + len(k.Aside)
+	}
+	for _, c := range []Checkpoint{r.To, r.From} {
+		n += len(c.Message) + len(c.Commit)
+		for _, l := range c.LeftOut {
+			n += len(l)
+		}
 	}
 	return n
 }

@@ -38,6 +38,9 @@ type FaceSession struct {
 	// KeepHosts allows hosts for good, in the user's own configuration. It is nil
 	// where there is no such file, and returns the name of the file.
 	KeepHosts func(hosts []string) (file string, err error)
+	// Notices are what [New] has told of in an [EventNotice], before there was a face:
+	// that the files of a session are back, for example.
+	Notices []string
 	// First is what the user says first: see [WithFirstMessage]. It has no content
 	// if the user is waited for.
 	First Message
@@ -62,6 +65,13 @@ type FaceUser struct {
 // the session ends with it.
 func (s FaceSession) Answers(ctx context.Context, user FaceUser) (end func()) {
 	return s.Agent.answerBy(ctx, user)
+}
+
+// tellAtFirst tells of something while the agent is made: now, and at the beginning of
+// a session.
+func (a *Agent) tellAtFirst(text string) {
+	a.toldAtFirst = append(a.toldAtFirst, text)
+	a.emit(Event{Type: EventNotice, Text: text})
 }
 
 // answerBy is [FaceSession.Answers]. The fields are nil if nobody is there.
@@ -106,7 +116,8 @@ func (a *Agent) keepHosts(hosts []string) (file string, err error) {
 func WithResume(resume bool) Option { return option(func(o *options) { o.resume = resume }) }
 
 // WithFirstMessage has [Agent.RunInteractive] begin with a message, as if the user
-// had typed it. A message without content is none.
+// had typed it: the files that its Content mentions go along, as
+// [Agent.AttachMentioned] finds them. A message without content is none.
 func WithFirstMessage(msg Message) Option { return option(func(o *options) { o.first = msg }) }
 
 // The faces that an agent's methods look for.
@@ -211,6 +222,7 @@ func (a *Agent) RunGUI(ctx context.Context) error {
 func (a *Agent) show(ctx context.Context, f Face) error {
 	s := FaceSession{Agent: a, In: a.opts.in, Out: a.opts.out, Resume: a.opts.resume, First: a.opts.first, Plain: a.runPlain}
 	s.Interrupted = a.tools.interrupted(a.history.view())
+	s.Notices = slices.Clone(a.toldAtFirst)
 	if a.opts.homeFile != "" {
 		s.KeepHosts = a.keepHosts
 	}

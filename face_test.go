@@ -99,11 +99,11 @@ func TestRunGUIWithoutAFaceSaysWhatToImport(t *testing.T) {
 // keptForTemplates are the packages of this module that a program gets because
 // it runs a template: what the exported methods of Agent refer to. Faces must
 // not be among them.
-var keptForTemplates = []string{"internal/excerpt", "internal/lineinput", "internal/screen", "internal/slash", "internal/tomlfile"}
+var keptForTemplates = []string{"internal/excerpt", "internal/keep", "internal/lineinput", "internal/recap", "internal/slash", "internal/tomlfile"}
 
 func TestAnEmbedderLinksNoFace(t *testing.T) {
 	plain, withTemplate := linkedPackages(t, "./bench/embed/pygent"), linkedPackages(t, "./bench/embed/template")
-	for _, face := range []string{"terminal", "internal/ansimark", "internal/livearea", "internal/markdown"} {
+	for _, face := range []string{"terminal", "web", "internal/ansimark", "internal/highlight", "internal/htmlmark", "internal/livearea", "internal/markdown"} {
 		require.False(t, plain[face], "an embedder links %s", face)
 	}
 	var more []string

@@ -194,7 +194,7 @@ func (h *History) reserve() (release func(), err error) {
 func (h *History) append(ctx context.Context, entries []HistoryEntry, byRun bool) (added bool, err error) {
 	for i := range entries {
 		e := &entries[i]
-		if e.Turn != nil || e.Info != nil || e.Compaction != nil {
+		if e.Turn != nil || e.Info != nil || e.Compaction != nil || e.Rewind != nil {
 			continue
 		}
 		if e.Message, err = encodeForHistory(e.Message); err != nil {
@@ -240,19 +240,21 @@ func (h *History) keep(ctx context.Context, entries []HistoryEntry) error {
 // record adds encoded entries to the record, and their messages to its legal
 // form.
 func (h *History) record(entries ...HistoryEntry) {
-	for _, e := range entries {
+	last := lastRewind(entries) // what comes before it need not be shown as it was in between
+	for i, e := range entries {
 		e.Seq = h.nextSeq(&e)
 		h.entries = append(h.entries, e)
-		if e.isMark() {
-			if e.Compaction != nil {
-				before := h.legal.messages
-				h.legal.compact(e.Compaction)
-				h.legal.release(before)
+		h.count += present(e.Message)
+		switch {
+		case i < last:
+		case e.Rewind != nil:
+			h.legal = conversation{}
+			for _, current := range inEffect(h.entries) {
+				h.legal.take(current)
 			}
-			continue
+		default:
+			h.legal.take(e)
 		}
-		h.count++
-		h.legal.add(e)
 	}
 }
 
@@ -330,7 +332,7 @@ func (h *History) conversation() []Message {
 func (h *History) answerOpenCalls(ctx context.Context) error {
 	h.writing.Lock()
 	defer h.writing.Unlock()
-	results, err := answersToOpenCalls(h.shared())
+	results, err := answersToOpenCalls(h.current())
 	if err != nil || len(results) == 0 || h.open(true) != nil {
 		return err
 	}

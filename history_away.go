@@ -25,7 +25,7 @@ const (
 // shorter for the model. So a long run takes no more memory than a short one. It
 // does nothing unless the file has all entries. The caller holds writing.
 func (h *History) putAway() {
-	if h.store == nil || h.store.file == nil || h.store.unsure {
+	if h.store == nil || h.store.file == nil || h.store.unsure || h.store.file.behind {
 		return
 	}
 	all := h.shared()
@@ -57,14 +57,17 @@ func (h *History) putAway() {
 // needs no more.
 func compactedEnd(all []HistoryEntry) int {
 	mark := len(all) - 1
-	for mark >= 0 && all[mark].Compaction == nil {
+	for mark >= 0 && all[mark].Compaction == nil && all[mark].Rewind == nil {
 		mark--
 	}
-	if mark < 0 {
+	if mark < 0 || all[mark].Rewind != nil {
 		return 0
 	}
 	end, keep := mark, all[mark].Compaction.Keep
 	for ; end > 0 && keep > 0; end-- {
+		if all[end-1].Rewind != nil { // those that stay are among the messages before it
+			return 0
+		}
 		if !all[end-1].isMark() {
 			keep--
 		}
@@ -112,13 +115,39 @@ func readsBack(m Message) bool {
 	return back.same(m)
 }
 
-// view is Messages for code that only reads, and that needs no texts of old
-// messages.
-func (h *History) view() []Message { return messagesOf(h.shared()) }
+// view returns the messages of the conversation for code that only reads, and that
+// needs no texts of old messages.
+func (h *History) view() []Message { return messagesOf(h.current()) }
 
 // said returns the entries of the messages, as view does.
 func (h *History) said() []HistoryEntry {
-	return slices.DeleteFunc(slices.Clone(h.shared()), func(e HistoryEntry) bool { return e.isMark() })
+	return saidIn(h.current())
+}
+
+// saidIn are the entries that are messages.
+func saidIn(all []HistoryEntry) []HistoryEntry {
+	return slices.DeleteFunc(slices.Clone(all), func(e HistoryEntry) bool { return e.isMark() })
+}
+
+// conversationsIn is how often a new conversation began in some entries.
+func conversationsIn(all []HistoryEntry) (n int) {
+	for _, e := range all {
+		if e.Compaction != nil && e.Compaction.Anew {
+			n++
+		}
+	}
+	return n
+}
+
+// inEffect is how many messages the conversation consists of, without the system
+// message.
+func (h *History) inEffect() (n int) {
+	for _, e := range h.current() {
+		if !e.isMark() && e.Message.Role != RoleSystem {
+			n++
+		}
+	}
+	return n
 }
 
 // whole returns all entries with their texts, for code that only reads. Messages

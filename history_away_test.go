@@ -23,9 +23,9 @@ func awayText(n int) string {
 	return fmt.Sprintf("part %d\n", n) + strings.Repeat(fmt.Sprintf("%08d é\n", n), awayResult/12)
 }
 
-// longHistory is the history in a file of a run whose results are 30 kB each, in a
-// small window. during is called at each step.
-func longHistory(t *testing.T, path string, during func(n int)) *pygent.History {
+// longHistory is the history in a file of a run of so many steps whose results are
+// 30 kB each, in a small window. during is called at each step.
+func longHistory(t *testing.T, path string, steps int, during func(n int)) *pygent.History {
 	h, err := pygent.OpenHistory(path)
 	require.NoError(t, err)
 	n := 0
@@ -33,7 +33,7 @@ func longHistory(t *testing.T, path string, during func(n int)) *pygent.History 
 		if strings.HasPrefix(req.Messages[len(req.Messages)-1].Text(), "<record>") {
 			return &pygent.ChatResponse{Message: pygent.AssistantMessage("summed up")}, nil
 		}
-		if n++; n > awaySteps {
+		if n++; n > steps {
 			return &pygent.ChatResponse{Message: pygent.AssistantMessage("", pygent.ToolCall{ID: "s", Name: "stop", Arguments: "{}"})}, nil
 		}
 		during(n)
@@ -46,14 +46,14 @@ func longHistory(t *testing.T, path string, during func(n int)) *pygent.History 
 		return awayText(in.N), nil
 	})
 	agent := newAgentOn(t, nowhere{}, model, pygent.WithHistory(h), pygent.WithTools(read), pygent.WithContextWindow(40_000))
-	result, err := agent.RunUntilStop(t.Context(), "go on", pygent.MaxSteps(awaySteps+1), pygent.MaxToolCalls(awaySteps+1))
+	result, err := agent.RunUntilStop(t.Context(), "go on", pygent.MaxSteps(steps+1), pygent.MaxToolCalls(steps+1))
 	require.NoError(t, err)
 	require.Equal(t, pygent.StatusStopped, result.Status)
 	return h
 }
 
 // requireWhole checks that every result is in the record as it was said.
-func requireWhole(t *testing.T, msgs []pygent.Message) {
+func requireWhole(t *testing.T, msgs []pygent.Message, steps int) {
 	t.Helper()
 	n := 0
 	for _, m := range msgs {
@@ -62,7 +62,7 @@ func requireWhole(t *testing.T, msgs []pygent.Message) {
 			require.True(t, strings.HasPrefix(m.Content, awayText(n)), "result %d is whole", n) // a note on the limits may follow
 		}
 	}
-	require.Equal(t, awaySteps, n)
+	require.Equal(t, steps, n)
 }
 
 func heap() uint64 {
@@ -78,19 +78,19 @@ func heap() uint64 {
 func TestALongRunKeepsOldTextsInItsFileAlone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "history.json")
 	var early uint64
-	h := longHistory(t, path, func(n int) {
+	h := longHistory(t, path, awaySteps, func(n int) {
 		if n == awaySteps/3 {
 			early = heap()
 		}
 	})
 	late := heap()
 	require.Less(t, int64(late)-int64(early), int64(awaySteps*awayResult/4), "%d results of %d bytes came in between", awaySteps*2/3, awayResult)
-	requireWhole(t, h.Messages())
+	requireWhole(t, h.Messages(), awaySteps)
 	require.NoError(t, h.SetSystem("another"))
-	requireWhole(t, h.Messages())
+	requireWhole(t, h.Messages(), awaySteps)
 	require.NoError(t, h.Append(pygent.UserMessage("more")))
 	require.NoError(t, h.Close())
-	requireWhole(t, h.Messages())
+	requireWhole(t, h.Messages(), awaySteps)
 	require.Empty(t, h.Repairs())
 
 	again, err := pygent.OpenHistory(path)
@@ -105,6 +105,7 @@ func TestALongRunKeepsOldTextsInItsFileAlone(t *testing.T) {
 // What another program does to the file loses nothing that is still in memory, and
 // of the rest, what the model was last sent stays.
 func TestOldTextsOfAFileThatOthersChange(t *testing.T) {
+	const steps = awaySteps / 4 // enough for many compactions
 	tests := map[string]struct {
 		change func(t *testing.T, path string)
 		lost   bool // what only the file had
@@ -122,7 +123,7 @@ func TestOldTextsOfAFileThatOthersChange(t *testing.T) {
 			t.Run(name+", then "+then, func(t *testing.T) {
 				dir := t.TempDir()
 				path := filepath.Join(dir, "history.json")
-				h := longHistory(t, path, func(int) {})
+				h := longHistory(t, path, steps, func(int) {})
 				count, sent := h.Len(), jsonOf(t, h.Conversation())
 				test.change(t, path)
 				msgs := h.Messages()
@@ -137,12 +138,12 @@ func TestOldTextsOfAFileThatOthersChange(t *testing.T) {
 					msgs := h.Messages()
 					require.GreaterOrEqual(t, len(msgs), count)
 					if !test.lost {
-						requireWhole(t, msgs)
+						requireWhole(t, msgs, steps)
 						return
 					}
 					said := jsonOf(t, msgs)
 					require.True(t, strings.Contains(said, "left out to save room"))
-					require.True(t, strings.Contains(said, jsonOf(t, awayText(awaySteps))[1:1000]), "the end was in memory")
+					require.True(t, strings.Contains(said, jsonOf(t, awayText(steps))[1:1000]), "the end was in memory")
 				}
 				check(h)
 				require.NotEmpty(t, h.Repairs())
@@ -175,7 +176,7 @@ func replaceFile(t *testing.T, path string) {
 // A history that is closed still answers when its file is gone.
 func TestOldTextsOfAClosedHistoryWithoutItsFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "history.json")
-	h := longHistory(t, path, func(int) {})
+	h := longHistory(t, path, awaySteps, func(int) {})
 	n := h.Len()
 	require.NoError(t, h.Close())
 	require.NoError(t, os.Remove(path))

@@ -41,6 +41,18 @@ type exchange struct {
 	missing int              // how many calls have no result yet
 }
 
+// take takes the record's next entry.
+func (c *conversation) take(e HistoryEntry) {
+	switch {
+	case !e.isMark():
+		c.add(e)
+	case e.Compaction != nil:
+		before := c.messages
+		c.compact(e.Compaction)
+		c.release(before)
+	}
+}
+
 // add takes the record's next message.
 func (c *conversation) add(e HistoryEntry) {
 	m := e.Message
@@ -359,7 +371,7 @@ func (r *run) resume(ctx context.Context) error {
 		return nil
 	}
 	msg := record[at]
-	r.message = at
+	r.message = r.agent.history.indexOf(said[at].Seq)
 	r.result.Message, r.result.Summary = msg, strings.TrimSpace(msg.Text())
 	var media []Part
 	for i, call := range r.readAll(msg.ToolCalls) {

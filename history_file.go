@@ -24,6 +24,8 @@ type historyFile struct {
 	notes   *journal.Notes        // what is known about the entries
 	tell    func(note string)
 	untold  bool // that notes cannot be written was not told since they last could
+	lenient bool // that the file cannot be written is told, and is no error
+	behind  bool // then: the file lacks something
 }
 
 func openHistoryFile(disk journal.Disk, path string, h *History) (*historyFile, error) {
@@ -57,9 +59,24 @@ func (f *historyFile) Load(context.Context) ([]HistoryEntry, error) {
 // Append writes messages to the file, and what is known of them beside it.
 func (f *historyFile) Append(_ context.Context, entries ...HistoryEntry) error {
 	f.given += len(entries) // also if the journal cannot write them, since it keeps them
-	err := f.file.Append(messagesOf(entries), f.all)
+	err := f.excuse(f.file.Append(messagesOf(entries), f.all))
 	f.note(len(entries))
 	return err
+}
+
+// excuse tells of an error of a lenient file instead of returning it, and tells when
+// what is missing in the file was written after all, which the journal has kept.
+func (f *historyFile) excuse(err error) error {
+	switch {
+	case !f.lenient:
+		return err
+	case err != nil && !f.behind:
+		f.tell("the session goes on, but is not kept: " + err.Error())
+	case err == nil && f.behind:
+		f.tell("the session is kept again, with what was said meanwhile")
+	}
+	f.behind = err != nil
+	return nil
 }
 
 // note writes the notes of the last n entries, or of all if the file has moved.
@@ -94,7 +111,7 @@ func (f *historyFile) SetSystem(_ context.Context, system HistoryEntry) error {
 	} else {
 		err = f.file.Replace(all)
 	}
-	if err != nil {
+	if err = f.excuse(err); err != nil {
 		return err
 	}
 	f.note(0) // a new file has none
@@ -106,7 +123,7 @@ func (f *historyFile) sync() error { return f.file.Sync(f.all) }
 
 func (f *historyFile) close() error {
 	_ = f.notes.Close()
-	return f.file.Close(f.all)
+	return f.excuse(f.file.Close(f.all))
 }
 
 // note is a line of the notes: an entry without its message.
@@ -270,6 +287,40 @@ func ReadHistory(path string) (*History, error) {
 	h := &History{repairs: repairs}
 	h.record(withNotes(found, lines)...)
 	return h, nil
+}
+
+// openHistory returns the history of an agent: the one that was given, or a new one.
+func (o *options) openHistory() (*History, error) {
+	switch {
+	case o.history != nil:
+		return o.history, nil
+	case o.historyFile != "":
+		dirs, err := o.writableDirs()
+		if err != nil {
+			return nil, err
+		}
+		return openHistoryBeside(dirs, o.historyFile)
+	}
+	return NewHistory(), nil
+}
+
+// closeHistory closes the history unless it is the caller's.
+func (a *Agent) closeHistory() error {
+	if a.opts.history != nil {
+		return nil
+	}
+	a.kept.end(a)
+	err := errors.Join(a.history.Close(), a.kept.close(a.history))
+	a.tellRepairs() // the file may have been changed since the last run
+	return err
+}
+
+// tellRepairs emits a warning for each repair of the history's file, and each
+// change of it by others, since the last time.
+func (a *Agent) tellRepairs() {
+	for _, repair := range a.history.untold() {
+		a.emit(Event{Type: EventWarning, Text: "history: " + repair})
+	}
 }
 
 // encodeForHistory returns a copy of m with its JSON, if that JSON reads back as

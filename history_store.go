@@ -77,6 +77,8 @@ type HistoryEntry struct {
 	// Compaction is the mark of what made the conversation before it shorter for
 	// the model. The messages themselves stay.
 	Compaction *Compaction `json:"compaction,omitempty"`
+	// Rewind is the mark from which the conversation goes on as it was earlier.
+	Rewind *Rewind `json:"rewind,omitempty"`
 }
 
 // HistoryInfo describes a history for people who choose one from a list.
@@ -246,6 +248,10 @@ func (e HistoryEntry) clone() HistoryEntry {
 	if e.Compaction != nil {
 		compaction := *e.Compaction
 		e.Compaction = &compaction
+	}
+	if e.Rewind != nil {
+		rewind := *e.Rewind
+		e.Rewind = &rewind
 	}
 	if e.Bash != nil {
 		bash := *e.Bash

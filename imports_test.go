@@ -22,33 +22,33 @@ const module = "github.com/x/pygent"
 // ARCHITECTURE.md describes the layers.
 var layers = [][]string{
 	{ // What leaves share.
-		"internal/escape", "internal/numeral", "internal/sniff",
+		"internal/escape", "internal/exchange", "internal/filelock", "internal/numeral", "internal/sniff", "internal/transient", "internal/tree",
 	},
 	{ // Leaves: each does one thing.
 		"internal/ban", "internal/budget", "internal/callback", "internal/calltext", "internal/cmdtest",
 		"internal/cut", "internal/cycle", "internal/egress", "internal/eventlog",
-		"internal/feed", "internal/filetext", "internal/gallery", "internal/gitwatch", "internal/hostask", "internal/inside", "internal/inventory", "internal/jsonfix", "internal/jsonobj",
-		"internal/jsonwalk", "internal/keyset", "internal/ledger", "internal/lineinput", "internal/markdown", "internal/notices", "internal/nudge",
-		"internal/offline", "internal/owner", "internal/pace", "internal/patherr", "internal/pause", "internal/plain", "internal/presence", "internal/repeat", "internal/rota",
-		"internal/screen", "internal/slash", "internal/skills", "internal/spelling", "internal/sse", "internal/standin",
-		"internal/strict", "internal/survey", "internal/telemetry", "internal/termtest", "internal/toolbox", "internal/tree", "internal/window",
+		"internal/feed", "internal/filetext", "internal/gallery", "internal/gitwatch", "internal/highlight", "internal/hostask", "internal/inside", "internal/inventory", "internal/jsonfix", "internal/jsonobj",
+		"internal/jsonwalk", "internal/keep", "internal/keyset", "internal/ledger", "internal/lineinput", "internal/markdown", "internal/mention", "internal/notices", "internal/nudge",
+		"internal/offline", "internal/owner", "internal/pace", "internal/patherr", "internal/pause", "internal/plain", "internal/presence", "internal/progress", "internal/repeat", "internal/rota",
+		"internal/screen", "internal/slash", "internal/skills", "internal/spelling", "internal/sse", "internal/standin", "internal/starlimit",
+		"internal/strict", "internal/survey", "internal/telemetry", "internal/termtest", "internal/toolbox", "internal/treedir", "internal/window",
 	},
 	{ // Packages built from leaves.
-		"internal/ansimark", "internal/callwords", "internal/chatstream", "internal/compact", "internal/crew", "internal/dialect", "internal/edit", "internal/excerpt", "internal/guard", "internal/guest/...", "internal/jobbook", "internal/livearea", "internal/tomlfile",
+		"internal/ansimark", "internal/callwords", "internal/chatstream", "internal/compact", "internal/crew", "internal/dialect", "internal/edit", "internal/excerpt", "internal/guard", "internal/guest/...", "internal/htmlmark", "internal/jobbook", "internal/livearea", "internal/recap", "internal/tomlfile",
 		"internal/toolschema", "internal/workspace",
 	},
 	{ // Packages that a part of the root is built on.
-		"internal/console", "internal/form", "internal/journal/...", "internal/responses", "internal/sandbox", "internal/settings", "internal/store",
+		"internal/console", "internal/form", "internal/journal/...", "internal/responses", "internal/sandbox", "internal/sessiondir", "internal/settings", "internal/snapshot", "internal/store",
 		"internal/treestore",
 	},
 	{ // Packages built from those.
-		"internal/docker", "internal/openai",
+		"internal/checkpoint", "internal/docker", "internal/openai",
 	},
 	{ // The package that users import.
 		".",
 	},
 	{ // Faces, which programs import.
-		"terminal",
+		"script", "terminal", "web",
 	},
 	{ // Packages that use the root as a user would.
 		"bench/...", "cmd/...", "commands", "e2e/...", "examples/...", "internal/persontest", "pygenttest",
@@ -85,7 +85,7 @@ func TestWrongImportsAreFound(t *testing.T) {
 		"what is allowed":          {"examples/basic", "pygenttest", ""},
 		"up to the root":           {"internal/settings", ".", "internal/settings imports github.com/x/pygent: imports run down only"},
 		"up below":                 {"internal/tree", "internal/workspace", "internal/tree imports internal/workspace: imports run down only"},
-		"within a layer":           {"internal/cut", "internal/tree", "internal/cut imports internal/tree: imports run down only"},
+		"within a layer":           {"internal/cut", "internal/ban", "internal/cut imports internal/ban: imports run down only"},
 		"from another command":     {"cmd/pygent", "pygenttest", "cmd/pygent imports pygenttest: imports run down only"},
 		"a package of no layer":    {"internal/new", "", "internal/new is in no layer: add it to the table layers in imports_test.go, above all that it imports"},
 		"below one with no dots":   {"internal/cut/new", "", "internal/cut/new is in no layer"},

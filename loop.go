@@ -53,9 +53,11 @@ type run struct {
 	empty       bool   // the last answer was empty
 	toldLast    bool   // the model knows that it was asked to sum up
 	pace        callPace
-	asked       bool  // the model was asked, or is about to be
-	stopRefused bool  // a stop was refused; this happens once in a run
-	broken      error // why nothing can run in the runtime any more
+	kept        bool   // the turn has a checkpoint at its start
+	asked       bool   // the model was asked, or is about to be
+	startNote   string // of hooks, for the model; told when it is first asked
+	stopRefused bool   // a stop was refused; this happens once in a run
+	broken      error  // why nothing can run in the runtime any more
 }
 
 // run is the one loop behind every way to use an agent. Both the follower,
@@ -84,6 +86,7 @@ func (a *Agent) run(ctx context.Context, msg string, follower *feed.Feed[Event],
 	r.ctx, r.release = ctx, release
 	a.notices.present.Come()
 	defer r.leave()
+	a.kept.begin(a, msg)
 	return r.traced(ctx, msg)
 }
 
@@ -163,6 +166,9 @@ func (r *run) do(ctx context.Context, msg string) (*Result, error) {
 	r.patience = ctx.Done()
 	r.agent.git.Begin()
 	err := r.steps(ctx, msg)
+	if err != errYield { // else the run is not over
+		r.endHooks(ctx)
+	}
 	r.endBeside()
 	r.agent.tellRepairs()
 	if r.agent.git.Acted() {
@@ -175,8 +181,11 @@ func (r *run) do(ctx context.Context, msg string) (*Result, error) {
 		return r.result, err // the run is not over
 	}
 	r.keepEnd()
+	r.keepTurn()
+	r.agent.kept.update(r.agent)
 	r.release() // listeners to the last event may append again
 	r.emitLast(Event{Type: EventRunEnd, Step: r.result.Steps, Usage: &r.result.Usage, Result: r.result})
+	_ = r.keptCheckpoint(context.Background())
 	return r.result, err
 }
 
@@ -192,6 +201,9 @@ func (r *run) steps(ctx context.Context, msg string) error {
 		return r.fail(err)
 	}
 	if err := r.takeUp(ctx, msg); err != nil {
+		return err
+	}
+	if err := r.beginHooks(ctx, msg); err != nil {
 		return err
 	}
 	for r.result.Status == "" || r.goesOn(ctx.Err() != nil) {
@@ -217,16 +229,24 @@ func (r *run) steps(ctx context.Context, msg string) error {
 // calls that were interrupted, for a resumed run by the rules of Resume.
 func (r *run) takeUp(ctx context.Context, msg string) error {
 	r.agent.tellRepairs()
+	if r.keptCheckpoint(ctx) != nil {
+		return r.interrupted(ctx)
+	}
 	if err := r.agent.history.catchUp(ctx); err != nil {
 		return r.fail(err)
 	}
 	r.recallJobs()
 	if r.opts.resume {
+		r.keepStart(ctx, "")
+		if r.keptCheckpoint(ctx) != nil { // calls may run again at once
+			return r.interrupted(ctx)
+		}
 		return r.resume(ctx)
 	}
 	if err := r.agent.history.answerOpenCalls(ctx); err != nil {
 		return r.fail(err)
 	}
+	r.keepStart(ctx, msg)
 	// What was sent to a task since is newer than the message, and is heard after it.
 	if _, err := r.listenToSaid(); err != nil || msg == "" && len(r.opts.parts) == 0 {
 		return err
@@ -238,6 +258,7 @@ func (r *run) takeUp(ctx context.Context, msg string) error {
 func (r *run) step(ctx context.Context) error {
 	ctx, done := r.beginStep(ctx)
 	defer done()
+	r.agent.kept.goOn(r.agent)
 	r.noteOldJobs(ctx)
 	if err := r.nudge(); err != nil {
 		return err
@@ -253,6 +274,7 @@ func (r *run) step(ctx context.Context) error {
 		return err
 	}
 	if calls := resp.Message.ToolCalls; len(calls) > 0 {
+		_ = r.keptCheckpoint(ctx) // calls don't run if it has ended
 		return r.runCalls(ctx, calls)
 	}
 	return nil

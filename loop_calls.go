@@ -47,9 +47,11 @@ type callContext struct {
 	// approval is asked for elsewhere.
 	agent   *Agent
 	budget  *taskBudget
-	message int  // the index in the history of the message with the call
-	index   int  // of the call in the message
-	changed bool // somebody changed the arguments
+	message int    // the index in the history of the message with the call
+	index   int    // of the call in the message
+	changed bool   // somebody changed the arguments
+	byHook  bool   // a hook was the last to change them
+	note    string // of hooks, for the model
 
 	progress atomic.Pointer[pace.Pace[ProgressInfo]] // nil until the tool tells of some
 	asked    *callContext                            // of the same call with the arguments before the change, if changed
@@ -80,7 +82,7 @@ func (r *run) withCall(ctx context.Context, call ToolCall, index int) *callConte
 
 // with returns the context of the same call with other arguments.
 func (c *callContext) with(arguments string) *callContext {
-	changed := &callContext{Context: c.Context, info: c.info, agent: c.agent, budget: c.budget, message: c.message, index: c.index, changed: true, asked: c}
+	changed := &callContext{Context: c.Context, info: c.info, agent: c.agent, budget: c.budget, message: c.message, index: c.index, changed: true, note: c.note, asked: c}
 	changed.info.Call.Arguments = arguments
 	return changed
 }
@@ -177,6 +179,7 @@ func (r *run) give(ctx context.Context, call *ToolCall, result *ToolResult, last
 	so.media = append(so.media, result.media()...)
 	r.finished(result)
 	r.agent.changed.note(result.Changes...)
+	r.agent.noteAway(ctx)
 	err := r.answer(Event{Type: EventToolDone, Call: call}, result, r.noteAfter(last))
 	if err == nil && mayChangeJobs(call.Name) {
 		r.noteJobs(ctx)

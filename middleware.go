@@ -265,10 +265,11 @@ func (a *Agent) callTool(ctx context.Context, tool Tool, call ToolCall, args jso
 	return around.call(ctx, a.runtime, args)
 }
 
-// wrapping is what the options say about middleware.
+// wrapping is what the options say about middleware and hooks.
 type wrapping struct {
 	modelMiddleware []func(Model) Model
 	toolMiddleware  []ToolMiddleware
+	hooks           []Hooks
 	telemetry       *telemetryOptions // nil for none
 }
 

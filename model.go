@@ -218,7 +218,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 // ask brings the system message up to date, calls the model with the retries of
 // the policy, and compacts the conversation if it is too long.
 func (r *run) ask(ctx context.Context) (*ChatResponse, error) {
-	specs, err := r.agent.refreshSystem(ctx)
+	specs, err := r.refreshSystem(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -235,6 +235,30 @@ func (r *run) ask(ctx context.Context) (*ChatResponse, error) {
 		return nil, fmt.Errorf("ask the model: %w", err)
 	}
 	return resp, nil
+}
+
+// silentAfter is how long the system message may wait for the runtime before people
+// are told what the step waits for.
+const silentAfter = 3 * time.Second
+
+// refreshSystem is [Agent.refreshSystem], which reads the workspace, so that a
+// container or an engine that does not answer holds it up.
+func (r *run) refreshSystem(ctx context.Context) ([]ToolSpec, error) {
+	told := make(chan struct{})
+	late := time.AfterFunc(silentAfter, func() {
+		defer close(told)
+		what := "the workspace"
+		if r.agent.UseDocker() {
+			what = "the container"
+		}
+		r.emit(Event{Type: EventNotice, Step: r.result.Steps, Text: what + " does not answer yet; the model is asked when it does, or without it"})
+	})
+	defer func() {
+		if !late.Stop() {
+			<-told
+		}
+	}()
+	return r.agent.refreshSystem(ctx)
 }
 
 // maxConversation bounds the JSON of a conversation, in bytes, for which a

@@ -326,7 +326,7 @@ func openAIEnvironmentOf(opts []OpenAIOption) ([]OpenAIOption, error) {
 	if lookup == nil {
 		return nil, nil
 	}
-	c, err := ConfigSources{NoFiles: true, Lookup: lookup}.Load()
+	c, err := ConfigSources{Lookup: lookup}.loadVariables()
 	if err != nil {
 		return nil, err
 	}

@@ -67,6 +67,9 @@ type options struct {
 	skills       skillOptions
 	history      *History
 	historyFile  string
+	checkpoints  checkpointOptions
+	saved        savedOptions
+	sessionDir   string // has the history's file
 	runtime      Runtime
 	prices       map[string]Price
 	spends       *meter // of the agent that delegates; nil for none
@@ -165,6 +168,7 @@ func (o *options) isGiven(what string) bool { return o.given[what] != "" }
 var contradictions = [][2]string{
 	{"WithModel", partOpenAI},
 	{"WithHistory", "WithHistoryFile"},
+	{"WithSession", "WithHistory"}, {"WithSession", "WithHistoryFile"},
 	{"WithRuntime", partRuntime},
 	{"WithTaskManager", partTasks},
 }
@@ -197,6 +201,7 @@ func (o *options) settle() {
 	if o.isGiven("WithHistory") {
 		o.historyFile = ""
 	}
+	o.settleSession()
 	if o.prompt == nil {
 		o.prompt = DefaultPrompt
 	}

@@ -105,6 +105,29 @@ func TestPausedContainerIsGivenUp(t *testing.T) {
 	}
 }
 
+// A container may be paused for a while under a command, which prints nothing then.
+func TestACommandIsToldThatItsContainerDoesNotAnswer(t *testing.T) {
+	engine := testEngine(t)
+	dir := realTempDir(t)
+	silent := make(chan pygent.RuntimeEvent, 10)
+	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithWorkspace(dir), impatient(),
+		pygent.OnRuntimeEvent(func(e pygent.RuntimeEvent) {
+			if e.Kind == pygent.RuntimeSilent {
+				silent <- e
+			}
+		}))
+	running := beginBash(t, r, dir, "until test -e over; do sleep 0.01; done; echo over", pygent.BashTimeout(pygent.NoLimit))
+	box := containersOf(t, engine, dir)[0]
+	require.NoError(t, engine.ContainerPause(t.Context(), box.ID))
+	require.Equal(t, "container "+strings.TrimPrefix(box.Names[0], "/")+" does not answer yet", (<-silent).Text)
+	require.NoError(t, engine.ContainerUnpause(t.Context(), box.ID))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "over"), nil, 0o600))
+	res := <-running
+	require.NoError(t, res.err)
+	require.Equal(t, "over\n", res.Output)
+	require.Empty(t, silent, "it is said once")
+}
+
 func TestEveryCallOfAPausedContainerEnds(t *testing.T) {
 	engine := testEngine(t)
 	for name, call := range map[string]func(context.Context, pygent.Runtime) error{

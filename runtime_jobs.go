@@ -241,7 +241,7 @@ func (r *run) recallJobs() {
 	a.recalled = true
 	var recall jobbook.Recall
 	calls := map[string]ToolCall{}
-	for _, e := range a.history.shared() {
+	for _, e := range a.history.current() {
 		m := e.Message
 		switch {
 		case m.Role == RoleAssistant && len(m.ToolCalls) > 0:

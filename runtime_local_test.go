@@ -6,7 +6,9 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"unsafe"
 
@@ -54,6 +56,22 @@ func TestLocalGuestThatIsKilledLeavesNothing(t *testing.T) {
 	require.NoFileExists(t, res.FullPath)
 	require.NoError(t, r.Cleanup())
 	require.Empty(t, entries(t, temp))
+}
+
+// What a command had printed is given back although nobody can tell how it ended.
+func TestACommandWhoseGuestDiesKeepsItsOutput(t *testing.T) {
+	dir := t.TempDir()
+	r := newTestRuntime(t, pygent.NewLocalRuntime, reachable(), pygent.WithWorkspace(dir))
+	seen := sync.OnceValue(func() error { return os.WriteFile(filepath.Join(dir, "seen"), nil, 0o600) })
+	script := "echo precious; until test -e seen; do sleep 0.01; done; " + killGuest
+	res := bash(t, r, fmt.Sprintf(script, os.Getpid()), pygent.BashOutput(func(c pygent.OutputChunk) {
+		if strings.Contains(c.Text, "precious\n") {
+			require.NoError(t, seen())
+		}
+	}))
+	require.Equal(t, -1, res.ExitCode)
+	require.Equal(t, "precious\n", res.Output)
+	require.Contains(t, res.Note, "died while the command ran")
 }
 
 func TestRuntimeRefusesANilContext(t *testing.T) {

@@ -289,6 +289,7 @@ const (
 	RuntimePull     RuntimeEventKind = "pull"     // an image is being pulled
 	RuntimeStarted  RuntimeEventKind = "started"  // the container runs
 	RuntimeLost     RuntimeEventKind = "lost"     // the container died, or does not answer; the next command gets a new one
+	RuntimeSilent   RuntimeEventKind = "silent"   // the container, or its engine, has not answered for seconds while a command waits; it may yet
 	RuntimeLimited  RuntimeEventKind = "limited"  // commands are confined less than usual on this machine or in this image: see Text
 	RuntimeFailed   RuntimeEventKind = "failed"   // the container cannot start: see [ErrRuntimeStart]
 	RuntimeNetwork  RuntimeEventKind = "network"  // a host was reached or refused: Host. Once for each host while commands run

@@ -4,19 +4,17 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 
+	"github.com/x/pygent/internal/callwords"
 	"github.com/x/pygent/internal/console"
-	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/feed"
 	"github.com/x/pygent/internal/guard"
-	"github.com/x/pygent/internal/numeral"
+	"github.com/x/pygent/internal/sandbox"
 	"github.com/x/pygent/internal/screen"
 	"github.com/x/pygent/internal/slash"
 )
@@ -31,18 +29,22 @@ func (a *Agent) runPlain(ctx context.Context) error {
 	defer cancel()
 	defer s.talk.Open(ctx)()
 	defer a.answerBy(ctx, s.user())()
+	before := a.State().Runtime
 	defer s.showEvents()()
 	defer s.talk.End()
 	defer a.tellGitChanges()
 	s.banner(ctx)
+	if before != nil && before.Kind == RuntimePull {
+		s.show(Event{Type: EventRuntime, Text: before.Text, Runtime: &RuntimeEvent{Kind: RuntimePull}})
+	}
 	given, _, _ := s.temporaryFiles(ctx) // such as initial files
-	defer func() { s.tellTemporary(ctx, given) }()
+	defer func() { s.leaveFiles(ctx, given) }()
 	watchers.Go(func() { s.tellOfStart(ctx) })
 	if a.opts.resume {
 		s.talk.Do(ctx, func(ctx context.Context) error { return s.act(ctx, "/resume") })
 	}
 	if first := a.opts.first; first.Text() != "" || len(first.Parts) > 0 {
-		s.talk.Do(ctx, func(ctx context.Context) error { return s.say(ctx, first) })
+		s.talk.Do(ctx, func(ctx context.Context) error { return s.begin(ctx, first) })
 	}
 	return s.talk.Hold(ctx, s.act)
 }
@@ -54,6 +56,7 @@ type session struct {
 	consent *console.Consent
 	console *console.Console
 	show    func(Event)
+	news    func(Event)                     // shows what isBeside says is no part of the conversation
 	life    context.Context                 // ends with the session
 	repairs []string                        // of the history, for the banner
 	inTurn  atomic.Pointer[context.Context] // the context of the current turn; nil between turns
@@ -68,7 +71,7 @@ func newSession(a *Agent) *session {
 		out = screen.Stdout()
 	}
 	c := console.New(in, out, a.log)
-	return &session{
+	s := &session{
 		agent:   a,
 		talk:    console.NewTalk(c),
 		consent: console.NewConsent(c),
@@ -76,6 +79,11 @@ func newSession(a *Agent) *session {
 		show:    eventPrinter(c.Printer),
 		repairs: a.history.Repairs(),
 	}
+	s.news = s.show
+	if to := c.Beside(); a.opts.out == nil && to != c.Printer {
+		s.news = eventPrinter(to)
+	}
+	return s
 }
 
 // act carries out a line of the user.
@@ -87,8 +95,7 @@ func (s *session) act(ctx context.Context, text string) (err error) {
 	case slash.Is(text):
 		err = s.command(ctx, text)
 	default:
-		text = s.talk.Chosen(text)
-		err = s.turn(ctx, func(opts ...RunOption) (*Result, error) { return s.agent.RunUntilStop(ctx, text, opts...) })
+		err = s.hear(ctx, s.talk.Chosen(text))
 	}
 	if errors.Is(err, ErrAgentClosed) {
 		return console.ErrLeave
@@ -147,8 +154,12 @@ func (s *session) outcome(r *Result) {
 func (s *session) event(e Event) {
 	said := e.Type == EventWarning && slices.ContainsFunc(s.repairs, func(r string) bool { return strings.Contains(e.Text, r) })
 	pulls := e.Type == EventRuntime && e.Runtime.Kind == RuntimePull
-	asked := e.Type == EventCompacting || e.Type == EventCompacted // by /compact
-	if !said && (s.inTurn.Load() != nil || pulls || asked || e.Type == EventTask || e.Type == EventWarning) {
+	asked := e.Type == EventCompacting || e.Type == EventCompacted || e.Type == EventRestored // by /compact, /undo or /redo
+	switch {
+	case said || s.inTurn.Load() == nil && !pulls && !asked && e.Type != EventTask && e.Type != EventWarning:
+	case isBeside(e):
+		s.news(e)
+	default:
 		s.show(e)
 	}
 }
@@ -183,7 +194,7 @@ func (s *session) tellOfStart(ctx context.Context) {
 	})
 	s.agent.logPanic("start of the runtime", err)
 	if err != nil && !errors.Is(err, ctx.Err()) {
-		s.talk.InterjectAside("! commands cannot run: %v", err)
+		s.talk.InterjectAside("! commands cannot run: %s", sandbox.CannotRun(err))
 	}
 }
 
@@ -202,14 +213,17 @@ func (s *session) banner(ctx context.Context) {
 	for _, repair := range s.repairs {
 		s.talk.Say("! history: %s", repair)
 	}
-	if said := lastSaid(s.agent.History().Messages()); said != "" {
-		s.talk.Say("The conversation goes on after %s; %s", numeral.Count(s.agent.State().Messages, "message"), said)
+	for _, notice := range s.agent.toldAtFirst {
+		s.talk.Say("! %s", notice)
+	}
+	if recap := s.agent.Recap(); recap != "" {
+		s.talk.Say("The conversation %s", recap)
 	}
 	if s.agent.history.spokenAnew() > 0 && s.agent.tools.interrupted(s.agent.history.view()) && !s.agent.opts.resume {
 		s.talk.Say("The conversation was interrupted; /resume goes on with it.")
 	}
 	if s.talk.Asks() && info.Temporary && !s.agent.opts.lent {
-		s.talk.Aside("The workspace is temporary: its files are deleted at the end, without a question. %s", keepTemporary)
+		s.talk.Aside("The workspace is temporary: at the end you are asked whether to keep its files.")
 	}
 	if s.talk.Asks() {
 		s.talk.Aside("Type a message; /help lists the commands, /exit leaves.")
@@ -217,20 +231,6 @@ func (s *session) banner(ctx context.Context) {
 	if s.talk.IsAside() {
 		s.talk.Aside("The output is redirected and gets the conversation. You are asked here.")
 	}
-}
-
-// lastSaid tells the last words of a conversation, empty for none.
-func lastSaid(messages []Message) string {
-	const shown = 70
-	for _, m := range slices.Backward(messages) {
-		switch words := cut.Line(m.Text(), shown); {
-		case words != "" && m.Role == RoleUser:
-			return "you said last: " + words
-		case words != "" && m.Role == RoleAssistant:
-			return "the model said last: " + words
-		}
-	}
-	return ""
 }
 
 // user has the person at the terminal asked, if there is one.
@@ -273,6 +273,9 @@ func (s *session) question(r ApprovalRequest) console.Request {
 		return q
 	}
 	q.Head, q.Text = "Allow this call?", r.Call.Name+" "+r.Call.Arguments
+	if r.Tool.Title != r.Call.Name && r.Tool.Title != callwords.Title(r.Call.Name) {
+		q.Title = r.Tool.Title
+	}
 	return q
 }
 
@@ -309,122 +312,4 @@ func (s *session) keepHosts(hosts []string) {
 		return
 	}
 	s.talk.Aside("(kept in %s)", file)
-}
-
-// EventPrinter returns an event handler that writes what happens to w as plain
-// text: the model's words as they come, commands and their output, retries and
-// warnings. Control characters in what models and commands write are made
-// visible, so that they cannot drive a terminal. Errors of w are ignored. The
-// handler is safe for concurrent use.
-//
-//	result, err := agent.RunUntilStop(ctx, msg, pygent.OnEvent(pygent.EventPrinter(os.Stderr)))
-func EventPrinter(w io.Writer) func(Event) { return eventPrinter(console.NewPrinter(w)) }
-
-// eventPrinter returns an event handler that writes to a printer.
-func eventPrinter(to *console.Printer) func(Event) {
-	var last string // the id of the call that was shown last; calls may overlap
-	return func(e Event) {
-		if e.Type == EventOutput || e.Type == EventProgress {
-			if text := liveText(e); text != "" && e.Task == "" {
-				to.Live(e.Time, text)
-			}
-			return
-		}
-		to.News(func(t *console.Text) {
-			if e.Call != nil && e.Task == "" {
-				if e.Type == EventToolDone && last != "" && last != e.Call.ID {
-					t.EndLine()
-					t.Call(summaryOf(e))
-				}
-				last = e.Call.ID
-			}
-			printEvent(t, e)
-		})
-	}
-}
-
-// printEvent writes an event. For a background task it writes only the
-// progress, because the output of several tasks would mix.
-func printEvent(t *console.Text, e Event) {
-	if e.Task != "" {
-		if e.Type == EventTask {
-			printTask(t, e)
-		}
-		return
-	}
-	switch e.Type {
-	case EventStep:
-		t.Step()
-	case EventText:
-		t.Stream(e.Text)
-	case EventMessage:
-		t.Answer(e.Message.Text())
-	case EventToolCall:
-		t.EndLine()
-		if !endsRun(e.Call.Name) {
-			t.Call(summaryOf(e))
-		}
-	case EventToolStart:
-		t.Began(e.Time)
-	case EventToolDone:
-		t.EndLive()
-		t.Output(outputShown(e))
-	case EventToolSkipped:
-		t.Call(summaryOf(e))
-		t.Output(outputShown(e))
-	case EventRetry:
-		t.Retry(e.Retry.Error, e.Retry.Wait)
-	case EventCompacting:
-		t.Warn("the model sums up the conversation")
-	case EventCompacted:
-		t.Warn("%s", e.Compaction)
-	case EventNotice, EventWarning:
-		t.Warn("%s", e.Text)
-	case EventRuntime:
-		printRuntime(t, e)
-	case EventRunEnd:
-		t.EndLine()
-	}
-}
-
-// liveText returns what a running call tells, for people.
-func liveText(e Event) string {
-	if e.Type == EventOutput {
-		return e.Chunk.Text
-	}
-	p := e.Progress
-	switch {
-	case p.Total > 0:
-		return strings.TrimSpace(fmt.Sprintf("%s %d of %d", p.Text, p.Current, p.Total)) + "\n"
-	case p.Current > 0:
-		return strings.TrimSpace(fmt.Sprintf("%s %d", p.Text, p.Current)) + "\n"
-	}
-	return p.Text + "\n"
-}
-
-// outputShown returns what is shown of a call's result. The command was shown
-// when it began, and the end of the run is shown when it ends.
-func outputShown(e Event) string {
-	if e.Output.End != "" {
-		return ""
-	}
-	text := cmp.Or(e.Output.Display, e.Output.Content)
-	command, ok := commandIn(*e.Call)
-	if e.Output.Bash != nil {
-		command.Cmd = e.Output.Bash.Command // what ran, if somebody changed it
-	}
-	if ok {
-		return strings.TrimPrefix(text, "$ "+command.Cmd+"\n")
-	}
-	return text
-}
-
-// printRuntime writes an event of the runtime. It leaves out the progress of a
-// download, since plain text cannot be overwritten, and a failed start, which
-// the run reports as its error.
-func printRuntime(t *console.Text, e Event) {
-	pulls := e.Runtime.Kind == RuntimePull && e.Runtime.Current > 0 && e.Runtime.Current < e.Runtime.Total
-	if !pulls && e.Runtime.Kind != RuntimeFailed {
-		t.Tell("%s", e.Text)
-	}
 }

@@ -6,16 +6,22 @@ import (
 	"strings"
 
 	"github.com/x/pygent/internal/console"
+	"github.com/x/pygent/internal/escape"
+	"github.com/x/pygent/internal/mention"
 )
 
 // command carries out a line that begins with a slash. Meanwhile the terminal
 // is in its normal mode.
 func (s *session) command(ctx context.Context, text string) error {
 	var result CommandResult
+	before := s.agent.history.inEffect()
 	err := s.talk.Lend(func() (err error) {
 		result, err = s.agent.RunCommand(ctx, text, s.talk)
 		return err
 	})
+	if s.agent.history.inEffect() != before {
+		s.talk.Offer("") // the question with these options may be gone
+	}
 	switch {
 	case err != nil:
 		return err
@@ -44,4 +50,30 @@ func (s *session) shell(ctx context.Context, line string) error {
 		return errors.New("after the ! comes a command line")
 	}
 	return s.command(ctx, "/"+shellCommand+" "+line)
+}
+
+// begin makes the first turn, with a message that the program gave.
+func (s *session) begin(ctx context.Context, first Message) error {
+	if len(first.Parts) > 0 || first.Name != "" {
+		return s.say(ctx, first)
+	}
+	return s.hear(ctx, first.Content)
+}
+
+// hear makes a turn that begins with what the user typed, and the files that it
+// mentions.
+func (s *session) hear(ctx context.Context, text string) error {
+	parts, missing, err := s.agent.AttachMentioned(ctx, text)
+	if err != nil {
+		return err
+	}
+	for _, p := range parts {
+		s.talk.Aside("(with %s)", escape.Name(p.FileName))
+	}
+	if len(missing) > 0 {
+		s.talk.Aside("! %s", mention.Missing(missing, s.agent.describe(ctx).Temporary))
+	}
+	return s.turn(ctx, func(opts ...RunOption) (*Result, error) {
+		return s.agent.RunUntilStop(ctx, text, append(opts, WithParts(parts...))...)
+	})
 }

@@ -85,7 +85,7 @@ func TestPrinterRendersEveryEvent(t *testing.T) {
 			"Half\n! status 503; trying again in 1s\n! what was written so far is withdrawn\n! status 503; trying again in 1s\nWhole\n"},
 		{"retry, then no stream", []pygent.Event{stepEvent, textEvent("Half"), retryEvent(time.Second), messageEvent("Whole")},
 			"Half\n! status 503; trying again in 1s\n! what was written so far is withdrawn\nWhole\n"},
-		{"notice", []pygent.Event{stepEvent, textEvent("a"), {Type: pygent.EventNotice, Text: "mind"}}, "a\n! mind\n"},
+		{"notice", []pygent.Event{stepEvent, textEvent("a"), {Type: pygent.EventNotice, Text: "mind"}, textEvent("b"), messageEvent("ab")}, "ab\n! mind\n"},
 		{"warning", []pygent.Event{{Type: pygent.EventWarning, Text: "mind"}}, "! mind\n"},
 		{"runtime", []pygent.Event{runtimeEvent(pygent.RuntimeEvent{Kind: pygent.RuntimeStarted, Text: "started"})}, "· started\n"},
 		{"progress is left out", []pygent.Event{
@@ -163,4 +163,22 @@ func TestPrinterIsSilentAboutProgressAndWordsOfTasks(t *testing.T) {
 		pygent.Event{Type: pygent.EventText, Task: "a", Text: "of a task"},
 		pygent.Event{Type: pygent.EventStep, Task: "a"}))
 	require.Equal(t, "· task a: finished\n", printed(pygent.Event{Type: pygent.EventTask, Task: "a", Text: "finished"}))
+}
+
+func TestPrinterPutsNewsBetweenBlocksOfTheAnswer(t *testing.T) {
+	container := runtimeEvent(pygent.RuntimeEvent{Kind: pygent.RuntimeStarted, Text: "container x runs"})
+	for _, news := range []struct {
+		event pygent.Event
+		text  string
+	}{
+		{container, "· container x runs\n"},
+		{pygent.Event{Type: pygent.EventTask, Task: "a", Text: "finished"}, "· task a: finished\n"},
+		{pygent.Event{Type: pygent.EventNotice, Text: "note"}, "! note\n"},
+		{pygent.Event{Type: pygent.EventWarning, Text: "warning"}, "! warning\n"},
+	} {
+		require.Equal(t, "has to wrap around\n\n"+news.text+"More.\n", printed(
+			stepEvent, textEvent("has to wra"), news.event, textEvent("p around\n\nMo"), textEvent("re."), messageEvent("has to wrap around\n\nMore.")))
+		require.Equal(t, "half\n"+news.text, printed(
+			stepEvent, textEvent("half"), news.event, pygent.Event{Type: pygent.EventRunEnd}), "an interrupted answer")
+	}
 }

@@ -183,7 +183,7 @@ func (r *run) nudge() error {
 	}
 	if !r.asked { // later, it is told with results
 		r.asked = true
-		ended = strings.TrimPrefix(nudge.OnALine(ended, r.agent.surveyNews()), "\n")
+		ended = strings.TrimPrefix(nudge.OnALine(nudge.OnALine(ended, r.startNote), r.agent.surveyNews()), "\n")
 	}
 	if ended != "" {
 		if err := r.hear(UserMessage(ended), SourceNotice); err != nil {

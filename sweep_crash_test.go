@@ -43,6 +43,8 @@ func TestCrashingProcess(t *testing.T) {
 	create := pygent.NewLocalRuntime
 	if kind == "local, without a sweep" {
 		opts = append(opts, pygent.WithSweep(false))
+	} else if kind == "local, in a workspace" {
+		opts = append(opts, pygent.WithWorkspace(filepath.Join(os.TempDir(), "ws")))
 	} else if kind != "local" {
 		create = pygent.NewDockerRuntime
 		opts = append(opts, pygent.WithSharedFiles(kind == "docker"))
@@ -253,6 +255,15 @@ func TestNextProcessSweepsWhatACrashLeft(t *testing.T) {
 	last := workspaces()
 	require.Len(t, last, len(first))
 	require.NotSubset(t, last, first)
+	crash(t, "local, in a workspace") // sweeps as well, and perhaps leaves a temporary directory
+	for _, dir := range workspaces() {
+		require.NotContains(t, last, dir)
+	}
+	again := workspaces()
+	crash(t, "local, in a workspace")
+	for _, dir := range workspaces() {
+		require.NotContains(t, again, dir)
+	}
 }
 
 // TestSweepLeavesDirectoriesOfOthers has directories with names like ours: an

@@ -123,7 +123,7 @@ func TestLongTextsOfEventsCount(t *testing.T) {
 	const size = 1 << 20
 	// Names, ids and kinds are short, and so is what this package makes itself.
 	short := []string{"ID", "Task", "Type", "Source", "Model", "Role", "ToolCallID", "Name", "FileName", "Title", "Kind", "Agent", "Why", "Session",
-		"By", "Status", "Code", "RequestID", "End", "Outcome", "Path", "Tool", "Parent", "Root", "Call", "State", "Paths", "Disabled", "FullPath", "Note", "Host", "Job", "Change", "Unpriced"}
+		"By", "Status", "Code", "RequestID", "End", "Outcome", "Path", "Tool", "Parent", "Root", "Call", "State", "Paths", "Disabled", "FullPath", "Note", "Host", "Job", "Change", "Unpriced", "Commit"}
 	made := regexp.MustCompile(`\.(Runtime|Settings|Retry|Refused\[\])\.`)
 	for k := 0; ; k++ {
 		var e Event

@@ -29,12 +29,20 @@ import (
 func TestUsageCountsTheAgentAndItsTasks(t *testing.T) {
 	each := pygent.Usage{PromptTokens: 100, CompletionTokens: 10}
 	reply := func(r pygenttest.Reply) pygenttest.Reply { return r.WithUsage(each) }
-	model := pygenttest.NewScriptedModel(reply(delegate("sub")), reply(stop), reply(stop)).
-		On("sub", reply(delegate("deeper")), reply(stop), reply(stop)).
-		On("deeper", reply(stop))
+	// Each waits for its task: a request that ends with its run has no answer to count.
+	awaits := func(prompt string) pygenttest.Reply {
+		return follow(
+			always(reply(delegate(prompt))),
+			func(id string) pygenttest.Reply { return reply(wait(id)) },
+			always(reply(stop)),
+		)
+	}
+	model := pygenttest.NewScriptedModel(awaits("job one")).
+		On("job one", awaits("job two")).
+		On("job two", reply(stop)).RepeatLast()
 	agent := newAgent(t, model, pygent.MaxTaskDepth(2), pygent.WithModelName("m"))
 	require.Zero(t, agent.Usage())
-	result, err := agent.RunUntilStop(t.Context(), "go") // a second stop is needed only if the task is still at work
+	result, err := agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
 	tasks, err := agent.Tasks().Tasks(t.Context(), pygent.TaskFilter{})
 	require.NoError(t, err)

@@ -2,20 +2,22 @@ package pygent
 
 import (
 	"context"
-	"errors"
+	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/x/pygent/internal/guard"
-	"github.com/x/pygent/internal/numeral"
+	"github.com/x/pygent/internal/keep"
+	"github.com/x/pygent/internal/transient"
 )
 
 // Bounds of the list of the files of a temporary workspace.
 const (
 	maxTemporary    = 10_000 // files and directories
 	temporaryWithin = 5 * time.Second
-	namedTemporary  = 5 // files that a plain session names
+	namedTemporary  = 5 // files that a plain session names if nobody can be asked
 )
 
 // keepTemporary tells people how the files of a workspace are kept.
@@ -28,7 +30,7 @@ const keepTemporary = "To keep them, name a workspace: PYGENT_WORKSPACE=DIR, or 
 // files that besides describes as they are now: with the result of an earlier call,
 // they are those that were made or changed since. more says that there are others.
 //
-// Methods of [Runtime], such as ExportFile, keep the files.
+// [Agent.KeepTemporary] keeps the files.
 func (a *Agent) TemporaryFiles(ctx context.Context, besides ...FileInfo) (files []FileInfo, more bool, err error) {
 	lister, ok := RuntimeAs[FileLister](a.runtime)
 	if !ok || a.opts.lent || !a.describe(ctx).Temporary {
@@ -50,34 +52,58 @@ func (a *Agent) TemporaryFiles(ctx context.Context, besides ...FileInfo) (files 
 	return slices.DeleteFunc(all, func(f FileInfo) bool {
 		was, ok := known[f.Path]
 		same := ok && was.Size == f.Size && was.Mode == f.Mode && was.ModTime.Equal(f.ModTime)
-		return same || f.Mode.IsDir() || strings.HasPrefix(f.Path, ".pygent/") || strings.HasPrefix(f.Path, ".git/")
+		return same || f.Mode.IsDir() || transient.Is(path.Base(f.Path)) || strings.HasPrefix(f.Path, ".pygent/") || strings.HasPrefix(f.Path, ".git/")
 	}), more, nil
 }
 
-// temporaryFiles is TemporaryFiles in a bounded time. Nothing is known of a runtime
-// that does not answer.
-func (s *session) temporaryFiles(ctx context.Context, besides ...FileInfo) (files []FileInfo, more bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, temporaryWithin)
-	defer cancel()
-	return s.agent.TemporaryFiles(ctx, besides...)
+// KeepTemporary copies the workspace to a directory of this machine, which must be
+// new or empty, without what pygent keeps for itself. So the files of a temporary
+// workspace are kept before the agent closes; see [Agent.TemporaryFiles]. What cannot
+// be read is left out, and lost has its names; if that is everything, or if anything
+// else fails, there is an error, and a new directory into which nothing was copied is
+// removed. Pipes, sockets and devices are not copied.
+func (a *Agent) KeepTemporary(ctx context.Context, dir string) (lost []string, err error) {
+	from := keep.Source{Export: a.runtime.ExportFile, HostDir: a.describe(ctx).HostDir}
+	if lister, ok := RuntimeAs[FileLister](a.runtime); ok {
+		from.List = func(ctx context.Context, dir string, limit int) ([]keep.File, bool, error) {
+			files, more, err := lister.ListFiles(ctx, dir, 1, limit)
+			return keepFiles(files), more, err
+		}
+	}
+	from.Target = a.linkTarget()
+	lost, err = guard.Outlive(ctx, func() ([]string, error) {
+		defer a.enter(&a.calling, "the runtime's ExportFile")()
+		return keep.Copy(ctx, from, dir)
+	})
+	a.logPanic("copy of the temporary files", err)
+	if err != nil {
+		return nil, fmt.Errorf("copy the workspace: %w", err)
+	}
+	return lost, nil
 }
 
-// tellTemporary says which files go with the temporary workspace, besides those
-// that were in it when the session began. Nobody is told who has left by a signal.
-func (s *session) tellTemporary(ctx context.Context, besides []FileInfo) {
-	if ctx.Err() != nil {
-		return
+// linkTarget returns a function that says where a link of the workspace leads; nil if
+// the runtime cannot tell.
+func (a *Agent) linkTarget() func(ctx context.Context, name string) (string, error) {
+	lister, ok := RuntimeAs[FileLister](a.runtime)
+	if !ok {
+		return nil
 	}
-	files, more, err := s.temporaryFiles(ctx, besides...)
-	switch {
-	case err != nil && !errors.Is(err, ErrRuntimeStart) && !errors.Is(err, ErrRuntimeClosed):
-		s.talk.Aside("(the workspace was temporary and goes with its files, which cannot be listed: %v)", err)
-	case len(files) > 0 || more && err == nil:
-		var names []string
-		for _, f := range files {
-			names = append(names, f.Path)
-		}
-		s.talk.Aside("(the workspace was temporary and goes with its files: %s. %s)",
-			numeral.Some(names, namedTemporary, more), keepTemporary)
+	return func(ctx context.Context, name string) (string, error) {
+		info, err := guard.Outlive(ctx, func() (FileInfo, error) {
+			defer a.enter(&a.calling, "the runtime's StatFile")()
+			return lister.StatFile(ctx, name)
+		})
+		a.logPanic("StatFile of the runtime", err)
+		return info.Target, err
 	}
+}
+
+// keepFiles returns files as the package keep knows them.
+func keepFiles(files []FileInfo) []keep.File {
+	var kept []keep.File
+	for _, f := range files {
+		kept = append(kept, keep.File{Path: f.Path, Size: f.Size, Mode: f.Mode})
+	}
+	return kept
 }

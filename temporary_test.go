@@ -24,7 +24,7 @@ func TestTemporaryFilesAreThoseThatGoWithTheAgent(t *testing.T) {
 		t.Cleanup(func() { require.NoError(t, agent.Close()) })
 		return agent
 	}
-	const script = "mkdir -p d .git .pygent; echo 1 >a; echo 2 >d/b; : >.git/x; : >.pygent/x"
+	const script = "mkdir -p d .git .pygent; echo 1 >a; echo 2 >d/b; : >.git/x; : >.pygent/x; : >.pygent-3BYCXW6BPZ2LJQAVN7YDKHM5TE"
 	list := func(a *pygent.Agent, besides ...pygent.FileInfo) []pygent.FileInfo {
 		files, more, err := a.TemporaryFiles(t.Context(), besides...)
 		require.NoError(t, err)

@@ -56,6 +56,9 @@ type Tool struct {
 
 	// NeedsApproval has the agent's [ApprovalFunc] decide about every call.
 	NeedsApproval bool
+	// RunsCommands says that the tool runs commands in the runtime: its calls need
+	// approval wherever those of bash do.
+	RunsCommands bool
 	// ReadOnly says that the tool changes nothing. By default an [ApprovalFunc]
 	// is not asked about its calls. Calls of such tools that stand beside each other
 	// in a message run at the same time, so Run must allow that.

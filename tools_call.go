@@ -103,11 +103,7 @@ func (r *run) execute(ctx context.Context, call *readCall, index int) (result *T
 		return refused, false
 	}
 	r.agent.serving.Store(c)
-	result = r.perform(c, tool)
-	if c.changed {
-		result.Content = nudge.OnALine(result.Content, nudge.Changed(cut.Head(c.info.Call.Arguments, shownArguments)))
-	}
-	return result, tool.polls
+	return r.perform(c, tool), tool.polls
 }
 
 // prepare makes the context of a call. What is approved is exactly what will run:
@@ -184,6 +180,7 @@ func (r *run) performed(ctx *callContext, result *ToolResult, err error) *ToolRe
 		result.Outcome = OutcomeInterrupted
 		result.Content += "\n[the run was interrupted; the call may have taken effect]"
 	}
+	result.Content = nudge.OnALine(result.Content, ctx.notes())
 	return result
 }
 

@@ -351,21 +351,31 @@ func TestATaskThatWasCancelledIsNotSentOn(t *testing.T) {
 // A process that was killed while a task asked leaves a conversation that goes on.
 func TestAResumedModelIsToldThatItsTasksAreGone(t *testing.T) {
 	path, copied := filepath.Join(t.TempDir(), "h.json"), filepath.Join(t.TempDir(), "h.json")
-	ask := pygent.WithTools(asking(pygent.Question{Prompt: "Where?"}))
-	model := pygenttest.NewScriptedModel(follow(always(delegate("Deploy.")), always(waitAll), answering("there"), waitOne, always(stop), always(stop))).RepeatLast().
+	ask := asking(pygent.Question{Prompt: "Where?"})
+	delegated := make(chan struct{}) // closed when the history has the id of the task; before, the copy would delegate anew
+	patient := ask
+	patient.Run = func(ctx context.Context, rt pygent.Runtime, args json.RawMessage) (*pygent.ToolResult, error) {
+		<-delegated
+		return ask.Run(ctx, rt, args)
+	}
+	waits := func(string) pygenttest.Reply { close(delegated); return waitAll }
+	killed := make(chan struct{}) // closed when there is the copy; handlers hear of the question at any time
+	answers := func(id string) pygenttest.Reply { <-killed; return send(id, "there") }
+	model := pygenttest.NewScriptedModel(follow(always(delegate("Deploy.")), waits, answers, waitOne, always(stop), always(stop))).RepeatLast().
 		On("Deploy.", pygenttest.Call("deploy", nil), stop)
-	agent := newAgentOn(t, hollow{}, model, ask, pygent.WithHistoryFile(path), pygent.OnEvent(func(e pygent.Event) {
+	agent := newAgentOn(t, hollow{}, model, pygent.WithTools(patient), pygent.WithHistoryFile(path), pygent.OnEvent(func(e pygent.Event) {
 		if e.Type == pygent.EventQuestion { // what a kill at this moment leaves
 			data, err := os.ReadFile(path)
 			require.NoError(t, err)
 			require.NoError(t, os.WriteFile(copied, data, 0o600))
+			close(killed)
 		}
 	}))
 	_, err := agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
 	model = pygenttest.NewScriptedModel(follow(answering("there"), always(waitAll), always(delegate("Deploy.")), always(waitAll), always(pygenttest.Text("On it.")))).RepeatLast().
 		On("Deploy.", pygenttest.Call("deploy", nil), stop)
-	again := newAgentOn(t, hollow{}, model, ask, pygent.WithHistoryFile(copied), pygent.WithID(agent.ID()))
+	again := newAgentOn(t, hollow{}, model, pygent.WithTools(ask), pygent.WithHistoryFile(copied), pygent.WithID(agent.ID()))
 	_, err = again.Resume(t.Context(), pygent.WithEndOnReply())
 	require.NoError(t, err)
 	said := fmt.Sprint(results(again))

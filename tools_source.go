@@ -86,7 +86,7 @@ func (o *options) tooling() (*Registry, error) {
 			return nil, err
 		}
 	}
-	r.keepDisabled(o.disabled)
+	r.keepDisabled(slices.Concat(o.disabled, o.forbidden))
 	return r, nil
 }
 

@@ -405,7 +405,7 @@ func (c *callContext) id() string {
 // because the number of user messages between them depends on timing.
 func (c *callContext) taskID() string {
 	nth := 0
-	for _, m := range c.agent.history.view()[:c.message] {
+	for _, m := range messagesOf(c.agent.history.shared())[:c.message] {
 		if m.Role == RoleAssistant {
 			nth++
 		}

@@ -225,9 +225,9 @@ func (a *Agent) checkCost() error {
 		}
 	}
 	if asked == "" {
-		return errors.New("option MaxCost: the model has no name, and so no price: name it with WithModelName, and give it a price with WithPrices")
+		return errors.New("the cost cannot be limited: the model has no name, and so no price: name it (--model, PYGENT_MODEL, WithModelName), and give it a price ([prices] in ~/.pygent.toml, WithPrices)")
 	}
-	return fmt.Errorf("option MaxCost: the model %s has no price, so what it costs cannot be limited: give it one with WithPrices ([prices] in a file), or leave the limit out (limits.max_cost, PYGENT_MAX_COST)", asked)
+	return fmt.Errorf("the cost cannot be limited: the model %s has no price: [prices] in ~/.pygent.toml or WithPrices gives it one; or leave the limit out (--max-cost, limits.max_cost, PYGENT_MAX_COST)", asked)
 }
 
 // checkCostLimit is checkCost for the limit that holds for all runs of the agent.

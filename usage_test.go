@@ -166,7 +166,7 @@ func TestRunEndsWhenItsMoneyIsSpent(t *testing.T) {
 func TestWhatHasNoPriceCannotBeLimited(t *testing.T) {
 	model := pygenttest.NewScriptedModel(stop)
 	_, err := pygent.New(pygent.WithModel(model), pygent.WithRuntime(nowhere{}), pygent.WithModelName("x"), pygent.WithPrices(dollars), pygent.MaxCost(1))
-	require.EqualError(t, err, "option MaxCost: the model x has no price, so what it costs cannot be limited: give it one with WithPrices ([prices] in a file), or leave the limit out (limits.max_cost, PYGENT_MAX_COST)")
+	require.EqualError(t, err, "the cost cannot be limited: the model x has no price: [prices] in ~/.pygent.toml or WithPrices gives it one; or leave the limit out (--max-cost, limits.max_cost, PYGENT_MAX_COST)")
 	_, err = pygent.New(pygent.WithModel(model), pygent.WithRuntime(nowhere{}), pygent.MaxCost(1))
 	require.ErrorContains(t, err, "the model has no name, and so no price")
 

@@ -181,6 +181,7 @@ func allKinds() []pygent.HistoryEntry {
 		{Seq: 9, Message: pygent.Message{Role: "function", Name: "f", Content: " \t"}},
 		{Seq: 10, Turn: &pygent.TurnEnd{Status: pygent.StatusFailed, Reason: "x", Steps: 3, Usage: pygent.Usage{PromptTokens: 7}, Elapsed: time.Second}, Time: when},
 		{Seq: 11, Compaction: &pygent.Compaction{Keep: 4, Summary: "what was done", Pinned: 5, Cut: 2048, Gone: 7, ByModel: true, Before: 90_000, After: 20_000}, Time: when},
+		{Seq: 12, Rewind: &pygent.Rewind{Messages: 5, Marks: 1, Of: "abc", Restore: 7}, Time: when},
 	}
 }
 
@@ -191,8 +192,8 @@ func testStoreReload(t *testing.T, s *storeTest) {
 	s.want(store, "", allKinds()...)
 	store = s.store("")
 	s.load(store)
-	s.append(store, userEntry(12, "goes on"))
-	s.want(store, "", append(allKinds(), userEntry(12, "goes on"))...)
+	s.append(store, userEntry(13, "goes on"))
+	s.want(store, "", append(allKinds(), userEntry(13, "goes on"))...)
 }
 
 func testStoreSystem(t *testing.T, s *storeTest) {

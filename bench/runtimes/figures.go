@@ -1,9 +1,6 @@
 package main
 
-import (
-	"fmt"
-	"math"
-)
+import "fmt"
 
 // figure is a measured number with its goal.
 type figure struct {
@@ -67,13 +64,7 @@ func (r *report) weightFigures() []figure {
 		name := fmt.Sprintf("%d idle agents, %s: resident each (heap and stacks %s)", m.Count, m.Name, showBytes(float64(m.Heap)))
 		list = append(list, figure{name: name, value: float64(m.Resident), reach: 64 << 10, show: showBytes})
 	}
-	weight := math.NaN()
-	if r.alone > 0 {
-		weight = float64(r.embedder) / float64(r.alone)
-	}
-	return append(list,
-		figure{name: "pygent version, whole process", value: millis(r.version.median()), reach: 30, show: showMillis},
-		figure{name: "an embedder's stripped program against its dependencies", value: weight, reach: 1.15, show: times})
+	return append(list, figure{name: "pygent version, whole process", value: millis(r.version.median()), reach: 30, show: showMillis})
 }
 
 // ratio divides medians. It is NaN if one of them was not measured.

@@ -103,7 +103,7 @@ func (b *bench) steps() []step {
 		{"deadline", b.deadlines},
 		{"killed", b.killedHosts},
 		{"idle", b.idleAgents},
-		{"programs", b.programs},
+		{"command", b.command},
 	}
 }
 

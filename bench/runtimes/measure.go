@@ -236,30 +236,14 @@ func (b *bench) idleAgents(ctx context.Context, r *report) error {
 	return nil
 }
 
-// programs measures the command, and the size of a program that embeds pygent.
-func (b *bench) programs(ctx context.Context, r *report) error {
-	b.log("programs")
+// command measures the command pygent.
+func (b *bench) command(ctx context.Context, r *report) error {
+	b.log("the command")
 	root, err := moduleRoot(ctx)
 	if err != nil {
 		return err
 	}
-	build := func(name, pkg string) (int64, error) {
-		if err := goBuild(ctx, root, b.path(name), pkg); err != nil {
-			return 0, err
-		}
-		info, err := os.Stat(b.path(name))
-		if err != nil {
-			return 0, err
-		}
-		return info.Size(), nil
-	}
-	if _, err := build("pygent", "./cmd/pygent"); err != nil {
-		return err
-	}
-	if r.embedder, err = build("embedder", "./bench/embed/pygent"); err != nil {
-		return err
-	}
-	if r.alone, err = build("alone", "./bench/embed/alone"); err != nil {
+	if err := goBuild(ctx, root, b.path("pygent"), "./cmd/pygent"); err != nil {
 		return err
 	}
 	for range b.rounds {

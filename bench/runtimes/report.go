@@ -16,8 +16,6 @@ type report struct {
 	killed    []killed
 	idle      []idle
 	version   samples
-	embedder  int64 // bytes of a program that embeds pygent
-	alone     int64 // bytes of one that has only pygent's main dependencies
 }
 
 // row is what was measured of one way.
@@ -69,10 +67,6 @@ func (r *report) print(w io.Writer, ways []way) {
 		fmt.Fprintf(t, "%s\t%s\t%s %s\t%s\n", f.name, f.show(f.value), sign, f.show(f.reach), verdict)
 	}
 	t.Flush()
-	if r.alone == 0 {
-		return
-	}
-	fmt.Fprintf(w, "\nAn embedder's program: %s; with openai-go and the Docker client alone: %s.\n", mib(r.embedder), mib(r.alone))
 }
 
 // millis returns a duration in milliseconds, or NaN if it was not measured.

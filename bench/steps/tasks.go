@@ -63,7 +63,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
-print("listening on port", server.server_port)
+print(f"listening on port {server.server_port}")
 server.serve_forever()
 `},
 		wants: map[string]string{"answer.txt": "the answer is 42"},

@@ -1,0 +1,535 @@
+package pygent_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+// keeper is an agent with checkpoints, whose model writes files.
+type keeper struct {
+	*pygent.Agent
+	t      *testing.T
+	dir    string // the workspace
+	base   string
+	events eventList
+}
+
+// eventList collects events.
+type eventList struct {
+	mu  sync.Mutex
+	all []pygent.Event
+}
+
+func (l *eventList) add(e pygent.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, e)
+}
+
+// count counts the events of which is returns true.
+func (l *eventList) count(is func(pygent.Event) bool) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range l.all {
+		if is(e) {
+			n++
+		}
+	}
+	return n
+}
+
+// saying counts the events whose text has some words.
+func (l *eventList) saying(words string) int {
+	return l.count(func(e pygent.Event) bool { return strings.Contains(e.Text, words) })
+}
+
+// openKeeper opens an agent on a workspace, a history and a store in base.
+func openKeeper(t *testing.T, base string, opts ...pygent.Option) *keeper {
+	t.Helper()
+	k := &keeper{t: t, dir: filepath.Join(base, "work"), base: base}
+	require.NoError(t, os.MkdirAll(k.dir, 0o755))
+	opts = append([]pygent.Option{
+		pygent.WithDocker(pygent.DockerNever), pygent.WithWorkspace(k.dir), pygent.WithModel(obedient()),
+		pygent.WithHistoryFile(filepath.Join(base, "history.json")),
+		pygent.WithCheckpoints(filepath.Join(base, "trees")),
+		pygent.OnEvent(k.events.add),
+	}, opts...)
+	agent, err := pygent.New(opts...)
+	require.NoError(t, err)
+	k.Agent = agent
+	t.Cleanup(func() { require.NoError(t, agent.Close()) })
+	return k
+}
+
+// obedient is a model that runs each line that the user says as a command.
+func obedient() pygent.Model {
+	return pygent.ModelFunc(func(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
+		last := req.Messages[len(req.Messages)-1]
+		if last.Role != pygent.RoleUser {
+			return &pygent.ChatResponse{Message: pygent.AssistantMessage("done")}, nil
+		}
+		id := "c" + strings.Map(func(r rune) rune {
+			if r >= 'a' && r <= 'z' {
+				return r
+			}
+			return -1
+		}, last.Text())
+		args, err := json.Marshal(map[string]any{"cmd": last.Text()})
+		return &pygent.ChatResponse{Message: pygent.AssistantMessage("", pygent.ToolCall{ID: id, Name: "bash", Arguments: string(args)})}, err
+	})
+}
+
+func (k *keeper) turn(script string) {
+	k.t.Helper()
+	result, err := k.RunUntilStop(k.t.Context(), script, pygent.WithEndOnReply())
+	require.NoError(k.t, err)
+	require.Equal(k.t, pygent.StatusReplied, result.Status)
+}
+
+func (k *keeper) undo(turns int) pygent.Restored {
+	k.t.Helper()
+	done, err := k.Undo(k.t.Context(), turns)
+	require.NoError(k.t, err)
+	return done
+}
+
+func (k *keeper) redo() pygent.Restored {
+	k.t.Helper()
+	done, err := k.Redo(k.t.Context())
+	require.NoError(k.t, err)
+	return done
+}
+
+func (k *keeper) write(name, text string) {
+	k.t.Helper()
+	require.NoError(k.t, os.WriteFile(filepath.Join(k.dir, name), []byte(text), 0o644))
+}
+
+// files returns the files of the workspace by name, without .git.
+func (k *keeper) files() map[string]string {
+	k.t.Helper()
+	all := map[string]string{}
+	require.NoError(k.t, filepath.WalkDir(k.dir, func(name string, d os.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.Name() == ".git":
+			return filepath.SkipDir
+		case d.IsDir():
+			return nil
+		}
+		data, err := os.ReadFile(name)
+		rel, _ := filepath.Rel(k.dir, name)
+		all[rel] = string(data)
+		return err
+	}))
+	return all
+}
+
+// said returns what the user said in the conversation.
+func (k *keeper) said() (words []string) {
+	for _, m := range k.History().Conversation() {
+		if m.Role == pygent.RoleUser {
+			words = append(words, m.Text())
+		}
+	}
+	return words
+}
+
+type contents = map[string]string
+
+func TestTurnsAreTakenBackAndBroughtBack(t *testing.T) {
+	k := openKeeper(t, t.TempDir())
+	k.turn("echo 1 > a")
+	k.turn("echo 2 > a; echo b > b")
+	k.turn("rm b; mkdir d; echo c > d/c")
+	last := contents{"a": "2\n", "d/c": "c\n"}
+	require.Equal(t, last, k.files())
+
+	done := k.undo(1)
+	require.Equal(t, contents{"a": "2\n", "b": "b\n"}, k.files())
+	require.Equal(t, []string{"echo 1 > a", "echo 2 > a; echo b > b"}, k.said())
+	require.Equal(t, "rm b; mkdir d; echo c > d/c", done.Message.Text())
+	require.Equal(t, 4, done.Gone)
+	require.Equal(t, "4 messages taken back, 2 files changed", done.String())
+	require.Len(t, done.Changed, 2)
+	require.Equal(t, pygent.FileChange{Path: "b", After: "b\n", Line: 1, Created: true}, done.Changed[0])
+	require.True(t, done.Changed[1].Deleted)
+
+	k.undo(1)
+	require.Equal(t, contents{"a": "1\n"}, k.files())
+	require.Equal(t, []string{"echo 1 > a"}, k.said())
+	k.redo()
+	require.Equal(t, contents{"a": "2\n", "b": "b\n"}, k.files())
+	require.Equal(t, []string{"echo 1 > a", "echo 2 > a; echo b > b"}, k.said())
+	done = k.redo()
+	require.Equal(t, last, k.files())
+	require.Len(t, k.said(), 3)
+	require.Equal(t, 4, done.Back)
+	_, err := k.Redo(t.Context())
+	require.ErrorIs(t, err, pygent.ErrNothingToRedo)
+
+	k.undo(3)
+	require.Empty(t, k.files())
+	require.Empty(t, k.said())
+	_, err = k.Undo(t.Context(), 1)
+	require.ErrorIs(t, err, pygent.ErrNothingToUndo)
+	k.turn("echo other > a")
+	_, err = k.Redo(t.Context())
+	require.ErrorIs(t, err, pygent.ErrNothingToRedo, "the turn has taken another way")
+	require.Equal(t, []string{"echo other > a"}, k.said())
+	require.Len(t, k.History().Messages(), 17, "the record keeps everything")
+	require.NoError(t, pygenttest.CheckConversation(k.History().Conversation()))
+}
+
+func TestTheNextAgentGoesOnAfterAnUndo(t *testing.T) {
+	base := t.TempDir()
+	k := openKeeper(t, base)
+	k.turn("echo 1 > a")
+	k.turn("echo 2 > a")
+	k.undo(1)
+	sent := k.History().Conversation()
+	require.NoError(t, k.Close())
+
+	k = openKeeper(t, base)
+	require.Equal(t, jsonOf(t, sent), jsonOf(t, k.History().Conversation()))
+	require.Empty(t, k.History().Repairs())
+	k.redo()
+	require.Equal(t, contents{"a": "2\n"}, k.files())
+	require.Equal(t, []string{"echo 1 > a", "echo 2 > a"}, k.said())
+	require.NoError(t, k.Close())
+
+	h, err := pygent.ReadHistory(filepath.Join(base, "history.json"))
+	require.NoError(t, err)
+	require.Equal(t, 9, len(h.Messages()), "other programs read an array of messages")
+	k = openKeeper(t, base)
+	k.undo(2)
+	require.Empty(t, k.files())
+	_, err = k.Resume(t.Context())
+	require.ErrorIs(t, err, pygent.ErrNothingToResume)
+}
+
+func TestWhatTheUserChangedIsKept(t *testing.T) {
+	k := openKeeper(t, t.TempDir())
+	k.write("mine", "0")
+	k.write("both", "0")
+	k.write("theirs", "0")
+	k.turn("printf 1 > theirs; printf 1 > both")
+	k.write("mine", "user")
+	k.write("new", "user")
+	k.turn("printf 2 > theirs")
+	k.write("both", "user")
+	done := k.undo(2)
+	require.Equal(t, contents{"mine": "user", "both": "user", "theirs": "0", "new": "user"}, k.files())
+	require.Empty(t, k.said())
+	require.Equal(t, []string{"both", "mine", "new"}, kept(done))
+	require.NotEmpty(t, done.Kept[0].Why, "the agent has changed it, too")
+	require.Empty(t, done.Kept[1].Why)
+	require.Contains(t, done.String(), "3 files kept as you left them")
+	k.write("new", "again")
+	done = k.redo()
+	require.Equal(t, contents{"mine": "user", "both": "user", "theirs": "2", "new": "again"}, k.files())
+	require.Equal(t, []string{"new"}, kept(done))
+
+	k.undo(2)
+	done, err := k.Restore(t.Context(), k.Checkpoints()[1].ID) // the end of the first turn
+	require.NoError(t, err)
+	require.False(t, done.Undo)
+	require.Equal(t, contents{"mine": "user", "both": "user", "theirs": "1", "new": "again"}, k.files(), "neither is it on the way forward")
+	require.Equal(t, []string{"both", "mine", "new"}, kept(done))
+}
+
+func kept(done pygent.Restored) (names []string) {
+	for _, k := range done.Kept {
+		names = append(names, k.Path)
+	}
+	return names
+}
+
+func TestGitIsLeftAlone(t *testing.T) {
+	k := openKeeper(t, t.TempDir())
+	git := func(args ...string) string {
+		cmd := exec.Command("git", args...)
+		cmd.Dir = k.dir
+		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a")
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		return strings.TrimSpace(string(out))
+	}
+	git("init", "-q")
+	k.write("a", "0\n")
+	git("add", ".")
+	git("commit", "-qm", "first")
+	first := git("rev-parse", "HEAD")
+	k.turn("echo 1 > a")
+	git("commit", "-qam", "second")
+	second := git("rev-parse", "HEAD")
+	done := k.undo(1)
+	require.Equal(t, contents{"a": "0\n"}, k.files())
+	require.Equal(t, second, git("rev-parse", "HEAD"))
+	require.True(t, done.HeadMoved)
+	require.Equal(t, []string{first, second}, []string{done.To.Commit, done.From.Commit})
+	require.Contains(t, done.String(), "git's HEAD stays at "+second[:12])
+	require.Empty(t, done.Kept)
+	for _, c := range done.Changed {
+		require.Equal(t, "a", c.Path)
+	}
+	list := k.Checkpoints()
+	require.True(t, list[0].HeadMoved)
+	require.False(t, list[len(list)-1].HeadMoved)
+}
+
+func TestCheckpointsTellTheirTurns(t *testing.T) {
+	k := openKeeper(t, t.TempDir())
+	k.write(".gitignore", "out/\n")
+	require.NoError(t, os.Mkdir(filepath.Join(k.dir, "out"), 0o755))
+	k.turn("echo \x1b[2J")
+	k.turn("true # " + strings.Repeat("x", 500))
+	list := k.Checkpoints()
+	require.Len(t, list, 4)
+	require.Equal(t, []pygent.CheckpointKind{"start", "end", "start", "end"}, []pygent.CheckpointKind{list[0].Kind, list[1].Kind, list[2].Kind, list[3].Kind})
+	require.NotContains(t, list[0].Message, "\x1b")
+	require.Less(t, len(list[2].Message), 150)
+	require.Equal(t, []int{0, 4, 4, 8}, []int{list[0].Messages, list[1].Messages, list[2].Messages, list[3].Messages})
+	require.Equal(t, []string{"out: ignored"}, list[0].LeftOut)
+	before, err := k.CheckpointBefore(2)
+	require.NoError(t, err)
+	require.Equal(t, list[0].ID, before.ID)
+	_, err = k.CheckpointBefore(3)
+	require.ErrorIs(t, err, pygent.ErrNothingToUndo)
+	_, err = k.Restore(t.Context(), 99)
+	require.ErrorIs(t, err, pygent.ErrUnknownCheckpoint)
+
+	done, err := k.Restore(t.Context(), list[1].ID)
+	require.NoError(t, err)
+	require.Equal(t, 4, done.Gone)
+	require.Len(t, k.said(), 1)
+}
+
+func TestAgentsWithoutCheckpointsSaySo(t *testing.T) {
+	agent, err := pygent.New(pygent.WithDocker(pygent.DockerNever), pygent.WithModel(obedient()))
+	require.NoError(t, err)
+	defer agent.Close()
+	require.Empty(t, agent.Checkpoints())
+	for _, err := range []error{
+		errorOf(agent.Undo(t.Context(), 1)), errorOf(agent.Redo(t.Context())), errorOf(agent.Restore(t.Context(), 1)),
+		errorOf(agent.CheckpointBefore(1)),
+	} {
+		require.ErrorIs(t, err, pygent.ErrNoCheckpoints)
+	}
+}
+
+func errorOf[T any](_ T, err error) error { return err }
+
+func TestAForkGoesItsOwnWay(t *testing.T) {
+	k := openKeeper(t, t.TempDir())
+	k.turn("echo 1 > a; ln -s a l; chmod 700 a")
+	k.turn("echo 2 > a")
+	before, err := k.CheckpointBefore(1)
+	require.NoError(t, err)
+	fork, err := k.Fork(t.Context(), before.ID)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, fork.Close()) }()
+	text, err := fork.Runtime().ReadFile(t.Context(), "a")
+	require.NoError(t, err)
+	require.Equal(t, "1\n", string(text))
+	require.Len(t, fork.History().Messages(), 5)
+	_, err = fork.RunUntilStop(t.Context(), "echo 3 > l", pygent.WithEndOnReply())
+	require.NoError(t, err)
+	text, err = fork.Runtime().ReadFile(t.Context(), "a")
+	require.NoError(t, err)
+	require.Equal(t, "3\n", string(text))
+	require.Equal(t, contents{"a": "2\n", "l": "2\n"}, k.files())
+	_, err = fork.Undo(t.Context(), 1)
+	require.NoError(t, err, "it has checkpoints of its own")
+	require.Len(t, k.said(), 2)
+
+	dir := t.TempDir()
+	named, err := k.Fork(t.Context(), before.ID, pygent.WithWorkspace(dir), pygent.WithHistoryFile(filepath.Join(t.TempDir(), "h.json")))
+	require.NoError(t, err)
+	require.NoError(t, named.Close())
+	info, err := os.Stat(filepath.Join(dir, "a"))
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o700), info.Mode())
+	_, err = k.Fork(t.Context(), before.ID, pygent.WithWorkspace(k.dir))
+	require.ErrorContains(t, err, "restore a")
+	_, err = k.Fork(t.Context(), 1000)
+	require.ErrorIs(t, err, pygent.ErrUnknownCheckpoint)
+	require.Equal(t, contents{"a": "2\n", "l": "2\n"}, k.files())
+}
+
+func TestDifferencesBetweenCheckpoints(t *testing.T) {
+	k := openKeeper(t, t.TempDir())
+	k.turn("echo 1 > a; printf '\\0' > bin; ln -s a l; echo x > x; head -c 2000000 /dev/zero > large")
+	k.turn("echo 2 > a; printf '\\1' > bin; ln -sfn b l; chmod +x x; echo >> large; mkdir empty")
+	list := k.Checkpoints()
+	changes, more, err := k.Differences(t.Context(), list[2].ID, list[3].ID)
+	require.NoError(t, err)
+	require.False(t, more)
+	require.Equal(t, []pygent.FileChange{
+		{Path: "a", Before: "1\n", After: "2\n", Line: 1},
+		{Path: "bin", Binary: true},
+		{Path: "l", Note: "it was a link to a and is one to b"},
+		{Path: "large", Note: "from 2000000 to 2000001 bytes, too many to compare"},
+		{Path: "x", Note: "its permissions changed"},
+	}, changes)
+	k.write("mine", "1")
+	changes, _, err = k.Differences(t.Context(), list[3].ID, 0)
+	require.NoError(t, err)
+	require.Equal(t, []pygent.FileChange{{Path: "mine", After: "1", Line: 1, Created: true}}, changes)
+	_, _, err = k.Differences(t.Context(), 77, 0)
+	require.ErrorIs(t, err, pygent.ErrUnknownCheckpoint)
+}
+
+func TestUndoneCompactionsAndConversations(t *testing.T) {
+	k := openKeeper(t, t.TempDir(), pygent.WithContextWindow(6_000))
+	k.turn("echo first")
+	for range 12 {
+		k.turn("head -c 3000 /dev/urandom | od -x | head -c 3000")
+	}
+	whole := k.History().Len()
+	require.Positive(t, k.events.count(func(e pygent.Event) bool { return e.Type == pygent.EventCompacted }))
+	k.undo(13)
+	require.Empty(t, k.said())
+	k.redo()
+	sent := jsonOf(t, k.History().Conversation())
+	require.NoError(t, k.NewConversation(t.Context()))
+	k.turn("echo anew")
+	require.Equal(t, []string{"echo anew"}, k.said())
+	before, err := k.CheckpointBefore(2)
+	require.NoError(t, err)
+	done, err := k.Restore(t.Context(), before.ID+1) // the end of that turn
+	require.NoError(t, err)
+	require.True(t, done.Earlier)
+	require.Contains(t, done.String(), "the conversation goes on from before the new one began")
+	require.Equal(t, sent, jsonOf(t, k.History().Conversation()), "as if it had not begun anew")
+	require.NoError(t, k.Close())
+
+	k = openKeeper(t, k.base, pygent.WithContextWindow(6_000))
+	require.Equal(t, sent, jsonOf(t, k.History().Conversation()))
+	k.undo(10)
+	for range 6 {
+		k.turn("head -c 3000 /dev/urandom | od -x | head -c 3000")
+	}
+	require.NoError(t, pygenttest.CheckConversation(k.History().Conversation()))
+	require.Greater(t, k.History().Len(), whole)
+	require.Less(t, len(jsonOf(t, k.History().Conversation())), 40_000, "it is compacted after an undo as well")
+	k.redoFails()
+	require.Empty(t, k.History().Repairs())
+}
+
+func (k *keeper) redoFails() {
+	_, err := k.Redo(k.t.Context())
+	require.ErrorIs(k.t, err, pygent.ErrNothingToRedo)
+}
+
+func TestTheFileHoldsOldTextsThatAnUndoBringsBack(t *testing.T) {
+	k := openKeeper(t, t.TempDir(), pygent.WithContextWindow(30_000))
+	k.turn("seq 1 3000")
+	sent := jsonOf(t, k.History().Conversation())
+	for i := range 25 {
+		k.turn("seq " + strings.Repeat("1", 1+i%2) + " 3000")
+	}
+	before, err := k.CheckpointBefore(25)
+	require.NoError(t, err)
+	_, err = k.Restore(t.Context(), before.ID)
+	require.NoError(t, err)
+	require.Equal(t, sent, jsonOf(t, k.History().Conversation()))
+	require.Empty(t, k.History().Repairs())
+}
+
+func TestARunningTurnIsNotUndone(t *testing.T) {
+	var agent *pygent.Agent
+	base := t.TempDir()
+	undo := pygent.NewTool("undo", "", func(ctx context.Context, _ pygent.Runtime, _ struct{}) (string, error) {
+		_, err := agent.Undo(ctx, 1)
+		return "", err
+	})
+	k := openKeeper(t, base, pygent.WithTools(undo), pygent.WithModel(pygenttest.NewScriptedModel(pygenttest.Call("undo", nil), pygenttest.Text("so"))))
+	agent = k.Agent
+	_, err := k.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply())
+	require.NoError(t, err)
+	said := jsonOf(t, k.History().Messages())
+	require.Contains(t, said, "the agent is at work; interrupt it or wait for its end")
+}
+
+func TestTwoAgentsShareAStore(t *testing.T) {
+	base := t.TempDir()
+	one := openKeeper(t, base)
+	other := openKeeper(t, t.TempDir(), pygent.WithCheckpoints(filepath.Join(base, "trees")))
+	same := openKeeper(t, base, pygent.WithHistoryFile(filepath.Join(base, "other.json")))
+	for range 3 {
+		one.turn("echo 1 >> a")
+		other.turn("echo 1 >> a")
+	}
+	one.undo(2)
+	other.undo(1)
+	require.Equal(t, contents{"a": "1\n"}, one.files())
+	require.Equal(t, contents{"a": "1\n1\n"}, other.files())
+	same.turn("echo b > b")
+	one.redo()
+	require.Equal(t, contents{"a": "1\n1\n1\n", "b": "b\n"}, same.files(), "the work of another is kept")
+}
+
+func TestCheckpointsOfConversationsAlone(t *testing.T) {
+	inside := openKeeper(t, t.TempDir())
+	inside = openKeeper(t, inside.base, pygent.WithHistoryFile(filepath.Join(inside.base, "2.json")), pygent.WithCheckpoints(filepath.Join(inside.dir, "trees")))
+	inside.turn("echo 1 > a")
+	inside.turn("echo 2 > a")
+	done := inside.undo(1)
+	require.Contains(t, done.NoFiles, "no checkpoints are kept of the files")
+	require.Equal(t, 1, inside.events.saying("kept in the workspace itself"))
+	text, err := os.ReadFile(filepath.Join(inside.dir, "a"))
+	require.NoError(t, err)
+	require.Equal(t, "2\n", string(text))
+	require.Len(t, inside.said(), 1)
+
+	var events eventList
+	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Text("a"), pygenttest.Text("b")),
+		pygent.WithCheckpoints(filepath.Join(t.TempDir(), "trees")), pygent.OnEvent(events.add))
+	for range 2 {
+		_, err = agent.RunUntilStop(t.Context(), "hello", pygent.WithEndOnReply())
+		require.NoError(t, err)
+	}
+	done, err = agent.Undo(t.Context(), 1)
+	require.NoError(t, err)
+	require.NotEmpty(t, done.NoFiles)
+	require.Equal(t, 1, events.saying("the files of this runtime are not known"))
+}
+
+func TestAStoreThatFailsFailsNoRun(t *testing.T) {
+	base := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(base, "trees"), nil, 0o600))
+	k := openKeeper(t, base)
+	k.turn("echo 1 > a")
+	k.turn("echo 2 > a")
+	require.Equal(t, 1, k.events.saying("no checkpoints are kept"))
+	_, err := k.Undo(t.Context(), 1)
+	require.ErrorIs(t, err, pygent.ErrNoCheckpoints)
+}
+
+// A file that a container or a write has in the workspace for a moment is no part of
+// a checkpoint, so that an undo neither brings it back nor removes it.
+func TestWhatPassesIsInNoCheckpoint(t *testing.T) {
+	k := openKeeper(t, t.TempDir())
+	early, late := ".pygent-3BYCXW6BPZ2LJQAVN7YDKHM5TE", ".pygent-0123456789abcdef01234567"
+	require.NoError(t, os.WriteFile(filepath.Join(k.dir, early), []byte(early), 0o644))
+	k.turn("echo 1 >a; rm " + early + "; : >" + late)
+	restored := k.undo(1)
+	require.Empty(t, restored.Kept)
+	require.Len(t, restored.Changed, 1)
+	require.NoFileExists(t, filepath.Join(k.dir, "a"))
+	require.NoFileExists(t, filepath.Join(k.dir, early))
+	require.FileExists(t, filepath.Join(k.dir, late))
+}

@@ -1,0 +1,158 @@
+package pygent
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/x/pygent/internal/console"
+	"github.com/x/pygent/internal/cut"
+)
+
+// EventPrinter returns an event handler that writes what happens to w as plain
+// text: the model's words as they come, commands and their output, retries and
+// warnings. Control characters in what models and commands write are made
+// visible, so that they cannot drive a terminal. Errors of w are ignored. The
+// handler is safe for concurrent use.
+//
+//	result, err := agent.RunUntilStop(ctx, msg, pygent.OnEvent(pygent.EventPrinter(os.Stderr)))
+func EventPrinter(w io.Writer) func(Event) { return eventPrinter(console.NewPrinter(w)) }
+
+// eventPrinter returns an event handler that writes to a printer.
+func eventPrinter(to *console.Printer) func(Event) {
+	var last string // the id of the call that was shown last; calls may overlap
+	return func(e Event) {
+		if e.Type == EventOutput || e.Type == EventProgress {
+			if text := liveText(e); text != "" && e.Task == "" {
+				to.Live(e.Time, text)
+			}
+			return
+		}
+		to.News(func(t *console.Text) {
+			if e.Call != nil && e.Task == "" {
+				if e.Type == EventToolDone && last != "" && last != e.Call.ID {
+					t.EndLine()
+					t.Call(summaryOf(e))
+				}
+				last = e.Call.ID
+			}
+			if isBeside(e) {
+				t.Beside(func(t *console.Text) { printEvent(t, e) })
+				return
+			}
+			printEvent(t, e)
+		})
+	}
+}
+
+// isBeside reports whether an event may come in the middle of the model's answer, of
+// which it is no part.
+func isBeside(e Event) bool {
+	switch e.Type {
+	case EventTask, EventNotice, EventWarning, EventRuntime:
+		return true
+	}
+	return false
+}
+
+// printEvent writes an event. For a background task it writes only the
+// progress, because the output of several tasks would mix.
+func printEvent(t *console.Text, e Event) {
+	if e.Task != "" {
+		if e.Type == EventTask {
+			printTask(t, e)
+		}
+		return
+	}
+	switch e.Type {
+	case EventStep:
+		t.Step()
+	case EventText:
+		t.Stream(e.Text)
+	case EventMessage:
+		t.Answer(e.Message.Text())
+	case EventToolCall:
+		t.EndBlock()
+		if !endsRun(e.Call.Name) {
+			t.Call(summaryOf(e))
+		}
+	case EventToolStart:
+		t.Began(e.Time)
+	case EventToolDone:
+		t.EndLive()
+		t.Output(outputShown(e))
+	case EventToolSkipped:
+		t.Call(summaryOf(e))
+		t.Output(outputShown(e))
+	case EventRetry:
+		t.Retry(e.Retry.Error, e.Retry.Wait)
+	case EventCompacting:
+		t.Warn("the model sums up the conversation")
+	case EventCompacted:
+		t.Warn("%s", e.Compaction)
+	case EventRestored:
+		printRestored(t, e)
+	case EventNotice, EventWarning:
+		t.Warn("%s", e.Text)
+	case EventRuntime:
+		printRuntime(t, e)
+	case EventRunEnd:
+		t.EndBlock()
+	}
+}
+
+// printRestored says what a restore did, and what the user had said in the turn that is
+// gone, to be said again.
+func printRestored(t *console.Text, e Event) {
+	t.Tell("%s", e.Text)
+	for _, note := range e.Restored.Notes() {
+		t.Warn("%s", note)
+	}
+	if msg := e.Restored.Message; msg != nil && strings.TrimSpace(msg.Text()) != "" {
+		const shown = 500
+		t.Tell("you had said: %s", cut.Line(msg.Text(), shown))
+	}
+}
+
+// liveText returns what a running call tells, for people.
+func liveText(e Event) string {
+	if e.Type == EventOutput {
+		return e.Chunk.Text
+	}
+	p := e.Progress
+	switch {
+	case p.Total > 0:
+		return strings.TrimSpace(fmt.Sprintf("%s %d of %d", p.Text, p.Current, p.Total)) + "\n"
+	case p.Current > 0:
+		return strings.TrimSpace(fmt.Sprintf("%s %d", p.Text, p.Current)) + "\n"
+	}
+	return p.Text + "\n"
+}
+
+// outputShown returns what is shown of a call's result. The command was shown
+// when it began, and the end of the run is shown when it ends.
+func outputShown(e Event) string {
+	if e.Output.End != "" {
+		return ""
+	}
+	text := cmp.Or(e.Output.Display, e.Output.Content)
+	command, ok := commandIn(*e.Call)
+	if e.Output.Bash != nil {
+		command.Cmd = e.Output.Bash.Command // what ran, if somebody changed it
+	}
+	if ok {
+		return strings.TrimPrefix(text, "$ "+command.Cmd+"\n")
+	}
+	return text
+}
+
+// printRuntime writes an event of the runtime. It leaves out the progress of a
+// download, since plain text cannot be overwritten, and a failed start, which
+// the run reports as its error.
+func printRuntime(t *console.Text, e Event) {
+	pulls := e.Runtime.Kind == RuntimePull && e.Runtime.Current > 0 && e.Runtime.Current < e.Runtime.Total
+	if !pulls && e.Runtime.Kind != RuntimeFailed {
+		t.Tell("%s", e.Text)
+	}
+}

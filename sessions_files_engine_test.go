@@ -1,0 +1,64 @@
+package pygent_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"testing"
+
+	"github.com/docker/docker/api/types/container"
+	imagetypes "github.com/docker/docker/api/types/image"
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+// imageOfAnotherUser makes an image whose commands do not run as root.
+func imageOfAnotherUser(t *testing.T) string {
+	t.Helper()
+	engine := testEngine(t)
+	made, err := engine.ContainerCreate(t.Context(), &container.Config{Image: testImage()}, nil, nil, nil, "")
+	require.NoError(t, err)
+	image, err := engine.ContainerCommit(t.Context(), made.ID, container.CommitOptions{Changes: []string{"USER 1234:1234"}})
+	require.NoError(t, errors.Join(err, engine.ContainerRemove(t.Context(), made.ID, container.RemoveOptions{})))
+	t.Cleanup(func() {
+		_, err := engine.ImageRemove(context.Background(), image.ID, imagetypes.RemoveOptions{Force: true})
+		require.NoError(t, err)
+	})
+	return image.ID
+}
+
+// The files of a container with a temporary workspace come back.
+func TestTheFilesOfAContainerComeBack(t *testing.T) {
+	requireDocker(t)
+	for name, opts := range map[string][]pygent.Option{
+		"as root":           nil,
+		"with no more":      {pygent.WithReadOnlyRoot(true)},
+		"as another":        {pygent.WithContainerUser("1234:1234"), pygent.WithCapabilities()},
+		"as the image says": {pygent.WithImage(imageOfAnotherUser(t)), pygent.WithCapabilities()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			base := t.TempDir()
+			with := func(replies ...pygenttest.Reply) (*pygent.Agent, *[]string) {
+				var told []string
+				all := append([]pygent.Option{
+					pygent.WithSession(filepath.Join(base, "1abc")), withTrees(base), pygent.WithModel(pygenttest.NewScriptedModel(replies...)), pygent.WithEndOnReply(),
+					pygent.WithDocker(pygent.DockerRequired), pygent.WithImage(testImage()), noticesTo(&told),
+				}, opts...)
+				return newAgentOf(t, all...), &told
+			}
+			agent, _ := with(callBash("mkdir -p d/e && echo one >d/f && chmod 750 d/f && ln -s d/f link && umask 077 && echo mine >own"), pygenttest.Text("written"))
+			hears(t, agent, "write")
+			bash(t, agent.Runtime(), "echo late >late")
+			require.NoError(t, agent.Close())
+
+			agent, told := with(callBash("cat link own late; ls -l d/f | cut -c1-10; echo more >>own; echo more >>d/f; rm late; ls"), pygenttest.Text("read"))
+			hears(t, agent, "read")
+			require.Contains(t, results(agent)[1], "one\nmine\nlate\n-rwxr-x---\nd\nlink\nown\n")
+			require.NotContains(t, results(agent)[1], "denied")
+			require.NoError(t, agent.Close())
+			require.Contains(t, (*told)[0], "its files are back")
+		})
+	}
+}

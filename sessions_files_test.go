@@ -1,0 +1,229 @@
+package pygent_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+// withTrees keeps the checkpoints of a session beside it.
+func withTrees(dir string) pygent.Option {
+	return pygent.WithCheckpoints(filepath.Join(dir, "trees"))
+}
+
+// noticesTo collects what agents say to people.
+func noticesTo(into *[]string) pygent.Option {
+	return pygent.OnEvent(func(e pygent.Event) {
+		if e.Type == pygent.EventNotice || e.Type == pygent.EventWarning {
+			*into = append(*into, e.Text)
+		}
+	})
+}
+
+func TestTheFilesOfATemporaryWorkspaceComeBack(t *testing.T) {
+	dir := t.TempDir()
+	initial := filepath.Join(t.TempDir(), "initial")
+	require.NoError(t, os.WriteFile(initial, []byte("given"), 0o600))
+	model := pygenttest.NewScriptedModel(
+		pygenttest.Call("bash", map[string]any{"cmd": "mkdir -p d/e && echo one > d/f && chmod 750 d/f && ln -s d/f link && echo mine > initial && chmod 700 d/e"}),
+		pygenttest.Text("written"),
+	)
+	agent := keptAgent(t, dir, "1abc", withTrees(dir), pygent.WithModel(model), pygent.WithInitialFiles(initial))
+	hears(t, agent, "write")
+	require.NoError(t, agent.Runtime().WriteFile(t.Context(), "late", []byte("after the turn")))
+	before, was := treeOf(t, hostDir(t, agent)), hostDir(t, agent)
+	require.Contains(t, before, "d/f")
+	require.NoError(t, agent.Close())
+	require.NoDirExists(t, was)
+
+	for range 2 { // the second time nothing is said
+		var told []string
+		agent = keptAgent(t, dir, "1abc", withTrees(dir), pygent.WithInitialFiles(initial), noticesTo(&told))
+		require.Equal(t, before, treeOf(t, hostDir(t, agent)))
+		require.NoError(t, agent.Close())
+		require.Len(t, told, 1)
+		require.Contains(t, told[0], "the workspace of the session was temporary; its files are back, as they were on ")
+	}
+	agent = keptAgent(t, dir, "1abc", withTrees(dir))
+	done, err := agent.Undo(t.Context(), 1)
+	require.NoError(t, err)
+	require.Empty(t, done.NoFiles)
+	require.Equal(t, []string{"initial", "late"}, namesIn(t, hostDir(t, agent)), "what came after the turn stays")
+	require.Equal(t, "given", readFile(t, filepath.Join(hostDir(t, agent), "initial")))
+	require.NoError(t, agent.Close())
+	agent = keptAgent(t, dir, "1abc", withTrees(dir))
+	require.Equal(t, []string{"initial", "late"}, namesIn(t, hostDir(t, agent)))
+	_, err = agent.Redo(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, before, treeOf(t, hostDir(t, agent)))
+}
+
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return string(data)
+}
+
+func TestFilesThatNoCheckpointHasAreSaidToBeGone(t *testing.T) {
+	dir := t.TempDir()
+	agent := keptAgent(t, dir, "1abc")
+	hears(t, agent, "hi")
+	require.NoError(t, agent.Close())
+	var told []string
+	agent = keptAgent(t, dir, "1abc", withTrees(dir), noticesTo(&told))
+	require.NoError(t, agent.Close())
+	require.Equal(t, []string{"the workspace of the session was temporary, and its files are gone: no checkpoint has them"}, told)
+}
+
+func TestFilesOfASessionDoNotGoToAnotherWorkspace(t *testing.T) {
+	dir, other := t.TempDir(), t.TempDir()
+	agent := keptAgent(t, dir, "1abc", withTrees(dir))
+	require.NoError(t, agent.Runtime().WriteFile(t.Context(), "f", []byte("x")))
+	hears(t, agent, "hi")
+	require.NoError(t, agent.Close())
+	var told []string
+	agent = keptAgent(t, dir, "1abc", withTrees(dir), pygent.WithWorkspace(other), noticesTo(&told))
+	require.Empty(t, namesIn(t, other))
+	last := agent.Checkpoints()[len(agent.Checkpoints())-1]
+	fork, err := agent.Fork(t.Context(), last.ID)
+	require.NoError(t, err)
+	content, err := fork.Runtime().ReadFile(t.Context(), "f")
+	require.NoError(t, err)
+	require.Equal(t, "x", string(content))
+	require.NoError(t, fork.Close())
+	require.NoError(t, agent.Close())
+	require.Equal(t, []string{fmt.Sprintf("the workspace of the session was temporary, and its files are not put into this one; checkpoint %d has them, for another session that begins there (Fork, /fork)", last.ID)}, told)
+}
+
+// A store that cannot be read loses nothing: the session stays as it is.
+func TestFilesThatCannotBePutBackAreAnError(t *testing.T) {
+	dir := t.TempDir()
+	agent := keptAgent(t, dir, "1abc", withTrees(dir))
+	require.NoError(t, agent.Runtime().WriteFile(t.Context(), "f", []byte("x")))
+	hears(t, agent, "hi")
+	require.NoError(t, agent.Close())
+	packs := filepath.Join(dir, "trees", "packs")
+	require.NoError(t, os.Rename(packs, packs+"-away"))
+	_, err := pygent.New(pygent.WithSession(filepath.Join(dir, "1abc")), withTrees(dir), pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithDocker(pygent.DockerNever))
+	require.ErrorContains(t, err, "put back the files of session 1abc, which were in a temporary workspace: ")
+	require.ErrorContains(t, err, "in a workspace of your choice it goes on without them")
+	require.NoError(t, os.RemoveAll(packs))
+	require.NoError(t, os.Rename(packs+"-away", packs))
+	agent = keptAgent(t, dir, "1abc", withTrees(dir))
+	require.Equal(t, []string{"f"}, namesIn(t, hostDir(t, agent)))
+}
+
+const sessionChildEnv = "PYGENT_TEST_SESSION_CHILD"
+
+// writeAll is a tool that writes all files of the workspace anew, each at once.
+func writeAll() pygent.Tool {
+	return pygent.NewTool("write_turn", "", func(ctx context.Context, rt pygent.Runtime, in struct {
+		N string `json:"n"`
+	}) (string, error) {
+		for i := range filesOfTurn {
+			if err := rt.WriteFile(ctx, fmt.Sprintf("d%d/f%d", i%5, i), []byte(in.N)); err != nil {
+				return "", err
+			}
+		}
+		return "written " + in.N, nil
+	})
+}
+
+func writingSession(base string) []pygent.Option {
+	return []pygent.Option{
+		pygent.WithSession(filepath.Join(base, "1abc")), withTrees(base), pygent.WithModel(writer()), pygent.WithTools(writeAll()),
+		pygent.WithDocker(pygent.DockerNever), pygent.WithEndOnReply(), pygent.WithSurvey(false), pygent.WithInstructions(false),
+	}
+}
+
+// TestSessionChild is the process that TestAKilledSessionHasFilesAndWordsOfOneMoment
+// kills: it resumes a session, works in it and ends it until it dies. Without its
+// environment variable it does nothing.
+func TestSessionChild(t *testing.T) {
+	base := os.Getenv(sessionChildEnv)
+	if base == "" {
+		return
+	}
+	fmt.Println("open")
+	for {
+		agent, err := pygent.New(writingSession(base)...)
+		require.NoError(t, err)
+		for range 1 + rand.IntN(2) {
+			_, err = agent.RunUntilStop(t.Context(), fmt.Sprint("turn ", rand.Int()))
+			require.NoError(t, err)
+		}
+		if rand.IntN(4) == 0 {
+			_, _ = agent.Undo(t.Context(), 1)
+		}
+		require.NoError(t, agent.Close())
+	}
+}
+
+// TestAKilledSessionHasFilesAndWordsOfOneMoment kills a process that resumes, works in
+// and ends a session with a temporary workspace, at random moments. In half of the
+// rounds the workspace is removed as well, as a later start of another session does.
+// PYGENT_SESSION_KILLS sets how often.
+func TestAKilledSessionHasFilesAndWordsOfOneMoment(t *testing.T) {
+	base, temp := t.TempDir(), t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	kills := 10
+	if n, err := strconv.Atoi(os.Getenv("PYGENT_SESSION_KILLS")); err == nil {
+		kills = n
+	}
+	self, err := os.Executable()
+	require.NoError(t, err)
+	working, removed := 0, 0
+	for round := range kills {
+		killChild(t, self, "TestSessionChild", sessionChildEnv+"="+base)
+		if round%2 == 1 {
+			left, err := filepath.Glob(filepath.Join(temp, "pygent-*"))
+			require.NoError(t, err)
+			for _, dir := range left {
+				require.NoError(t, os.RemoveAll(dir))
+				removed++
+			}
+		}
+		agent, err := pygent.New(writingSession(base)...)
+		require.NoError(t, err, "round %d", round)
+		conversation := agent.History().Conversation()
+		if len(conversation) > 0 { // else it was killed before the first message
+			require.NoError(t, pygenttest.CheckConversation(conversation))
+		}
+		files, last, written, ended := map[string]bool{}, "", false, true
+		for name, file := range treeOf(t, hostDir(t, agent)) {
+			if strings.Contains(name, "/f") {
+				files[file[strings.LastIndex(file, " ")+1:]] = true
+			}
+		}
+		for _, m := range conversation {
+			if m.Role == pygent.RoleUser {
+				last = strings.TrimPrefix(m.Text(), "turn ")
+			}
+			written = strings.HasPrefix(m.Text(), "written ")
+			ended = m.Role == pygent.RoleSystem || m.Role == pygent.RoleAssistant && m.Text() == "done"
+		}
+		switch {
+		case ended && last == "":
+			require.Empty(t, files, "round %d", round)
+		case ended, written:
+			require.Equal(t, map[string]bool{last: true}, files, "round %d", round)
+		default:
+			working++
+			delete(files, last)
+			require.LessOrEqual(t, len(files), 1, "round %d", round)
+		}
+		require.NoError(t, agent.Close())
+	}
+	t.Logf("%d of %d kills were in the middle of a turn; %d workspaces were removed", working, kills, removed)
+}

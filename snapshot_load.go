@@ -1,0 +1,222 @@
+package pygent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/docker/go-units"
+
+	"github.com/x/pygent/internal/escape"
+	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/sandbox"
+	"github.com/x/pygent/internal/snapshot"
+	"github.com/x/pygent/internal/transient"
+)
+
+// continueIn sets what an agent takes from the snapshot.
+func (s *Snapshot) continueIn(o *options) {
+	o.saved.snapshot = s
+	s.setup.restrict(o)
+	if o.runtime == nil {
+		file := sandbox.InitialFile{Text: snapshot.Workspace + ":.", Project: s.dir}
+		o.runtimeOpts = append(o.runtimeOpts, runtimeOption{"", func(r *runtimeOptions) { r.initialFiles = append(r.initialFiles, file) }})
+	}
+}
+
+// restrict sets what a stranger may set: who the agent is, the model's name, and
+// whatever allows less than the options before it.
+func (s Setup) restrict(o *options) {
+	s.rules().setAgent(o)
+	o.persona = &s.Persona
+	if s.Model != "" {
+		o.nameModel(s.Model)
+	}
+	o.window = cmp.Or(o.window, s.ContextWindow)
+	o.compaction = s.Compaction
+	o.instructions = o.instructions && !s.NoInstructions
+	o.survey = o.survey && !s.NoSurvey
+	if s.NoSkills {
+		o.skills = skillOptions{}
+	}
+	if s.ConfirmBash != nil && *s.ConfirmBash {
+		o.confirmBash = s.ConfirmBash
+	}
+	o.run = append(o.run, runOption(func(r *runOptions) {
+		r.Limits = s.Limits.lower(r.Limits, defaultMaxSteps, toolCallsFor(limitOr(r.MaxSteps, defaultMaxSteps)))
+		r.maxReplies = lower(s.MaxReplies, r.maxReplies, defaultMaxReplies)
+		r.replyEnds = r.replyEnds || s.EndOnReply
+	}))
+	o.tasks = append(o.tasks, taskManagerOption{"", func(t *taskManagerOptions) {
+		t.maxTasks = lower(s.MaxTasks, t.maxTasks, DefaultMaxTasks)
+		t.limits = s.TaskLimits.lower(t.limits, 0, 0)
+		if s.TaskPersonas != nil {
+			t.personas = s.TaskPersonas
+		}
+	}})
+}
+
+// lower returns the limit of a stranger where it is below the one in force, which
+// is byDefault if it is not set.
+func lower[T int | int64 | float64 | time.Duration](asked, holds, byDefault T) T {
+	inForce := holds
+	if holds == 0 {
+		inForce = byDefault
+	}
+	if asked > 0 && (inForce <= 0 || asked < inForce) {
+		return asked
+	}
+	return holds
+}
+
+// lower returns the limits that a stranger asks for, where they are below those
+// in force.
+func (l Limits) lower(holds Limits, steps, calls int) Limits {
+	return Limits{
+		MaxSteps:     lower(l.MaxSteps, holds.MaxSteps, steps),
+		MaxToolCalls: lower(l.MaxToolCalls, holds.MaxToolCalls, calls),
+		MaxTokens:    lower(l.MaxTokens, holds.MaxTokens, 0),
+		MaxCost:      lower(l.MaxCost, holds.MaxCost, 0),
+		StepTimeout:  lower(l.StepTimeout, holds.StepTimeout, 0),
+		MaxTime:      lower(l.MaxTime, holds.MaxTime, 0),
+	}
+}
+
+// fill puts files and messages into a new agent. The files of a runtime that the
+// agent has made are there already.
+func (s *Snapshot) fill(a *Agent) error {
+	if s == nil {
+		return nil
+	}
+	if a.opts.runtime != nil {
+		if err := s.fillRuntime(a); err != nil {
+			return s.failed(err)
+		}
+	}
+	if entries := slices.Clone(s.history.shared()); len(entries) > 0 {
+		if _, err := a.history.append(context.Background(), entries, false); err != nil {
+			return s.failed(err)
+		}
+	}
+	return nil
+}
+
+// fillRuntime copies the files into a runtime that was given.
+func (s *Snapshot) fillRuntime(a *Agent) error {
+	ctx := context.Background()
+	if lister, ok := RuntimeAs[FileLister](a.runtime); ok {
+		const some = 10
+		files, _, err := a.listFiles(ctx, lister, ".", 1, some)
+		if err != nil {
+			return err
+		}
+		for _, f := range files {
+			if !transient.Is(f.Path) {
+				return fmt.Errorf("%w, such as %s", errWorkspaceUsed, escape.Name(f.Path))
+			}
+		}
+	}
+	_, err := guard.Catch(func() (struct{}, error) {
+		return struct{}{}, a.runtime.UploadFile(ctx, filepath.Join(s.dir, snapshot.Workspace), ".")
+	})
+	return err
+}
+
+var errWorkspaceUsed = errors.New("the workspace has files already; name a new directory, or none for a temporary one")
+
+func (s *Snapshot) failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("load the snapshot %s: %w", s.dir, err)
+}
+
+// checkUnused refuses a history with messages in it. name may be empty.
+func (s *Snapshot) checkUnused(h *History, name string) error {
+	if s == nil || h.Len() == 0 {
+		return nil
+	}
+	if name != "" {
+		name += " "
+	}
+	return s.failed(fmt.Errorf("the history %shas %d messages already; name a file that does not exist", name, h.Len()))
+}
+
+// checkEmpty refuses a workspace with files in it, before those of a snapshot are
+// copied there.
+func (s *Snapshot) checkEmpty(opts []RuntimeOption) error {
+	if s == nil {
+		return nil
+	}
+	o, err := newRuntimeOptions(opts)
+	if err != nil || o.workspace == "" {
+		return err
+	}
+	entries, err := os.ReadDir(o.workspace)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil && len(entries) > 0 {
+		err = fmt.Errorf("%s: %w", o.workspace, errWorkspaceUsed)
+	}
+	return s.failed(err)
+}
+
+// tellNotTaken tells what the snapshot says and the agent does otherwise.
+func (a *Agent) tellNotTaken() {
+	s := a.opts.saved.snapshot
+	if s == nil {
+		return
+	}
+	if not := s.setup.notTaken(a.Setup()); len(not) > 0 {
+		a.tellAtFirst(fmt.Sprintf("the snapshot %s was saved by an agent with other settings, which are not taken from it: %s", s.dir, strings.Join(not, "; ")))
+	}
+}
+
+// notTaken says what the setup of a snapshot has and that of the agent does not. The
+// names are those of the settings, as a user sets them.
+func (s Setup) notTaken(is Setup) (not []string) {
+	say := func(differs bool, format string, args ...any) {
+		if differs {
+			not = append(not, fmt.Sprintf(format, args...))
+		}
+	}
+	was, now := s.Runtime.Container, is.Runtime.Container
+	say(s.Runtime.Kind != is.Runtime.Kind, "commands ran in the runtime %q", s.Runtime.Kind)
+	if s.Runtime.Kind == is.Runtime.Kind && is.Runtime.Kind == kindDocker {
+		say(was.Image != now.Image, "image %q", was.Image)
+		say(was.Network != now.Network && was.Network != "", "network %q", was.Network)
+		say(was.Memory > now.Memory && now.Memory > 0, "memory %s", units.BytesSize(float64(was.Memory)))
+		say(was.User != now.User && was.User != "", "user %q", was.User)
+		say(was.GPUs != now.GPUs && was.GPUs != "", "gpus %q", was.GPUs)
+		for _, host := range was.AllowedHosts {
+			say(!slices.Contains(now.AllowedHosts, host), "allowed host %q", host)
+		}
+	}
+	for _, name := range s.Env {
+		say(!slices.Contains(is.Env, name), "variable %q", name)
+	}
+	say(s.ConfirmBash != nil && !*s.ConfirmBash && is.ConfirmBash == nil, "confirm_bash = false")
+	most := func(name string, asked, holds int) {
+		say(limitOr(asked, 0) > limitOr(holds, math.MaxInt), "%s = %d", name, asked)
+	}
+	most("max_steps", s.Limits.MaxSteps, is.Limits.MaxSteps)
+	most("max_tool_calls", s.Limits.MaxToolCalls, is.Limits.MaxToolCalls)
+	for _, name := range s.Tools {
+		say(!slices.Contains(is.Tools, name) && !slices.Contains(is.DisabledTools, name), "tool %q", name)
+	}
+	say(s.Hooks > is.Hooks, "handlers of tool calls and runs")
+	const shown = 20
+	if more := len(not) - shown; more > 0 {
+		not = append(not[:shown], fmt.Sprintf("%d more", more))
+	}
+	return not
+}
