@@ -23,6 +23,7 @@ package ansimark
 import (
 	"cmp"
 	"strings"
+	"time"
 
 	"github.com/x/pygent/internal/markdown"
 	"github.com/x/pygent/internal/screen"
@@ -34,6 +35,8 @@ type Options struct {
 	Width   int  // columns; 80 by default, and at least 20
 	Colours bool // without them there are no attributes either, and the marks of headings, code and strikethrough stay
 	Tab     int  // columns between the tab stops of code, for which spaces are written; tabs stay by default
+
+	patience time.Duration // for the highlighting of a block, on a busy machine; maxTime by default
 }
 
 // Bounds of what is rendered. Beyond them, a block is shown as it is written.

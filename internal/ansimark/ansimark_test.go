@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"github.com/stretchr/testify/require"
@@ -31,7 +32,7 @@ func TestRender(t *testing.T) {
 				title   string
 				options Options
 			}{
-				{"72 columns, 16 colours", Options{Width: 72, Colours: true}},
+				{"72 columns, 16 colours", Options{Width: 72, Colours: true, patience: time.Minute}},
 				{"40 columns, no attributes", Options{Width: 40}},
 			} {
 				text := Render(string(source), look.options)
@@ -113,7 +114,7 @@ func FuzzRender(f *testing.F) {
 		if len(source) > 4096 {
 			return
 		}
-		o := Options{Width: width % 200, Colours: colours, Tab: int(tab % 9)}
+		o := Options{patience: time.Minute, Width: width % 200, Colours: colours, Tab: int(tab % 9)}
 		text := Render(source, o)
 		check(t, source, text, o)
 		require.Equal(t, text, blockwise(source, o), "block by block")

@@ -6,9 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/alecthomas/chroma/v2"
-	upstream "github.com/alecthomas/chroma/v2/lexers"
 	"github.com/stretchr/testify/require"
+	"github.com/x/pygent/internal/highlight"
 	"github.com/x/pygent/internal/markdown"
 )
 
@@ -55,63 +54,14 @@ func TestHugeBlocksAreShownAsTheyAreWritten(t *testing.T) {
 func TestCodeThatIsTooLargeIsNotHighlighted(t *testing.T) {
 	o := Options{Colours: true}
 	for name, body := range map[string]string{
-		"block": strings.Repeat("var a\n", maxHighlighted/6+1),
-		"line":  "var " + strings.Repeat("a", maxCodeLine) + "\n",
+		"block": strings.Repeat("var a\n", highlight.MaxBlock/6+1),
+		"line":  "var " + strings.Repeat("a", highlight.MaxLine) + "\n",
 	} {
 		text := Render("```go\n"+body+"```\n", o)
 		require.NotContains(t, text, "\x1b[35m", name)
 		require.Equal(t, "go\n"+body, sgr.ReplaceAllString(text, ""), name)
 	}
 	require.Contains(t, Render("```go\nvar a\n```\n", o), "\x1b[35mvar\x1b[0m a\n")
-}
-
-func TestPanicsOfTheParsersShowTheSource(t *testing.T) {
-	known := lexers()
-	known["bad"] = badLexer{}
-	defer delete(known, "bad")
-	require.Equal(t, "‹2›bad‹›\n‹94›a‹›\n", readable(Render("```bad\na\n```", Options{Colours: true})))
-}
-
-// badLexer is a lexer that panics.
-type badLexer struct{ chroma.Lexer }
-
-func (badLexer) Tokenise(*chroma.TokeniseOptions, string) (chroma.Iterator, error) { panic("bad") }
-
-// The archive has chroma's languages as they are in the version that is used: what
-// they find in their own definitions is the same.
-func TestLanguagesAreThoseOfChroma(t *testing.T) {
-	require.Greater(t, len(lexers()), 150)
-	for _, name := range strings.Fields("bash sh c c++ cpp c# cs css diff docker dockerfile go html ini java js javascript jsx json kotlin lua make makefile php py python rb ruby rs rust scala sql swift tf toml ts tsx typescript xml yaml yml zig console powershell proto") {
-		lexer := lexers()[name]
-		require.NotNil(t, lexer, name)
-		code := "# a\n// b\nfunc main(x int) { return \"c\" + 'd' }\n/* e */ def f(): pass\n$ ls -l\n<a href='b'>c</a>\nFROM x\nRUN [\"a\"]\n\tkey: value\n{\"a\": [1, 2.5, null]}\n+a\n-b\n"
-		want, err := upstream.Get(lexer.Config().Name).Tokenise(nil, code)
-		require.NoError(t, err)
-		got, err := lexer.Tokenise(nil, code)
-		require.NoError(t, err)
-		require.Equal(t, want.Tokens(), got.Tokens(), "%s: run go generate ./internal/ansimark", name)
-	}
-}
-
-func FuzzHighlight(f *testing.F) {
-	for _, name := range []string{"go", "bash", "python", "html", "console", "diff", "docker", "yaml", "rust", "jsx"} {
-		f.Add(name, "func f(x int) { return `a` }\n# b\n\"c\\\"\n<d e='f'>\n")
-	}
-	f.Fuzz(func(t *testing.T, name, code string) {
-		if len(code) > 1024 {
-			return
-		}
-		lines := strings.Split(oneLine(code)+"\n"+strings.ReplaceAll(code, "\r", ""), "\n")
-		for i := range lines {
-			lines[i] = oneLine(lines[i])
-		}
-		if coloured := tokens(name, lines); coloured != nil {
-			require.Len(t, coloured, len(lines))
-			for i, line := range coloured {
-				require.Equal(t, lines[i], spell(line))
-			}
-		}
-	})
 }
 
 // palettes are the colours that terminals come with: of the background, and of the
@@ -217,12 +167,6 @@ func BenchmarkStreamed(b *testing.B) {
 		for _, block := range s.Close() {
 			Render(block, Options{Colours: true})
 		}
-	}
-}
-
-func BenchmarkFirstHighlight(b *testing.B) {
-	for b.Loop() {
-		newLexers()["go"].Tokenise(nil, "var a\n")
 	}
 }
 

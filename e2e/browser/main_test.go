@@ -1,0 +1,46 @@
+// Package browser tests the web page in Chromium, against real servers. It is a module
+// of its own, so that nobody who uses pygent gets what drives a browser.
+package browser
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// chromium is the context of the one browser of all tests; each test has storage,
+// workers and connections of its own in it. It is nil if there is no Chromium.
+var chromium context.Context
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	path, err := exec.LookPath("chromium")
+	if err != nil {
+		if os.Getenv("PYGENT_TEST_REQUIRE_TOOLS") != "" {
+			fmt.Fprintln(os.Stderr, "scripts/chromium.sh installs what is missing:", err)
+			return 1
+		}
+		return m.Run()
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(path),
+		chromedp.NoSandbox, // CI is root in a container
+		chromedp.Flag("disable-dev-shm-usage", true),
+		chromedp.Flag("hide-scrollbars", false),
+	)
+	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
+	defer stop()
+	browser, cancel := chromedp.NewContext(allocator)
+	defer cancel()
+	if err := chromedp.Do(browser); err != nil {
+		fmt.Fprintln(os.Stderr, "start Chromium:", err)
+		return 1
+	}
+	chromium = browser
+	return m.Run()
+}

@@ -1,0 +1,319 @@
+// The field for messages: sending, queueing, answering, attaching, completing.
+
+import { $, bytes, el, visible } from './dom.js'
+import { showWrong } from './status.js'
+
+const largestFile = 8 << 20
+const settled = 500 // ms: no key answers a question that is younger
+
+/** Composer is the field at the end of the conversation. */
+export class Composer {
+	#api
+	#log
+	#state = {}
+	#files = [] // {name, data: base64, size}
+	#hints = []
+	#selected = -1
+	#asked = 0 // number of the last request for hints
+	#escaped = false // Escape was pressed once with text in the field
+	#question = null // the element of the open question
+	#since = 0 // when the question was seen first
+	#before = false // the text was begun before the question came
+	#drafts = new Map() // session → text
+
+	constructor(api, log) {
+		this.#api = api
+		this.#log = log
+		this.text = $('text')
+		$('composer').addEventListener('submit', (e) => {
+			e.preventDefault()
+			this.submit()
+		})
+		this.text.addEventListener('keydown', (e) => this.#key(e))
+		this.text.addEventListener('input', () => this.#typed())
+		this.text.addEventListener('blur', () => this.#showHints([]))
+		this.text.addEventListener('paste', (e) => {
+			const files = [...(e.clipboardData?.files ?? [])]
+			if (!files.length) return
+			e.preventDefault()
+			this.attach(files)
+		})
+		$('attach').addEventListener('change', (e) => {
+			this.attach([...e.target.files])
+			e.target.value = ''
+		})
+		$('hints').addEventListener('mousedown', (e) => {
+			e.preventDefault() // the field keeps the focus
+			const i = [...$('hints').children].indexOf(e.target.closest('li'))
+			if (i >= 0) this.#complete(i)
+		})
+		this.#label()
+	}
+
+	/** Takes in what the session does now. */
+	update(state) {
+		this.#state = state
+		this.seeQuestion()
+	}
+
+	/** Looks for a question that the next message answers. */
+	seeQuestion() {
+		const question = this.#log.question() ?? null
+		if (question?.dataset.key !== this.#question?.dataset.key) {
+			this.#since = performance.now()
+			this.#before = !!question && !!this.text.value.trim()
+		}
+		this.#question = question
+		this.#label()
+	}
+
+	/** Keeps what is typed for a session, and shows what was for another. */
+	change(from, to) {
+		this.#drafts.set(from, this.text.value)
+		this.text.value = this.#drafts.get(to) ?? ''
+		this.#drafts.delete(to)
+		this.#files = []
+		this.#showFiles()
+		this.#showHints([])
+		this.#state = {}
+		this.#question = null
+		this.#label()
+	}
+
+	/** Puts a text into the field, before what is there. */
+	prepend(text) {
+		this.text.value = [text, this.text.value].filter((t) => t.trim()).join('\n')
+		this.#typed()
+		this.text.focus()
+	}
+
+	/** Sends what is in the field. */
+	async submit() {
+		const text = this.text.value
+		const files = this.#files
+		if (!text.trim() && !files.length) return
+		this.text.value = ''
+		this.#files = []
+		this.#showFiles()
+		this.#showHints([])
+		showWrong('')
+		try {
+			await this.#send(text, files)
+			this.#log.latest()
+		} catch (error) {
+			this.prepend(text)
+			this.#files.unshift(...files)
+			this.#showFiles()
+			showWrong(error.message)
+		}
+		this.seeQuestion()
+	}
+
+	#send(text, files) {
+		if (this.#isCommand(text) && !files.length) return this.#api.post(this.#api.in('commands'), { line: text.trim() })
+		const id = this.#answers && this.#question.querySelector('[data-ask]')?.dataset.ask
+		if (id && !files.length) return this.#api.post(this.#api.in('asks/' + encodeURIComponent(id)), { answer: text.trim() })
+		const attachments = files.map(({ name, data }) => ({ name, data }))
+		return this.#api.post(this.#api.in('messages'), { text, attachments, queue: !!this.#state.busy || this.#waits })
+	}
+
+	#isCommand(text) {
+		return this.#state.can?.commands && /^\/([a-z]|$)/.test(text.trimStart())
+	}
+
+	/** There is a question that the next message answers: one without a field of its own. */
+	get #open() {
+		return !!this.#question && !this.#question.querySelector('input')
+	}
+
+	/** What is typed answers the open question. */
+	get #answers() {
+		return this.#open && !this.#before
+	}
+
+	/** What is typed was begun before the question came, and does not answer it. */
+	get #waits() {
+		return this.#open && this.#before
+	}
+
+	/** Says what sending will do. */
+	#label() {
+		const { busy } = this.#state
+		$('send').textContent = this.#answers ? 'Answer' : busy || this.#waits ? 'Queue' : 'Send'
+		this.text.placeholder = this.#answers
+			? 'Write your own answer'
+			: busy
+				? 'Say more while it works'
+				: 'Ask for something, or describe a task'
+		const hint = $('hint')
+		const kbd = (k) => el('kbd', {}, k)
+		if (this.#escaped) hint.replaceChildren(kbd('Esc'), ' again stops')
+		else if (this.#waits) {
+			const button = el('button', { type: 'button', class: 'btn' }, 'Answer with this')
+			button.addEventListener('click', () => {
+				this.#before = false
+				this.submit()
+			})
+			hint.replaceChildren(button)
+		} else if (this.#answers) hint.replaceChildren(kbd('Enter'), ' answers')
+		else if (busy) hint.replaceChildren(kbd('Enter'), ' sends after this turn')
+		else hint.replaceChildren(kbd('Enter'), ' sends, ', kbd('Shift Enter'), ' adds a line')
+		hint.classList.toggle('hint', !this.#waits)
+	}
+
+	#typed() {
+		this.#escaped = false
+		if (!this.text.value.trim()) this.#before = false
+		this.#label()
+		this.#findHints()
+	}
+
+	#key(e) {
+		if (e.isComposing) return
+		if (this.#hints.length && this.#keyOfHints(e)) {
+			e.preventDefault()
+			return
+		}
+		if (e.key === 'Enter' && !e.shiftKey && !e.altKey) {
+			e.preventDefault()
+			this.submit()
+		} else if (e.key === 'Escape') {
+			this.#escape(e)
+		} else if (/^[1-9]$/.test(e.key) && !e.ctrlKey && !e.metaKey && !e.altKey) {
+			this.#digit(e)
+		}
+	}
+
+	/** Escape stops the agent: at once, or the second time when something is typed. */
+	#escape(e) {
+		if (!this.#state.busy) return
+		e.preventDefault()
+		if (this.text.value && !this.#escaped) {
+			this.#escaped = true
+			this.#label()
+			return
+		}
+		this.#escaped = false
+		$('stop').click()
+		this.#label()
+	}
+
+	/** A digit chooses the option of an open question, if nothing is typed. */
+	#digit(e) {
+		if (this.text.value || !this.#question || performance.now() - this.#since < settled) return
+		const option = this.#question.querySelectorAll('[data-act=answer]')[e.key - 1]
+		if (!option) return
+		e.preventDefault()
+		option.click()
+	}
+
+	/** Adds files to the next message. */
+	async attach(files) {
+		for (const file of files) {
+			if (file.size > largestFile) {
+				showWrong(`${file.name} has ${bytes(file.size)}; a message takes up to ${bytes(largestFile)}. Upload it into the workspace instead.`)
+				continue
+			}
+			this.#files.push({ name: file.name || 'image.png', size: file.size, data: await base64(file) })
+		}
+		this.#showFiles()
+		this.text.focus()
+	}
+
+	#showFiles() {
+		$('attached').replaceChildren(
+			...this.#files.map((file) => {
+				const remove = el('button', { type: 'button', class: 'btn quiet icon', 'aria-label': 'Remove ' + file.name }, '✕')
+				remove.addEventListener('click', () => {
+					this.#files = this.#files.filter((f) => f !== file)
+					this.#showFiles()
+				})
+				return el('div', { class: 'attached' }, el('span', {}, `${file.name} · ${bytes(file.size)}`), remove)
+			}),
+		)
+	}
+
+	/** Looks for how a command, or the path of a file after an @, goes on. */
+	async #findHints() {
+		const line = this.text.value.slice(0, this.text.selectionStart)
+		// Until there is an answer, what was offered and does not fit any more is not.
+		const fits = ({ start, text }) => start <= line.length && text.startsWith(line.slice(start))
+		if (!this.#hints.every(fits)) this.#showHints(this.#hints.filter(fits))
+		const asked = ++this.#asked
+		const path = line.match(/(?:^|\s)@([^\s@]*)$/)?.[1]
+		let hints = []
+		if (path !== undefined && this.#state.can?.files) hints = await this.#paths(line, path).catch(() => [])
+		else if (this.#isCommand(line)) hints = await this.#commands(line).catch(() => [])
+		if (asked === this.#asked) this.#showHints(hints)
+	}
+
+	async #commands(line) {
+		const { completions } = await this.#api.get(this.#api.in('completions', { line }))
+		return completions.map(({ line, word, summary }) => ({ text: line, start: 0, shown: visible(word), help: visible(summary ?? '') }))
+	}
+
+	async #paths(line, path) {
+		const at = path.lastIndexOf('/') + 1
+		const { files } = await this.#api.get(this.#api.in('files', { path: path.slice(0, at).replace(/\/$/, '') }))
+		const start = line.length - path.length
+		const fits = files.filter((f) => f.path.startsWith(path) && !/\s/.test(f.path))
+		return fits.map((f) => ({ text: f.path + (f.dir ? '/' : ' '), start, shown: visible(f.path) + (f.dir ? '/' : '') }))
+	}
+
+	#showHints(hints) {
+		if (!hints.length) this.#asked++
+		this.#hints = hints.slice(0, 12)
+		const list = $('hints')
+		list.hidden = !this.#hints.length
+		list.replaceChildren(
+			...this.#hints.map((h, i) =>
+				el('li', { role: 'option', id: 'hint-' + i }, el('code', {}, h.shown), h.help && el('span', { class: 'muted' }, h.help)),
+			),
+		)
+		this.#select(this.#hints.length ? 0 : -1)
+	}
+
+	#select(i) {
+		this.#selected = i
+		for (const [n, li] of [...$('hints').children].entries()) {
+			li.setAttribute('aria-selected', String(n === i))
+			if (n === i) li.scrollIntoView({ block: 'nearest' })
+		}
+		if (i < 0) this.text.removeAttribute('aria-activedescendant')
+		else this.text.setAttribute('aria-activedescendant', 'hint-' + i)
+	}
+
+	#keyOfHints({ key, shiftKey }) {
+		const n = this.#hints.length
+		if (key === 'ArrowDown') this.#select((this.#selected + 1) % n)
+		else if (key === 'ArrowUp') this.#select((this.#selected + n - 1) % n)
+		else if (key === 'Escape') this.#showHints([])
+		else if (key === 'Tab' && !shiftKey) this.#complete(this.#selected)
+		else if (key === 'Enter' && !shiftKey) {
+			const { text, start } = this.#hints[this.#selected]
+			if (this.text.value.slice(start).trim() === text.trim()) return false // it is complete
+			this.#complete(this.#selected)
+		} else return false
+		return true
+	}
+
+	#complete(i) {
+		const { text, start } = this.#hints[i]
+		this.text.setRangeText(text, start, this.text.selectionStart, 'end')
+		this.#showHints([])
+		this.#label()
+		this.text.focus()
+		if (text.endsWith('/')) this.#findHints()
+	}
+}
+
+/** The content of a file, as JSON carries bytes. */
+async function base64(file) {
+	const url = await new Promise((done, fail) => {
+		const reader = new FileReader()
+		reader.onload = () => done(reader.result)
+		reader.onerror = () => fail(reader.error)
+		reader.readAsDataURL(file)
+	})
+	return url.slice(url.indexOf(',') + 1)
+}

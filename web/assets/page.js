@@ -1,0 +1,347 @@
+// The page: connects what the server sends with what the person does.
+
+import { $, el, scriptURL } from './dom.js'
+import { API, takeToken } from './api.js'
+import { Hub } from './hub.js'
+import { Log, tick } from './log.js'
+import { Composer } from './composer.js'
+import { Panel } from './panel.js'
+import { closeDialog } from './dialog.js'
+import { fork, openMenu, showSessions } from './session.js'
+import { say, showLink, showState, showWrong } from './status.js'
+
+const api = new API(takeToken())
+const log = new Log({ root: $('log'), tasks: $('tasks'), scroller: $('chat'), jump: $('jump') })
+const composer = new Composer(api, log)
+const panel = new Panel(api)
+
+let open = [] // the open sessions
+let kept = [] // those that can go on
+let coming = '' // the session that was just begun
+let state = {}
+let link = { state: 'new' }
+let can = {} // what the server offers
+
+// The stream
+
+/** The port of the browser's one hub, or of one for this page alone. */
+function connect() {
+	if (globalThis.SharedWorker) {
+		const url = scriptURL(new URL('worker.js', import.meta.url))
+		return new SharedWorker(url, { type: 'module', name: 'pygent' }).port
+	}
+	const { port1, port2 } = new MessageChannel()
+	new Hub().add(port2)
+	return port1
+}
+
+const port = connect()
+port.onmessage = ({ data }) => take(data)
+if (navigator.locks) {
+	// The hub waits for this lock, and so learns of a page that ends without a word.
+	const lock = crypto.randomUUID()
+	navigator.locks.request(lock, () => {
+		port.postMessage({ do: 'alive', lock })
+		return new Promise(() => {})
+	})
+}
+
+function show(session) {
+	if (session !== api.session) {
+		composer.change(api.session, session)
+		api.session = session
+		log.clear()
+		panel.change()
+		state = {}
+		showWrong('')
+		showState(state, api)
+		$('chat').classList.toggle('none', !session)
+	}
+	port.postMessage({ do: 'show', session, token: api.token })
+	showList()
+}
+
+/** Takes in what the hub has. */
+function take(ops) {
+	const own = ops.filter((op) => op.session === api.session)
+	log.apply(own)
+	for (const op of ops) {
+		if (op.op === 'link') link = op
+		else if (op.op === 'sessions') listed(op.sessions ?? [])
+		else if (op.op === 'hello') can = op.can ?? {}
+	}
+	for (const op of own) {
+		if (op.op === 'state') state = op.state
+		else if (op.op === 'say') say(op.text)
+		else if (op.op === 'files') panel.touched()
+	}
+	if (own.some((op) => op.op === 'state')) {
+		const first = $('composer').hidden
+		showState(state, api)
+		panel.update(state)
+		composer.update(state)
+		if (first && document.activeElement === document.body && !matchMedia('(pointer:coarse)').matches) composer.text.focus()
+	} else composer.seeQuestion()
+	showEmpty()
+	showLink(link)
+	$('new').hidden = !can.open
+}
+
+/** Takes in the list of the open sessions. */
+function listed(list) {
+	const before = open.map((s) => s.id)
+	open = list
+	if (open.some((s) => s.id === api.session)) coming = ''
+	else if (!coming || api.session !== coming) go(open[0]?.id ?? '')
+	if (open.map((s) => s.id).join() !== before.join()) findKept()
+	showList()
+}
+
+/** Asks for the sessions that are closed, and can go on. */
+async function findKept() {
+	if (!can.open) return
+	const all = await api.get('sessions').catch(() => ({ sessions: [] }))
+	kept = all.sessions.filter((s) => s.open === false)
+	showList()
+}
+
+function showList() {
+	const closed = kept.filter((s) => !open.some((o) => o.id === s.id))
+	showSessions([...open, ...closed], api.session)
+}
+
+/** Shows a session that the server has just begun, which the list may not have yet. */
+function begun({ id }) {
+	coming = id
+	go(id)
+}
+
+const examples = ['Explain how this project is built', 'Find out why the tests fail, and mend it', 'Write a test for what changed last']
+
+/** What an empty conversation says: where commands run, and what one may ask for. */
+function showEmpty() {
+	const shown = $('log').querySelector('.empty')
+	const ready = api.session ? state.runtime : link.state === 'up'
+	const empty = ready && $('log').childElementCount === (shown ? 1 : 0)
+	if (!empty) shown?.remove()
+	else if (!shown) $('log').append(el('div', { class: 'empty' }, ...(api.session ? beginning(state.runtime) : [el('p', {}, 'No session is open.')])))
+}
+
+function beginning({ label, warn, directory }) {
+	const where = warn ? 'Commands run on this machine, not isolated' : `Commands run in ${label}`
+	return [
+		el('p', {}, where, directory && ', in ', directory && el('code', {}, directory), '.'),
+		el('p', {}, 'For example:'),
+		el('ul', {}, ...examples.map((text) => el('li', {}, text))),
+	]
+}
+
+// Which session
+
+function wanted() {
+	return new URLSearchParams(location.hash.slice(1)).get('session') ?? ''
+}
+
+/** Shows a session, and says so in the address. */
+function go(session) {
+	if (session !== wanted()) history.replaceState(null, '', location.pathname + location.search + (session && '#session=' + encodeURIComponent(session)))
+	sheet('side', false)
+	show(session)
+}
+
+addEventListener('hashchange', () => {
+	const token = takeToken()
+	if (token !== api.token) api.token = token
+	show(wanted())
+	sheet('side', false)
+})
+
+// What the person does
+
+/** Opens or closes one of the sheets of a narrow window. */
+function sheet(name, open) {
+	const button = $('open-' + name)
+	const was = $(name).classList.contains('show')
+	$(name).classList.toggle('show', open)
+	button.setAttribute('aria-expanded', String(open))
+	if (open) $(name).querySelector('button:not([hidden])')?.focus()
+	else if (was) button.focus()
+}
+
+const themes = ['system', 'light', 'dark']
+
+function setTheme(theme) {
+	localStorage.setItem('pygent:theme', theme)
+	if (theme === 'system') delete document.documentElement.dataset.theme
+	else document.documentElement.dataset.theme = theme
+	$('theme').textContent = 'Theme: ' + theme
+}
+
+/** The page's own buttons, by their data-do. */
+const own = {
+	side: () => sheet('side', true),
+	'close-side': () => sheet('side', false),
+	panel: () => sheet('panel', true),
+	'close-panel': () => sheet('panel', false),
+	'close-dialog': closeDialog,
+	'close-wrong': () => showWrong(''),
+	latest: () => log.latest(),
+	attach: () => $('attach').click(),
+	upload: () => $('upload').click(),
+	refresh: () => panel.refresh(),
+	stop: () => api.post(api.in('interrupt')),
+	theme: () => setTheme(themes[(themes.indexOf(localStorage.getItem('pygent:theme') ?? 'system') + 1) % themes.length]),
+	menu: () => openMenu(api, state.can ?? {}, begun, (text) => text && composer.prepend(text)),
+	new: async () => begun(await api.post('sessions')),
+}
+
+/** What the server's buttons do, by their data-act. */
+const acts = {
+	copy: (button) => copy(button),
+	allow: (button) => decide(button, 'once'),
+	always: (button) => decide(button, 'always'),
+	deny: (button) => decide(button, 'deny'),
+	answer: (button) => answer(button),
+	retry: () => api.post(api.in('retry')),
+	resume: () => api.post(api.in('retry')),
+	fork: ({ dataset }) => fork(api, dataset.checkpoint, begun),
+	restore: async ({ dataset }) => composer.prepend((await api.post(api.in('restore'), { checkpoint: Number(dataset.checkpoint) })).text),
+	view: ({ dataset }) => panel.view(dataset.path),
+	'cancel-task': ({ dataset }) => api.post(api.in(`tasks/${encodeURIComponent(dataset.task)}/cancel`)),
+	held: () => api.post(api.in('messages'), { held: true }),
+	unqueue: async ({ dataset }) => composer.prepend((await api.delete(api.in('messages/' + encodeURIComponent(dataset.id)))).text ?? ''),
+}
+
+function reply({ dataset }, body) {
+	return api.post(api.in('asks/' + encodeURIComponent(dataset.ask)), body)
+}
+
+/** Decides about a call; a denial may have a reason. */
+function decide(button, decision) {
+	const field = button.closest('.ask:not(.q)')?.querySelector('input.field')
+	const reason = decision === 'deny' && field ? field.value.trim() : ''
+	return reply(button, { decision, reason })
+}
+
+/** Answers a question by an option, by the fields of its form, or by its one field. */
+function answer(button) {
+	if (button.dataset.value !== undefined) return reply(button, { answer: button.dataset.value })
+	const fields = [...button.closest('.ask').querySelectorAll('input.field')]
+	const named = fields.filter((f) => f.dataset.field)
+	if (!named.length) return reply(button, { answer: fields[0]?.value ?? '' })
+	return reply(button, { values: Object.fromEntries(named.map((f) => [f.dataset.field, f.value])) })
+}
+
+/** Copies the code, the message or the output that a button belongs to. */
+async function copy(button) {
+	const from = button.closest('.code')?.querySelector('pre') ?? button.closest('.tool')?.querySelector('pre.out') ?? button.closest('.msg')
+	const text = from?.matches('.msg') ? spoken(from) : from?.textContent
+	await navigator.clipboard.writeText(text ?? '')
+	const was = button.textContent
+	button.textContent = 'Copied'
+	setTimeout(() => (button.textContent = was), 1500)
+}
+
+/** The text of a message, without its buttons and hidden words. */
+function spoken(message) {
+	const clone = (message.querySelector('.md') ?? message).cloneNode(true)
+	for (const e of clone.querySelectorAll('.acts,.bar,.sr:not(.chroma *)')) e.remove()
+	return [...clone.childNodes].map((n) => n.textContent.trim()).filter(Boolean).join('\n\n')
+}
+
+addEventListener('click', async (e) => {
+	const button = e.target.closest?.('button[data-do],button[data-act],a[data-closed]')
+	if (!button || button.disabled) return
+	const { do: mine, act } = button.dataset
+	if (button.matches('a')) e.preventDefault()
+	try {
+		if (button.matches('a')) begun(await api.post('sessions', { continue: button.dataset.session }))
+		else if (mine) await own[mine]?.(button)
+		else await busy(button, () => acts[act]?.(button))
+	} catch (error) {
+		// Another page's answer came first: the log shows it.
+		if (error.code !== 'answered') showWrong(error.message)
+	}
+})
+
+/** Keeps the buttons of an answer from being pressed twice. */
+async function busy(button, act) {
+	const group = button.dataset.ask ? [...(button.closest('.ask')?.querySelectorAll('button') ?? [])] : [button]
+	for (const b of group) b.disabled = true
+	try {
+		await act()
+	} catch (error) {
+		for (const b of group) b.disabled = false
+		throw error
+	}
+	if (!button.dataset.ask) button.disabled = false
+}
+
+addEventListener('keydown', (e) => {
+	if (e.key === 'Enter' && e.target.matches?.('.ask input.field')) {
+		e.preventDefault()
+		const act = e.target.closest('.ask').matches('.q') ? 'answer' : 'deny'
+		if (e.target.value) e.target.closest('.ask').querySelector(`[data-act=${act}]:not([data-value])`)?.click()
+	} else if (e.key === 'k' && (e.ctrlKey || e.metaKey)) {
+		e.preventDefault()
+		if (!$('side').offsetWidth) sheet('side', true)
+		const first = $('sessions').querySelector('[aria-current]') ?? $('sessions').querySelector('a')
+		first?.focus()
+	} else if (e.key === 'Escape' && !$('dialog').open) {
+		for (const name of ['side', 'panel']) if ($(name).classList.contains('show')) sheet(name, false)
+	} else if ((e.key === 'ArrowDown' || e.key === 'ArrowUp') && e.target.closest?.('#sessions')) {
+		const all = [...$('sessions').querySelectorAll('a')]
+		e.preventDefault()
+		all.at((all.indexOf(e.target) + (e.key === 'ArrowDown' ? 1 : -1)) % all.length)?.focus()
+	}
+})
+
+document.querySelector('[data-skip]').addEventListener('click', (e) => {
+	e.preventDefault()
+	composer.text.focus()
+})
+
+// A click beside a sheet closes it.
+addEventListener('pointerdown', (e) => {
+	for (const name of ['side', 'panel']) {
+		if ($(name).classList.contains('show') && !$(name).contains(e.target) && !e.target.closest('dialog')) sheet(name, false)
+	}
+})
+
+// Files that are dropped on the field go with the message, others into the workspace.
+const files = (e) => [...(e.dataTransfer?.types ?? [])].includes('Files') && !!api.session
+addEventListener('dragover', (e) => {
+	if (!files(e)) return
+	e.preventDefault()
+	const attaches = !!e.target.closest?.('#composer')
+	$('drop').hidden = attaches || !state.can?.files
+})
+addEventListener('dragleave', (e) => {
+	if (!e.relatedTarget) $('drop').hidden = true
+})
+addEventListener('drop', (e) => {
+	$('drop').hidden = true
+	if (!files(e)) return
+	e.preventDefault()
+	const dropped = [...e.dataTransfer.files]
+	if (e.target.closest?.('#composer') || !state.can?.files) composer.attach(dropped)
+	else panel.upload(dropped)
+})
+
+// Life
+
+setInterval(() => {
+	tick()
+	showLink(link)
+}, 1000)
+addEventListener('pagehide', () => port.postMessage({ do: 'bye' }))
+addEventListener('pageshow', (e) => {
+	if (e.persisted) show(api.session)
+})
+addEventListener('online', () => port.postMessage({ do: 'retry' }))
+document.addEventListener('visibilitychange', () => {
+	if (!document.hidden) port.postMessage({ do: 'retry' })
+})
+
+setTheme(localStorage.getItem('pygent:theme') ?? 'system')
+show(wanted())

@@ -1,0 +1,95 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/internal/plain"
+)
+
+// postCommand carries out a line of the user that begins with a slash. It answers when
+// the command has ended.
+func (s *Server) postCommand(c call) (any, error) {
+	one, err := c.session(s)
+	if err != nil {
+		return nil, err
+	}
+	var in struct {
+		Line string `json:"line"`
+	}
+	if err := c.read(&in); err != nil {
+		return nil, err
+	}
+	if !strings.HasPrefix(in.Line, "/") {
+		return nil, fail(http.StatusBadRequest, "bad_request", "a command begins with a slash")
+	}
+	if name, _, _ := strings.Cut(strings.TrimPrefix(in.Line, "/"), " "); one.interactive(name) {
+		return nil, fail(http.StatusUnprocessableEntity, "interactive", "/"+oneLine(name)+" needs a terminal")
+	}
+	ctx, cancel := context.WithCancel(c.Context())
+	defer cancel()
+	defer context.AfterFunc(one.ctx, cancel)()
+	result, err := one.agent.RunCommand(ctx, in.Line, nil)
+	output := plain.Clean(result.Output)
+	tell := func() error {
+		one.view.command(in.Line, output, err)
+		if err != nil {
+			return fail(http.StatusUnprocessableEntity, "command", oneLine(err.Error()))
+		}
+		switch {
+		case result.Message != nil:
+			_, err := one.deliver(*result.Message, false)
+			return err
+		case result.Resume && one.turn == nil:
+			one.startTurn(one.agent.Resume)
+		}
+		return nil
+	}
+	if err := one.do(c.Context(), tell); err != nil {
+		return nil, err
+	}
+	return map[string]any{"output": output, "leave": result.Leave}, nil
+}
+
+// interactive reports whether a command needs a terminal.
+func (s *session) interactive(name string) bool {
+	for _, c := range s.agent.Commands() {
+		if c.Name == name {
+			return c.Interactive
+		}
+	}
+	return false
+}
+
+// getCompletions tells how a line of the user can go on.
+func (s *Server) getCompletions(c call) (any, error) {
+	one, err := c.session(s)
+	if err != nil {
+		return nil, err
+	}
+	list, err := one.agent.CompleteCommand(c.Context(), c.URL.Query().Get("line"))
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"completions": append([]pygent.Completion{}, list...)}, nil
+}
+
+// command shows a command of the user and what it said.
+func (v *view) command(line, output string, err error) {
+	v.endMessage()
+	class, sign, open := "", dot("ok", "✓", "done"), ""
+	if err != nil {
+		class, sign, output = " bad", dot("bad", "✕", "failed"), strings.TrimSpace(output+"\n"+err.Error())
+	}
+	var body strings.Builder
+	if output = strings.Trim(output, "\n"); output != "" {
+		open = " open"
+		outputHTML(&body, output, "")
+	}
+	v.put(v.key("k"), fmt.Sprintf(
+		`<details class="tool%s"%s><summary>%s<span class="verb">Command</span><span class="what">%s</span></summary><div class="body">%s</div></details>`,
+		class, open, sign, exact(oneLine(head(line, 300))), body.String()))
+}

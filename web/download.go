@@ -1,0 +1,154 @@
+package web
+
+import (
+	"crypto/rand"
+	"errors"
+	"io"
+	"io/fs"
+	"mime"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/x/pygent"
+)
+
+// Bounds of links to downloads.
+const (
+	ticketLife = time.Minute
+	maxTickets = 1000
+)
+
+// ticket is a link to a file that works once. A browser follows it without the token,
+// which it sends to nobody by itself.
+type ticket struct {
+	session *session
+	path    string
+	until   time.Time
+}
+
+// postDownload makes a link to a file.
+func (s *Server) postDownload(c call) (any, error) {
+	one, err := c.session(s)
+	if err != nil {
+		return nil, err
+	}
+	var in struct {
+		Path string `json:"path"`
+	}
+	if err := c.read(&in); err != nil {
+		return nil, err
+	}
+	if lister, ok := pygent.RuntimeAs[pygent.FileLister](one.agent.Runtime()); ok {
+		info, err := lister.StatFile(c.Context(), in.Path)
+		if err != nil {
+			return nil, fileError(err)
+		}
+		if info.Mode.IsDir() || !info.Mode.IsRegular() && info.Mode&fs.ModeSymlink == 0 {
+			return nil, fail(http.StatusUnprocessableEntity, "no_file", "only files can be downloaded")
+		}
+	}
+	id := rand.Text() + rand.Text()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	for old, t := range s.tickets {
+		if now.After(t.until) {
+			delete(s.tickets, old)
+		}
+	}
+	if len(s.tickets) >= maxTickets {
+		return nil, fail(http.StatusTooManyRequests, "too_many", "too many downloads were begun; wait a minute")
+	}
+	s.tickets[id] = ticket{one, in.Path, now.Add(ticketLife)}
+	return map[string]string{"url": s.opts.base + "/download/" + id}, nil
+}
+
+// redeem returns what a link stands for, once.
+func (s *Server) redeem(id string) (ticket, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t, ok := s.tickets[id]
+	delete(s.tickets, id)
+	return t, ok && time.Now().Before(t.until)
+}
+
+// download answers with a file, for the browser to save and never to show.
+func (s *Server) download(w http.ResponseWriter, r *http.Request) {
+	if err := s.checkOrigin(r); err != nil {
+		writeError(w, err)
+		return
+	}
+	t, ok := s.redeem(r.PathValue("ticket"))
+	if !ok {
+		writeError(w, fail(http.StatusGone, "used", "the link was used already, or is too old"))
+		return
+	}
+	out := &attachmentWriter{w: w, control: http.NewResponseController(w), name: path.Base(t.path)}
+	err := copyFile(r, t, out)
+	switch {
+	case err != nil && out.begun:
+		panic(http.ErrAbortHandler) // so that the browser knows that the file is not whole
+	case err != nil:
+		writeError(w, fileError(err))
+	default:
+		out.begin() // of an empty file
+	}
+}
+
+func copyFile(r *http.Request, t ticket, w io.Writer) error {
+	rt := t.session.agent.Runtime()
+	if streamer, ok := pygent.RuntimeAs[pygent.FileStreamer](rt); ok {
+		_, err := streamer.ReadFileTo(r.Context(), t.path, 0, w)
+		return err
+	}
+	data, err := rt.ReadFile(r.Context(), t.path)
+	if err == nil {
+		_, err = w.Write(data)
+	}
+	return err
+}
+
+// attachmentWriter writes a download, whose headers come with the first bytes. A
+// browser that does not read is not waited for.
+type attachmentWriter struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	name    string
+	begun   bool
+}
+
+func (a *attachmentWriter) begin() {
+	if a.begun {
+		return
+	}
+	a.begun = true
+	h := a.w.Header()
+	h.Set("Content-Type", "application/octet-stream")
+	h.Set("Content-Disposition", disposition(a.name))
+	h.Set("Cache-Control", "no-store")
+	a.w.WriteHeader(http.StatusOK)
+}
+
+func (a *attachmentWriter) Write(p []byte) (int, error) {
+	a.begin()
+	if err := a.control.SetWriteDeadline(time.Now().Add(writeLimit)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return 0, err
+	}
+	return a.w.Write(p)
+}
+
+// disposition has a browser save a file under its name, as far as that is harmless.
+func disposition(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || strings.ContainsRune(`/\:*?"<>|`, r) {
+			return '_'
+		}
+		return r
+	}, oneLine(name))
+	if header := mime.FormatMediaType("attachment", map[string]string{"filename": name}); header != "" {
+		return header
+	}
+	return "attachment"
+}

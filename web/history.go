@@ -1,0 +1,74 @@
+package web
+
+import (
+	"strings"
+
+	"github.com/x/pygent"
+)
+
+// history shows a conversation that is known already.
+func (v *view) history(entries []pygent.HistoryEntry) {
+	cards := map[string]*card{}
+	for _, e := range entries {
+		switch m := e.Message; {
+		case e.Turn != nil:
+			v.pastTurn(*e.Turn)
+		case e.Compaction != nil:
+			v.notice("", e.Compaction.String())
+		case m.Role == pygent.RoleUser && (e.Source == pygent.SourceUser || e.Source == ""):
+			v.user(m)
+		case m.Role == pygent.RoleAssistant:
+			if text := m.Text(); strings.TrimSpace(text) != "" {
+				v.answered(text)
+			}
+			for _, call := range m.ToolCalls {
+				if endsRun(call.Name) {
+					continue
+				}
+				c := &card{key: v.key("c"), state: cardOff, fact: "not run"}
+				c.describe(call, nil)
+				cards[call.ID] = c
+				v.putCard(c)
+			}
+		case m.Role == pygent.RoleTool:
+			if c := cards[m.ToolCallID]; c != nil {
+				c.past(e)
+				v.putCard(c)
+				delete(cards, m.ToolCallID)
+			}
+		}
+	}
+	v.log.forgetSaid()
+}
+
+// past sets how a call ended whose result is in the history.
+func (c *card) past(e pygent.HistoryEntry) {
+	r := pygent.ToolResult{Content: e.Message.Text(), Outcome: e.Outcome}
+	if e.Outcome == "" {
+		r.Outcome = pygent.OutcomeOK
+	}
+	if e.Bash != nil {
+		b := *e.Bash
+		b.Output = r.Content
+		r.Bash = &b
+	}
+	c.end(pygent.Event{Type: pygent.EventToolDone, Output: &r})
+	c.open = false
+}
+
+// pastTurn shows how a run ended.
+func (v *view) pastTurn(t pygent.TurnEnd) {
+	words := "Done"
+	switch t.Status {
+	case pygent.StatusReplied, pygent.StatusStopped, pygent.StatusAwaitingUser:
+	case pygent.StatusCancelled:
+		words = "Stopped"
+	default:
+		words = t.Reason
+		if words == "" {
+			words = string(t.Status)
+		}
+	}
+	facts := append([]string{words}, turnFacts(t.Steps, t.Elapsed, t.Usage.Add(t.TaskUsage).Total(), 0)...)
+	v.put(v.key("e"), `<div class="end">`+esc(strings.Join(facts, " · "))+`</div>`)
+}

@@ -1,0 +1,98 @@
+package web_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+	"github.com/x/pygent/web"
+)
+
+func message(_ context.Context, _ *pygent.Agent, args string) (pygent.Message, error) {
+	return pygent.UserMessage("Asked: " + args), nil
+}
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+func TestSessionsAreBegunClosedAndContinued(t *testing.T) {
+	dir, workspace, trees := t.TempDir(), t.TempDir()+"/w", t.TempDir()
+	s := serveAt(t, web.WithOpen(func(_ context.Context, o web.Open) (*pygent.Agent, error) {
+		id := o.Continue
+		if id == "" {
+			id = pygent.NewSessionID()
+		} else if id == "missing" {
+			return nil, errors.New("there is no such session")
+		}
+		where := workspace
+		for _, info := range must(pygent.ListSessions(dir)) {
+			if info.ID == id && info.Workspace != "" {
+				where = info.Workspace
+			}
+		}
+		require.NoError(t, os.MkdirAll(where, 0o755))
+		return pygent.New(pygent.WithModel(pygenttest.NewScriptedModel(pygenttest.Text("Hello."))), pygent.WithDocker(pygent.DockerNever),
+			pygent.WithWorkspace(where), pygent.WithSession(dir+"/"+id), pygent.WithCheckpoints(trees))
+	}), web.WithList(func(context.Context, string) ([]pygent.SessionInfo, error) { return pygent.ListSessions(dir) }))
+	open := func(body string, want int) string {
+		status, answer := s.do(s.request(http.MethodPost, "/sessions", body))
+		require.Equal(t, want, status, "%s", answer)
+		var made struct{ ID string }
+		require.NoError(t, json.Unmarshal(answer, &made))
+		return made.ID
+	}
+	s.id = open("{}", http.StatusCreated)
+	p := s.open("")
+	s.say("Hi.")
+	p.shows("<p>Hello.</p>")
+	p.rests()
+	require.Equal(t, s.id, open(`{"continue":"`+s.id+`"}`, http.StatusOK), "it is open")
+	s.must(http.MethodDelete, "", nil, nil)
+	p.until("that it is gone from the list", func(p *page) bool { return len(p.list) == 0 })
+
+	status, body := s.do(s.request(http.MethodGet, "/sessions", nil))
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, string(body), `"title":"Hi."`)
+	require.Contains(t, string(body), `"open":false`)
+	require.Equal(t, s.id, open(`{"continue":"`+s.id+`"}`, http.StatusCreated))
+	again := s.open("")
+	again.shows(">Hi.</div>", "<p>Hello.</p>")
+	again.until("that it can be forked", func(p *page) bool { return p.state.Can["fork"] })
+	var checkpoints struct{ Checkpoints []pygent.Checkpoint }
+	s.get("/checkpoints", &checkpoints)
+	var forked struct{ ID string }
+	s.post("/fork", map[string]any{"checkpoint": checkpoints.Checkpoints[len(checkpoints.Checkpoints)-1].ID}, &forked)
+	require.NotEqual(t, s.id, forked.ID)
+	status, _ = s.do(s.request(http.MethodGet, "/sessions/"+forked.ID, nil))
+	require.Equal(t, http.StatusOK, status)
+	status, body = s.do(s.request(http.MethodPost, "/sessions", `{"continue":"missing"}`))
+	require.Equal(t, http.StatusUnprocessableEntity, status)
+	require.Contains(t, string(body), "there is no such session")
+}
+
+func TestAnAgentOfTheHostIsNotClosedByAPage(t *testing.T) {
+	s := serve(t, nil)
+	status, _ := s.do(s.request(http.MethodDelete, "/sessions/"+s.id, nil))
+	require.Equal(t, http.StatusForbidden, status)
+	status, _ = s.do(s.request(http.MethodPost, "/sessions", "{}"))
+	require.Equal(t, http.StatusForbidden, status)
+}
+
+func TestThePageEndsWithTheAgent(t *testing.T) {
+	s := serve(t, nil)
+	p := s.open("")
+	p.until("the session", func(p *page) bool { return len(p.list) == 1 })
+	require.NoError(t, s.agent.Close())
+	p.until("its end", func(p *page) bool { return len(p.list) == 0 })
+}

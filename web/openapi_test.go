@@ -1,0 +1,130 @@
+package web_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent/web"
+)
+
+// openAPI is what the tests read of the document.
+type openAPI struct {
+	Paths      map[string]map[string]json.RawMessage
+	Components struct{ Schemas map[string]*jsonschema.Schema }
+}
+
+type operation struct {
+	Summary     string
+	RequestBody struct {
+		Content map[string]struct{ Schema *jsonschema.Schema }
+	}
+	Responses map[string]struct {
+		Content map[string]struct{ Schema json.RawMessage }
+	}
+}
+
+var readDocument = sync.OnceValue(func() (doc openAPI) {
+	if err := json.Unmarshal(web.Document(), &doc); err != nil {
+		panic(err)
+	}
+	return doc
+})
+
+// operations returns what the document describes, by "METHOD /path".
+func (doc openAPI) operations(t *testing.T) map[string]operation {
+	t.Helper()
+	all := map[string]operation{}
+	for path, methods := range doc.Paths {
+		for method, raw := range methods {
+			if method == "parameters" {
+				continue
+			}
+			var o operation
+			require.NoError(t, json.Unmarshal(raw, &o), "%s %s", method, path)
+			all[strings.ToUpper(method)+" "+path] = o
+		}
+	}
+	return all
+}
+
+func TestTheDocumentDescribesTheAPI(t *testing.T) {
+	described := []string{}
+	for pattern, o := range readDocument().operations(t) {
+		require.NotEmpty(t, o.Summary, pattern)
+		require.Contains(t, o.Responses, "default", pattern)
+		described = append(described, pattern)
+	}
+	served := web.Patterns()
+	slices.Sort(described)
+	slices.Sort(served)
+	require.Equal(t, served, described)
+}
+
+func TestTheDocumentIsServed(t *testing.T) {
+	s := serveAt(t)
+	status, body := s.do(s.request(http.MethodGet, "/openapi.json", nil))
+	require.Equal(t, http.StatusOK, status)
+	require.JSONEq(t, string(web.Document()), string(body))
+}
+
+// checkAnswer validates an answer of the API against the document.
+func checkAnswer(t *testing.T, method, path string, status int, body []byte) {
+	t.Helper()
+	path = strings.TrimPrefix(path, "/api/v1")
+	doc := readDocument()
+	for pattern, o := range doc.operations(t) {
+		m, p, _ := strings.Cut(pattern, " ")
+		if m != method || !matches(p, path) || status >= 300 {
+			continue
+		}
+		response, ok := o.Responses[strconv.Itoa(status)]
+		if !ok && status == http.StatusOK { // postSession says so where it is open already
+			response, ok = o.Responses["201"]
+		}
+		if status == http.StatusNoContent {
+			require.Empty(t, body)
+			return
+		}
+		require.True(t, ok, "%s answers with %d", pattern, status)
+		content := response.Content["application/json"].Schema
+		if content == nil {
+			return
+		}
+		validate(t, doc, pattern, content, body)
+		return
+	}
+	if status >= 400 {
+		validate(t, doc, "an error", json.RawMessage(`{"$ref":"#/components/schemas/Error"}`), body)
+	}
+}
+
+// validate checks a value against a schema of the document.
+func validate(t *testing.T, doc openAPI, what string, schema json.RawMessage, value []byte) {
+	t.Helper()
+	text := strings.ReplaceAll(string(schema), "#/components/schemas/", "#/$defs/")
+	var s jsonschema.Schema
+	require.NoError(t, json.Unmarshal([]byte(text), &s))
+	s.Defs = map[string]*jsonschema.Schema{}
+	for name, def := range doc.Components.Schemas {
+		s.Defs[name] = def.CloneSchemas()
+	}
+	resolved, err := s.Resolve(nil)
+	require.NoError(t, err, what)
+	var v any
+	require.NoError(t, json.Unmarshal(value, &v), "%s: %s", what, value)
+	require.NoError(t, resolved.Validate(v), "%s: %s", what, value)
+}
+
+// matches reports whether a path is one of a pattern.
+func matches(pattern, path string) bool {
+	want, got := strings.Split(pattern, "/"), strings.Split(path, "/")
+	return slices.EqualFunc(want, got, func(want, got string) bool { return strings.HasPrefix(want, "{") || want == got })
+}

@@ -1,0 +1,104 @@
+package web_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+func TestWhatIsSaidMeanwhileIsQueued(t *testing.T) {
+	s := serve(t, []pygenttest.Reply{
+		pygenttest.Call("bash", map[string]any{"cmd": "echo one"}), pygenttest.Text("First."),
+	})
+	p := s.open("")
+	s.say("Begin.")
+	a := s.asked()
+	s.say("And a changelog.")
+	s.say("Or rather not.")
+	p.until("the queue", func(p *page) bool { return len(p.state.Queue) == 2 })
+	require.Equal(t, "And a changelog.", p.look().state.Queue[0].Text)
+	require.False(t, p.look().state.Held)
+	var back struct{ Text string }
+	s.must(http.MethodDelete, "/messages/"+p.look().state.Queue[1].ID, nil, &back)
+	require.Equal(t, "Or rather not.", back.Text)
+	status, _ := s.do(s.request(http.MethodDelete, "/sessions/"+s.id+"/messages/none", nil))
+	require.Equal(t, http.StatusConflict, status)
+	s.post("/asks/"+a.ID, map[string]any{"decision": "once"}, nil)
+	p.shows("And a changelog.</div>", "<p>First.</p>")
+	p.rests()
+	require.Empty(t, p.look().state.Queue)
+	require.NotContains(t, p.now(), "rather not")
+}
+
+func TestAQueuedMessageNeverAnswersAQuestion(t *testing.T) {
+	asking, ask := make(chan struct{}), make(chan struct{})
+	model := pygenttest.NewScriptedModel(
+		pygenttest.Decide(func(*pygent.ChatRequest) pygenttest.Reply {
+			close(asking)
+			<-ask
+			return pygenttest.Call("continue", map[string]any{"prompt": "Delete all?", "options": []string{"Yes", "No"}})
+		}),
+		pygenttest.Text("Kept."), pygenttest.Text("Well."))
+	s := serveAt(t)
+	s.agent = newAgent(t, model)
+	id, err := s.server.Add("", s.agent)
+	require.NoError(t, err)
+	s.id = id
+	p := s.open("")
+	s.say("Begin.")
+	<-asking
+	s.say("Yes, do.")
+	close(ask)
+	p.until("the question", func(p *page) bool { return p.state.Needs == "question" })
+	p.until("that it is held", func(p *page) bool { return p.state.Held && len(p.state.Queue) == 1 })
+	s.post("/messages", map[string]any{"text": "Yes, all.", "queue": true}, nil) // sent as the question came up
+	p.until("both", func(p *page) bool { return p.state.Held && len(p.state.Queue) == 2 })
+	require.Len(t, model.Requests(), 1)
+
+	p.shows(`data-value="No"`)
+	question := s.asked()
+	require.Equal(t, "question", question.Kind)
+	s.post("/asks/"+question.ID, map[string]any{"answer": "No"}, nil)
+	p.shows("<p>Kept.</p>")
+	p.rests()
+	texts := ""
+	for _, m := range model.Requests()[1].Messages {
+		if m.Role == pygent.RoleUser {
+			texts += m.Text() + "|"
+		}
+	}
+	require.True(t, strings.HasPrefix(texts, "Begin.|No|"), "the answer comes first: %s", texts)
+}
+
+func TestTheTurnIsStopped(t *testing.T) {
+	s := serve(t, []pygenttest.Reply{
+		pygenttest.Call("bash", map[string]any{"cmd": "echo begun; sleep 600"}), pygenttest.Text("Again."),
+	}, pygent.WithConfirmBash(false))
+	p := s.open("")
+	s.say("Wait.")
+	p.until("the output", func(p *page) bool {
+		return strings.Contains(p.text(), "begun\n") && p.state.Words == "Running a command"
+	})
+	s.say("Later.")
+	s.post("/interrupt", nil, nil)
+	p.shows(`<div class="end">Stopped`, "stopped by you")
+	p.until("that it is held", func(p *page) bool { return p.state.Held && !p.state.Busy })
+	s.post("/messages", map[string]any{"held": true}, nil)
+	p.shows("Later.</div>", "<p>Again.</p>")
+	p.rests()
+}
+
+func TestAFailureIsToldAndTriedAgain(t *testing.T) {
+	s := serve(t, []pygenttest.Reply{pygenttest.Status(401, "invalid_api_key", "Incorrect API key"), pygenttest.Text("Hello.")})
+	p := s.open("")
+	s.say("Hi.")
+	p.shows(`<div class="bar-state fail">`, "Incorrect API key", `data-act="retry"`)
+	p.rests()
+	s.post("/retry", nil, nil)
+	p.shows("<p>Hello.</p>")
+}

@@ -1,0 +1,310 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/internal/guard"
+)
+
+// paintEvery is how often the block that the model writes is rendered, at most. A long
+// one is rendered less often: see [view.paint].
+const paintEvery = 50 * time.Millisecond
+
+// session is an agent that is shown.
+//
+// One goroutine, that of run, has what is below ctx; others change it by post. The
+// replay has a lock of its own, and so has head, from which lists are made.
+type session struct {
+	server *Server
+	id     string
+	user   string
+	face   pygent.FaceSession
+	agent  *pygent.Agent
+	owned  bool
+	began  time.Time
+	epoch  string // of the numbers of the agent's events
+	log    *replay
+	head   atomic.Pointer[listed]
+	ended  chan struct{} // closed when run has returned
+
+	closeErr error // of the agent; set before ended is closed
+
+	ctx    context.Context // ends with the session
+	cancel context.CancelFunc
+	work   sync.WaitGroup // what run waits for
+	posts  chan func()
+
+	view    view
+	turn    *turn // the run that goes on; nil between runs
+	queue   queue
+	asks    asks
+	tasks   tasks
+	runtime pygent.RuntimeInfo
+	seen    int64 // the number of the last event that was handled
+	over    bool  // the agent was closed
+}
+
+// listed is a session in a list.
+type listed struct {
+	ID       string          `json:"id"`
+	Title    string          `json:"title"`
+	Activity pygent.Activity `json:"activity"`
+	Needs    string          `json:"needs"` // "approval", "question" or empty
+	Updated  time.Time       `json:"updated"`
+	Open     bool            `json:"open"`
+}
+
+func newSession(server *Server, id, user string, face pygent.FaceSession, owned bool) *session {
+	s := &session{
+		server: server, id: id, user: user, face: face, agent: face.Agent, owned: owned, began: time.Now(),
+		ended: make(chan struct{}), posts: make(chan func(), 64), epoch: newEpoch(),
+	}
+	s.ctx, s.cancel = context.WithCancel(server.ctx)
+	s.log = newReplay(func() { server.notify(user) })
+	s.head.Store(&listed{ID: id, Title: "New session", Activity: pygent.ActivityIdle, Updated: s.began, Open: true})
+	return s
+}
+
+func (s *session) listed() listed { return *s.head.Load() }
+
+// run shows the agent until the session ends.
+func (s *session) run() {
+	defer close(s.ended)
+	defer s.server.remove(s)
+	defer s.close()
+	end := s.face.Answers(s.ctx, pygent.FaceUser{Approve: s.approve, Hosts: s.approveHosts, Answer: s.answer})
+	defer end()
+	defer s.work.Wait()
+	defer s.cancel()
+	s.show()
+	s.background(func() { s.follow(s.seen) })
+	s.background(s.startRuntime)
+	s.begin()
+	paint := time.NewTicker(paintEvery)
+	defer paint.Stop()
+	for !s.over {
+		ticks := paint.C
+		if !s.view.dirty() && !s.tasks.dirty() {
+			ticks = nil
+		}
+		select {
+		case f := <-s.posts:
+			guard.Call(f, s.failed)
+		case now := <-ticks:
+			guard.Call(func() { s.view.paint(now); s.tasks.paint(now) }, s.failed)
+			continue
+		case <-s.ctx.Done():
+			return
+		}
+		s.tellState()
+	}
+}
+
+// close closes the agent if it is the server's.
+func (s *session) close() {
+	if s.owned {
+		s.closeErr = s.agent.Close()
+	}
+}
+
+// failed notes a fault of the page's own.
+func (s *session) failed(err error) {
+	s.server.opts.log.Error("session", "id", s.id, "error", oneLine(err.Error()))
+	s.view.notice("warn", "The page failed to show something: "+err.Error())
+}
+
+// show begins the view anew, with the conversation so far.
+func (s *session) show() {
+	state := s.agent.State()
+	s.seen = state.Seq
+	s.log.begin()
+	s.view.end()
+	s.view = view{log: s.log, messages: state.Messages}
+	s.view.doing.context = state.Context
+	s.queue.unheard = state.Unheard
+	s.view.history(s.agent.History().Current())
+	s.tasks.show(s)
+	for _, notice := range s.face.Notices {
+		s.view.notice("", notice)
+	}
+	s.asks.showAgain(s)
+	s.runtime = s.describe()
+	s.tellState()
+}
+
+// begin makes the first turn, if there is one to make.
+func (s *session) begin() {
+	first := s.face.First
+	said := first.Text() != "" || len(first.Parts) > 0
+	switch {
+	case s.face.Resume:
+		s.startTurn(s.agent.Resume)
+		if said {
+			_, _ = s.agent.Say(first) // an error shows as a message that is not heard; the agent is new
+		}
+	case said:
+		s.send(first)
+	default:
+		s.sendUnheard()
+	}
+}
+
+// describe says where commands run.
+func (s *session) describe() pygent.RuntimeInfo {
+	if d, ok := pygent.RuntimeAs[pygent.Describer](s.agent.Runtime()); ok {
+		return d.Describe(s.ctx)
+	}
+	return pygent.RuntimeInfo{}
+}
+
+// startRuntime starts the runtime before it is needed, and says at once if that is not
+// possible.
+func (s *session) startRuntime() {
+	rt, ok := pygent.RuntimeAs[pygent.Starter](s.agent.Runtime())
+	if !ok {
+		return
+	}
+	_, err := guard.Outlive(s.ctx, func() (struct{}, error) { return struct{}{}, rt.Start(s.ctx) })
+	if s.ctx.Err() != nil {
+		return
+	}
+	info := s.describe()
+	s.post(func() {
+		s.runtime = info
+		if err != nil {
+			s.view.notice("fail", "Commands cannot run: "+err.Error())
+		}
+	})
+}
+
+// post has f called by the session's goroutine. It reports false if the session is over.
+func (s *session) post(f func()) bool {
+	select {
+	case s.posts <- f:
+		return true
+	case <-s.ctx.Done():
+		return false
+	}
+}
+
+// do has f called by the session's goroutine, and waits for it.
+func (s *session) do(ctx context.Context, f func() error) error {
+	done := make(chan error, 1)
+	if !s.post(func() {
+		defer func() {
+			if p := recover(); p != nil {
+				done <- fail(500, "internal", "the page failed")
+				panic(p)
+			}
+		}()
+		done <- f()
+	}) {
+		return errClosed
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-s.ended:
+		return errClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// background calls f in a goroutine that the session waits for at its end.
+func (s *session) background(f func()) {
+	s.work.Go(func() { guard.Call(f, func(err error) { s.post(func() { s.failed(err) }) }) })
+}
+
+// follow passes on the agent's events.
+func (s *session) follow(after int64) {
+	for s.ctx.Err() == nil {
+		gone := false
+		for e, err := range s.agent.Subscribe(s.ctx, after) {
+			if err != nil {
+				gone = true
+				break
+			}
+			after = e.Seq
+			if !s.post(func() { s.event(e) }) {
+				return
+			}
+		}
+		if !gone {
+			s.post(s.agentClosed)
+			return
+		}
+		again := make(chan int64, 1)
+		if !s.post(func() {
+			s.show() // from the history
+			s.endTurn()
+			again <- s.seen
+		}) {
+			return
+		}
+		select {
+		case after = <-again:
+		case <-s.ctx.Done():
+		}
+	}
+}
+
+// agentClosed ends the session of an agent that the program has closed. The end of a
+// turn that goes on comes first.
+func (s *session) agentClosed() {
+	if s.turn == nil {
+		s.view.notice("warn", "The program has closed the agent, so the session ends.")
+		s.over = true
+	}
+}
+
+// tellState tells the pages what the agent does, if that has changed.
+func (s *session) tellState() {
+	d := &s.view.doing
+	words, since := "", d.since
+	if s.turn != nil {
+		words = cmp.Or(d.words, "Working")
+		if s.turn.interrupted {
+			words = "Stopping"
+		}
+	}
+	needs := s.asks.needs()
+	usage := s.agent.Usage()
+	settings := s.agent.State().Settings
+	state := pageState{
+		Words: words, Busy: s.turn != nil, Needs: needs, Queue: s.queue.shown(), Held: len(s.queue.held) > 0,
+		Tokens: usage.Own.Total() + usage.Tasks.Total(), Cost: usage.Cost, Title: s.title(),
+		Model: oneLine(cmp.Or(settings.Model, settings.DefaultModel, d.model)), Persona: oneLine(settings.Persona.Name),
+		Runtime: s.runtimeState(), Can: s.can(),
+	}
+	state.Context.Used, state.Context.Window = d.context.Used, d.context.Window
+	if words != "" {
+		state.Since = since.UTC().Format(time.RFC3339)
+	}
+	s.log.setState(state)
+	s.tellHead(state)
+}
+
+// tellHead tells what lists say of the session.
+func (s *session) tellHead(state pageState) {
+	now := listed{ID: s.id, Title: state.Title, Activity: pygent.ActivityIdle, Needs: state.Needs, Open: true}
+	switch {
+	case state.Needs != "" && s.turn != nil:
+		now.Activity = pygent.ActivityApproval
+	case s.turn != nil:
+		now.Activity = pygent.ActivityModel
+	}
+	was := s.head.Load()
+	now.Updated = was.Updated
+	if now == *was {
+		return
+	}
+	now.Updated = time.Now().UTC().Truncate(time.Second)
+	s.head.Store(&now)
+	s.server.notify(s.user)
+}

@@ -1,0 +1,158 @@
+package web
+
+import (
+	"cmp"
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/internal/cut"
+)
+
+// pageState is what the status line and the header of a page show.
+type pageState struct {
+	Words string   `json:"words"` // what the agent does; empty between turns
+	Since string   `json:"since,omitempty"`
+	Busy  bool     `json:"busy"`
+	Needs string   `json:"needs"` // "approval", "question" or empty
+	Queue []queued `json:"queue"`
+	Held  bool     `json:"held"` // what is queued waits for the person
+
+	Context struct {
+		Used   int64 `json:"used"`
+		Window int64 `json:"window"`
+	} `json:"context"`
+	Tokens  int64           `json:"tokens"`
+	Cost    float64         `json:"cost"`
+	Title   string          `json:"title"`
+	Runtime runtimeState    `json:"runtime"`
+	Model   string          `json:"model"`
+	Persona string          `json:"persona"`
+	Can     map[string]bool `json:"can"`
+}
+
+// runtimeState says where commands run.
+type runtimeState struct {
+	Label     string `json:"label"`
+	Warn      bool   `json:"warn"` // commands are not contained
+	Directory string `json:"directory"`
+}
+
+// queued is a message that nobody has heard.
+type queued struct {
+	ID   string `json:"id"`
+	Text string `json:"text"`
+}
+
+func newEpoch() string { return strings.ToLower(rand.Text()[:8]) }
+
+// runtimeState puts the place where commands run in words.
+func (s *session) runtimeState() runtimeState {
+	info := s.runtime
+	switch info.Kind {
+	case "docker":
+		label := "Docker"
+		if info.Image != "" {
+			label += " · " + oneLine(info.Image)
+		}
+		return runtimeState{Label: label, Directory: oneLine(cmp.Or(info.HostDir, info.Workspace))}
+	case "local":
+		label := "local · not isolated"
+		if info.Protection == "full" || info.Protection == "files" {
+			label = "local · " + info.Protection + " protection"
+		}
+		return runtimeState{Label: label, Warn: true, Directory: oneLine(info.Workspace)}
+	}
+	return runtimeState{Label: oneLine(cmp.Or(info.Kind, "runtime")), Directory: oneLine(info.Workspace)}
+}
+
+// can says what the page offers.
+func (s *session) can() map[string]bool {
+	_, lists := pygent.RuntimeAs[pygent.FileLister](s.agent.Runtime())
+	list := s.agent.Checkpoints()
+	_, kept := s.agent.Session()
+	return map[string]bool{
+		"commands": len(s.agent.Commands()) > 0, "files": lists, "changes": true, "tasks": true,
+		"undo": len(list) > 0, "redo": len(list) > 0,
+		"fork": len(list) > 0 && kept && s.server.opts.open != nil, "close": s.owned,
+	}
+}
+
+// title is what the session is called: what the user said first, or its beginning.
+func (s *session) title() string {
+	const longest = 80
+	if info := s.agent.History().Info(); info.Title != "" {
+		return oneLine(cut.Line(info.Title, longest))
+	}
+	return cmp.Or(oneLine(cut.Line(s.view.first, longest)), "New session")
+}
+
+// doing is what the agent does, in words.
+type doing struct {
+	words   string // empty while it does nothing
+	since   time.Time
+	model   string
+	context pygent.ContextUse
+}
+
+func (d *doing) is(words string, since time.Time) {
+	if words != d.words {
+		d.words, d.since = words, since
+	}
+}
+
+// note follows what the agent does by its events.
+func (d *doing) note(e pygent.Event) {
+	words := ""
+	switch e.Type {
+	case pygent.EventModelStart:
+		d.model = e.Model
+		words = "Waiting for the model"
+		if e.Attempt > 1 {
+			words += fmt.Sprintf(" (attempt %d)", e.Attempt)
+		}
+	case pygent.EventReasoning:
+		words = "Thinking"
+	case pygent.EventText:
+		words = "Writing"
+	case pygent.EventCallDelta:
+		words = writingWords(*e.CallDelta)
+		if strings.HasPrefix(d.words, "Writing ") {
+			d.words = words // the same call goes on
+		}
+	case pygent.EventMessage, pygent.EventCompacted, pygent.EventRestored:
+		d.model = cmp.Or(e.Model, d.model)
+		d.context = e.Context
+	case pygent.EventToolStart:
+		words = "Running " + oneLine(e.Call.Name)
+		if e.Call.Name == "bash" {
+			words = "Running a command"
+		}
+	case pygent.EventApproval:
+		words = "Waiting for your approval"
+	case pygent.EventQuestion:
+		words = "Waiting for your answer"
+	case pygent.EventRetry:
+		words = "Trying again"
+		if e.Retry.Wait > 0 {
+			words = "Trying again after a pause of " + seconds(e.Retry.Wait)
+		}
+	case pygent.EventCompacting:
+		words = "Summing up the conversation"
+	}
+	if words != "" {
+		d.is(words, e.Time)
+	}
+}
+
+// writingWords says how far a call is that the model writes.
+func writingWords(c pygent.CallDelta) string {
+	what := cmp.Or(oneLine(c.Path), oneLine(c.Tool), "a call")
+	const worthSaying = 1000
+	if c.Bytes < worthSaying {
+		return "Writing " + what
+	}
+	return fmt.Sprintf("Writing %s (%s so far)", what, size(int64(c.Bytes)))
+}

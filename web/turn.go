@@ -1,0 +1,234 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/x/pygent"
+)
+
+// errInterrupted is the cause of a context that the stop button ended.
+var errInterrupted = errors.New("interrupted by the user")
+
+// turn is a run of the agent. It is over when the run has returned and all of its events
+// were shown.
+type turn struct {
+	cancel      context.CancelCauseFunc
+	interrupted bool
+
+	returned bool
+	result   *pygent.Result
+	err      error
+	last     int64 // the number of the run's last event
+}
+
+// runFunc makes a run of the agent.
+type runFunc func(ctx context.Context, opts ...pygent.RunOption) (*pygent.Result, error)
+
+// send makes a turn that begins with a message.
+func (s *session) send(msg pygent.Message) {
+	s.startTurn(func(ctx context.Context, opts ...pygent.RunOption) (*pygent.Result, error) {
+		if len(msg.Parts) > 0 {
+			return s.agent.RunUntilStop(ctx, "", append(opts, pygent.WithParts(msg.Parts...))...)
+		}
+		return s.agent.RunUntilStop(ctx, msg.Content, opts...)
+	})
+}
+
+// startTurn makes a turn. It waits for the run in a goroutine.
+func (s *session) startTurn(run runFunc) {
+	ctx, cancel := context.WithCancelCause(s.ctx)
+	t := &turn{cancel: cancel}
+	s.turn, s.queue.stalled = t, false
+	s.asks.withdrawOffer(s)
+	s.view.doing.is("Beginning", time.Now())
+	s.background(func() {
+		var last atomic.Int64
+		result, err := run(ctx, pygent.WithEndOnReply(), pygent.OnEvent(func(e pygent.Event) {
+			if e.Type == pygent.EventRunEnd && e.Task == "" {
+				last.Store(e.Seq)
+			}
+		}))
+		cancel(nil)
+		s.post(func() {
+			t.returned, t.result, t.err, t.last = true, result, err, last.Load()
+			s.endTurn()
+		})
+	})
+}
+
+// interruptTurn ends the turn that goes on.
+func (s *session) interruptTurn() {
+	if s.turn != nil {
+		s.turn.interrupted = true
+		s.turn.cancel(errInterrupted)
+	}
+}
+
+// endTurn ends the turn if it is over.
+func (s *session) endTurn() {
+	t := s.turn
+	if t == nil || !t.returned || s.seen < t.last {
+		return
+	}
+	s.turn = nil
+	s.view.endTurn()
+	s.outcome(t)
+	s.log.filesChanged()
+	switch {
+	case errors.Is(t.err, pygent.ErrAgentClosed):
+		s.agentClosed()
+	case t.goesWell() && !t.interrupted:
+		s.sendUnheard()
+	default:
+		s.queue.stalled = true
+		s.hold()
+	}
+}
+
+// goesWell reports whether the model ended the turn itself, and asks nothing.
+func (t *turn) goesWell() bool {
+	return t.err == nil && t.result != nil && (t.result.Status == pygent.StatusReplied || t.result.Status == pygent.StatusStopped)
+}
+
+// asks reports whether the model ended the turn with a question.
+func (t *turn) asks() bool {
+	return t.err == nil && t.result != nil && t.result.Status == pygent.StatusAwaitingUser
+}
+
+// outcome shows how a turn ended. One that the button came too late for ended by itself.
+func (s *session) outcome(t *turn) {
+	switch {
+	case t.interrupted && !t.goesWell() && !t.asks():
+		s.view.endLine("Stopped", t.result)
+		return
+	case errors.Is(t.err, pygent.ErrAgentClosed): // see agentClosed
+		return
+	case t.err != nil:
+		s.view.failure(t.err.Error())
+		s.log.say("The run failed: " + oneLine(t.err.Error()))
+		return
+	}
+	switch r := t.result; r.Status {
+	case pygent.StatusStopped:
+		if r.Summary != "" && r.Summary != strings.TrimSpace(r.Message.Text()) {
+			s.view.markdown(r.Summary)
+		}
+		s.view.endLine("Done", r)
+	case pygent.StatusAwaitingUser:
+		if r.Question != nil {
+			s.asks.offer(s, *r.Question)
+		}
+	case pygent.StatusReplied:
+		if r.Steps > 0 {
+			s.view.endLine("Done", r)
+		}
+	default:
+		why := r.Reason
+		if why == "" {
+			why = string(r.Status)
+		}
+		s.view.endLine(why+" · say “go on” to continue", r)
+	}
+}
+
+// queue is what was sent while the agent worked and what the model has not heard.
+// While a turn goes on, the agent has it: see [pygent.Agent.Say]. After a turn that
+// ended otherwise than the model wanted, the session holds it back, so that it neither
+// answers a question nor begins a turn.
+type queue struct {
+	unheard []pygent.Said
+	held    []pygent.Said
+	stalled bool // the last turn ended otherwise than the model wanted, or with a question
+}
+
+// shown is the queue as a page shows it.
+func (q *queue) shown() []queued {
+	list := []queued{}
+	for _, said := range q.held {
+		list = append(list, queued{said.ID, queueWords(said.Message)})
+	}
+	for _, said := range q.unheard {
+		list = append(list, queued{said.ID, queueWords(said.Message)})
+	}
+	return list
+}
+
+// queueWords is a message in a line.
+func queueWords(m pygent.Message) string {
+	text, labels := spoken(m)
+	for _, label := range labels {
+		text += " [" + label + "]"
+	}
+	const longest = 500
+	text = oneLine(text)
+	if len(text) > longest {
+		text = strings.ToValidUTF8(text[:longest], "") + "…"
+	}
+	return text
+}
+
+// hold takes what the agent has not heard.
+func (s *session) hold() {
+	for _, said := range s.agent.State().Unheard {
+		if s.agent.Unsay(said.ID) {
+			s.queue.held = append(s.queue.held, said)
+		}
+	}
+	s.queue.unheard = nil
+}
+
+// requeue gives the agent what was held back.
+func (s *session) requeue() {
+	for i, said := range s.queue.held {
+		if _, err := s.agent.Say(said.Message); err != nil {
+			s.view.notice("warn", err.Error())
+			s.queue.held = s.queue.held[i:]
+			return
+		}
+	}
+	s.queue.held = nil
+}
+
+// sendUnheard begins a turn if something was said too late for the last one.
+func (s *session) sendUnheard() {
+	if s.turn == nil && len(s.agent.State().Unheard) > 0 {
+		s.startTurn(func(ctx context.Context, opts ...pygent.RunOption) (*pygent.Result, error) {
+			return s.agent.RunUntilStop(ctx, "", opts...)
+		})
+	}
+}
+
+// deliver sends a message, or queues it. asQueued says that the person saw the agent
+// work when they sent it: then it does not answer what came up since.
+func (s *session) deliver(msg pygent.Message, asQueued bool) (id string, err error) {
+	switch {
+	case s.turn != nil:
+		return s.agent.Say(msg)
+	case asQueued && s.queue.stalled:
+		id = newEpoch()
+		s.queue.held = append(s.queue.held, pygent.Said{ID: id, Message: msg})
+		return id, nil
+	}
+	s.send(msg)
+	return "", nil
+}
+
+// takeBack takes back a message that nobody has heard.
+func (s *session) takeBack(id string) (pygent.Message, bool) {
+	for i, said := range s.queue.held {
+		if said.ID == id {
+			s.queue.held = append(s.queue.held[:i:i], s.queue.held[i+1:]...)
+			return said.Message, true
+		}
+	}
+	for _, said := range s.agent.State().Unheard {
+		if said.ID == id && s.agent.Unsay(id) {
+			return said.Message, true
+		}
+	}
+	return pygent.Message{}, false
+}

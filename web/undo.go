@@ -1,0 +1,147 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/internal/edit"
+)
+
+// checkpointError puts an error of checkpoints into a status.
+func checkpointError(err error) error {
+	switch {
+	case errors.Is(err, pygent.ErrAgentBusy):
+		return fail(http.StatusConflict, "busy", "the agent works; stop it first")
+	case errors.Is(err, pygent.ErrNothingToUndo), errors.Is(err, pygent.ErrNothingToRedo):
+		return fail(http.StatusConflict, "nothing", oneLine(err.Error()))
+	case errors.Is(err, pygent.ErrNoCheckpoints), errors.Is(err, pygent.ErrNoSession), errors.Is(err, pygent.ErrUnknownCheckpoint):
+		return fail(http.StatusNotFound, "no_checkpoint", oneLine(err.Error()))
+	}
+	return err
+}
+
+// listCheckpoints lists the checkpoints of a session.
+func (s *Server) listCheckpoints(c call) (any, error) {
+	one, err := c.session(s)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"checkpoints": append([]pygent.Checkpoint{}, one.agent.Checkpoints()...)}, nil
+}
+
+// restored is what a restore did, for people.
+type restored struct {
+	Restored pygent.Restored `json:"restored"`
+	Notes    []string        `json:"notes"`
+	Text     string          `json:"text"` // what the user had said in the turn that is gone, to be edited
+}
+
+// restoring makes a function of the API of one that restores.
+func restoring(c call, s *Server, restore func(ctx context.Context, a *pygent.Agent) (pygent.Restored, error)) (any, error) {
+	one, err := c.session(s)
+	if err != nil {
+		return nil, err
+	}
+	done, err := restore(c.Context(), one.agent)
+	if err != nil {
+		return nil, checkpointError(err)
+	}
+	answer := restored{Restored: done, Notes: append([]string{}, done.Notes()...)}
+	if done.Message != nil {
+		answer.Text, _ = spoken(*done.Message)
+		answer.Text = strings.TrimSpace(answer.Text)
+	}
+	one.log.filesChanged()
+	return answer, nil
+}
+
+// undo takes turns back.
+func (s *Server) undo(c call) (any, error) {
+	var in struct {
+		Turns int `json:"turns"`
+	}
+	if err := c.read(&in); err != nil {
+		return nil, err
+	}
+	return restoring(c, s, func(ctx context.Context, a *pygent.Agent) (pygent.Restored, error) {
+		return a.Undo(ctx, cmp.Or(in.Turns, 1))
+	})
+}
+
+// redo brings back what was undone.
+func (s *Server) redo(c call) (any, error) {
+	if err := c.read(&struct{}{}); err != nil {
+		return nil, err
+	}
+	return restoring(c, s, func(ctx context.Context, a *pygent.Agent) (pygent.Restored, error) { return a.Redo(ctx) })
+}
+
+// restore goes to a checkpoint.
+func (s *Server) restore(c call) (any, error) {
+	var in struct {
+		Checkpoint int64 `json:"checkpoint"`
+	}
+	if err := c.read(&in); err != nil {
+		return nil, err
+	}
+	return restoring(c, s, func(ctx context.Context, a *pygent.Agent) (pygent.Restored, error) {
+		return a.Restore(ctx, in.Checkpoint)
+	})
+}
+
+// changed is a file that changed in the session.
+type changed struct {
+	Path    string `json:"path"`
+	Name    string `json:"name"`   // as people can read it
+	Status  string `json:"status"` // A, M or D
+	Added   int    `json:"added"`
+	Removed int    `json:"removed"`
+	HTML    string `json:"html"`
+}
+
+// listChanges tells how the files have changed in the session: since its first
+// checkpoint, or else by the agent's tools.
+func (s *Server) listChanges(c call) (any, error) {
+	one, err := c.session(s)
+	if err != nil {
+		return nil, err
+	}
+	changes, more := one.agent.Changes(), false
+	if first, ok := firstWithFiles(one.agent); ok {
+		if changes, more, err = one.agent.Differences(c.Context(), first.ID, 0); err != nil {
+			return nil, checkpointError(err)
+		}
+	}
+	list := []changed{}
+	for _, change := range changes {
+		list = append(list, describeChange(change))
+	}
+	return map[string]any{"changes": list, "more": more}, nil
+}
+
+// firstWithFiles returns the first checkpoint that has the files.
+func firstWithFiles(a *pygent.Agent) (pygent.Checkpoint, bool) {
+	for _, checkpoint := range a.Checkpoints() {
+		if checkpoint.Files {
+			return checkpoint, true
+		}
+	}
+	return pygent.Checkpoint{}, false
+}
+
+func describeChange(c pygent.FileChange) changed {
+	one := changed{Path: c.Path, Name: oneLine(c.Path), Status: "M"}
+	switch {
+	case c.Created:
+		one.Status = "A"
+	case c.Deleted:
+		one.Status = "D"
+	}
+	one.Added, one.Removed = edit.Count(c.Before, c.After)
+	one.HTML, _ = diffsHTML([]pygent.FileChange{c})
+	return one
+}

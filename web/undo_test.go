@@ -1,0 +1,78 @@
+package web_test
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/commands"
+	"github.com/x/pygent/pygenttest"
+)
+
+func TestATurnIsTakenBackAndBroughtBack(t *testing.T) {
+	dir := t.TempDir()
+	s := serve(t, []pygenttest.Reply{
+		pygenttest.Text("Hello."),
+		pygenttest.Call("write_file", map[string]any{"path": "a.txt", "content": "one\ntwo\n"}), pygenttest.Text("Written."),
+	}, pygent.WithWorkspace(dir), pygent.WithCheckpoints(t.TempDir()), pygent.WithConfirmBash(false))
+	p := s.open("")
+	s.say("Hi.")
+	p.shows("<p>Hello.</p>")
+	p.rests()
+	s.say("Write it.")
+	p.shows("<p>Written.</p>", `<span class="plus">+2</span>`)
+	p.rests()
+	require.FileExists(t, filepath.Join(dir, "a.txt"))
+	var changes struct {
+		Changes []struct{ Path, Status, HTML string }
+	}
+	s.get("/changes", &changes)
+	require.Len(t, changes.Changes, 1)
+	require.Equal(t, "A", changes.Changes[0].Status)
+	require.Contains(t, changes.Changes[0].HTML, "<span>two</span>")
+	var checkpoints struct{ Checkpoints []pygent.Checkpoint }
+	s.get("/checkpoints", &checkpoints)
+	require.NotEmpty(t, checkpoints.Checkpoints)
+
+	var back struct{ Text string }
+	s.post("/undo", map[string]any{"turns": 1}, &back)
+	require.Equal(t, "Write it.", back.Text)
+	p.until("that it is gone", func(p *page) bool {
+		return !strings.Contains(p.text(), "Written.") && strings.Contains(p.text(), "<p>Hello.</p>")
+	})
+	require.NoFileExists(t, filepath.Join(dir, "a.txt"))
+	s.post("/redo", nil, nil)
+	p.shows("<p>Written.</p>")
+	content, err := os.ReadFile(filepath.Join(dir, "a.txt"))
+	require.NoError(t, err)
+	require.Equal(t, "one\ntwo\n", string(content))
+
+	status, _ := s.do(s.request(http.MethodPost, "/sessions/"+s.id+"/undo", map[string]any{"turns": 99}))
+	require.Equal(t, http.StatusConflict, status)
+	status, _ = s.do(s.request(http.MethodPost, "/sessions/"+s.id+"/restore", map[string]any{"checkpoint": 9999}))
+	require.Equal(t, http.StatusNotFound, status)
+}
+
+func TestCommandsRunAsAtATerminal(t *testing.T) {
+	s := serve(t, []pygenttest.Reply{pygenttest.Text("Hello.")}, pygent.WithCommands(commands.All()...), pygent.WithCommands(pygent.Command{
+		Name: "ask", Summary: "Ask.", Message: message,
+	}))
+	p := s.open("")
+	var done struct{ Output string }
+	s.post("/commands", map[string]any{"line": "/help"}, &done)
+	require.Contains(t, done.Output, "/model")
+	p.shows(`<span class="verb">Command</span><span class="what">/help</span>`)
+	status, body := s.do(s.request(http.MethodPost, "/sessions/"+s.id+"/commands", map[string]any{"line": "/hepl"}))
+	require.Equal(t, http.StatusUnprocessableEntity, status)
+	require.Contains(t, string(body), "/help")
+	s.post("/commands", map[string]any{"line": "/ask me"}, nil)
+	p.shows("Asked: me</div>", "<p>Hello.</p>")
+	var completions struct{ Completions []pygent.Completion }
+	s.get("/completions?line=/he", &completions)
+	require.NotEmpty(t, completions.Completions)
+}
