@@ -22,6 +22,7 @@ lint: ## gofmt, go vet, staticcheck, go mod tidy
 
 bench: ## compare the runtimes, play the tasks, run the benchmarks: BENCH=regexp BENCHTIME=1s
 	go run ./bench/runtimes
+	go run ./bench/size
 	go run ./bench/steps
 	go run ./bench/longrun
 	go test -run '^$$' -bench '$(BENCH)' -benchtime '$(BENCHTIME)' -benchmem ./...
@@ -64,9 +65,10 @@ remote: images ## start a second engine, which sees none of our files
 	@scripts/remote.sh start
 	@echo 'now type: eval "$$(scripts/remote.sh env)"'
 
-aimock: ## install the model server and the terminal that tests use
+aimock: ## install the model server, the terminal and the browser that tests use
 	@scripts/aimock.sh
 	@scripts/xterm.sh
+	@scripts/chromium.sh
 
 ci: ## what the continuous integration runs
 	@.ci/run

@@ -8,6 +8,7 @@ cd "$(dirname "$0")/.."
 scripts/tools.sh
 scripts/aimock.sh
 scripts/xterm.sh
+scripts/chromium.sh
 scripts/engine.sh start
 scripts/images.sh clients
 scripts/remote.sh status || trap 'scripts/remote.sh stop' EXIT
@@ -16,8 +17,8 @@ eval "$(scripts/remote.sh env)"
 
 if [ $# -eq 0 ]; then
 	set -- ./...
-	for module in examples/*/go.mod; do # which ./... leaves out
-		(cd "$(dirname "$module")" && go test -count=1 ./...)
+	for module in examples/*/go.mod e2e/*/go.mod; do # which ./... leaves out
+		(cd "$(dirname "$module")" && PYGENT_TEST_REQUIRE_TOOLS=1 go test -count=1 ./...)
 	done
 fi
 export PYGENT_TEST_REQUIRE_DOCKER=1 PYGENT_TEST_REQUIRE_AIMOCK=1 PYGENT_TEST_REQUIRE_TOOLS=1

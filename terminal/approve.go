@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/callwords"
 	"github.com/x/pygent/internal/edit"
 	"github.com/x/pygent/internal/form"
 	"github.com/x/pygent/internal/hostask"
@@ -82,6 +83,8 @@ func (s *session) questionAbout(ctx context.Context, r pygent.ApprovalRequest) *
 		}
 	case len(r.Changes) > 0:
 		m.changes(r, where)
+	case r.Tool.Title != r.Call.Name && r.Tool.Title != callwords.Title(r.Call.Name):
+		m.title = oneLine(r.Tool.Title)
 	}
 	if r.Task != "" {
 		m.head, m.task = "Task "+s.taskLabel(ctx, r.Task)+" asks: "+m.head, oneLine(r.Task)
@@ -267,11 +270,11 @@ func (s *session) offer(q pygent.Question) {
 		if n, ok := m.number(text); ok {
 			choice = n
 		}
-		named := m.named
+		typed := m.typed
 		if choice >= 0 {
-			text, named = q.Options[choice], nil
+			text, typed = q.Options[choice], ""
 		}
-		s.deliver(text, named)
+		s.deliver(text, typed)
 	}
 	s.open(m)
 }

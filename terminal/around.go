@@ -30,6 +30,7 @@ type around struct {
 	jobs  []pygent.Job
 	asked time.Time            // when the runtime was asked about the jobs; see watchJobs
 	pull  *pygent.RuntimeEvent // the download of an image; nil for none
+	saves *pygent.ProgressInfo // how far /save is; shown while a command goes on
 }
 
 // task is a background task that has not ended.
@@ -221,6 +222,9 @@ func (s *session) taskLabel(ctx context.Context, id string) string {
 func (a *around) rows(s *session, now time.Time) (rows []string) {
 	if p := a.pull; p != nil && p.Total > 0 {
 		rows = append(rows, bar(p.Current, p.Total)+" "+s.theme.dim(oneLine(p.Text)))
+	}
+	if p := a.saves; p != nil && p.Total > 0 && s.command != nil {
+		rows = append(rows, bar(p.Current, p.Total)+" "+s.theme.dim(oneLine(p.Text)+" · Ctrl-C leaves it out"))
 	}
 	for i, id := range slices.Sorted(maps.Keys(a.tasks)) {
 		if i == shownTasks {

@@ -8,10 +8,8 @@ import (
 	"time"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/livearea"
-	"github.com/x/pygent/internal/numeral"
 )
 
 // The signs in front of the draft. A command line of the person's own has one of its
@@ -39,9 +37,12 @@ func (s *session) banner() {
 	lines := append([]string{title, ""}, s.fact("commands", s.where(info))...)
 	lines = append(lines, s.fact("network", s.network(info))...)
 	lines = append(lines, s.files(info)...)
-	lines = append(lines, s.resumed()...)
+	lines = append(lines, s.fact("history", s.agent.Recap())...)
 	if info.Fallback != "" {
 		lines = append(lines, "", s.warning("! NOT in a container: "+told(info.Fallback)))
+	}
+	for _, notice := range s.face.Notices {
+		lines = append(lines, "", s.wrapped(s.theme.dim("· "+told(notice))))
 	}
 	for _, repair := range s.agent.History().Repairs() {
 		lines = append(lines, s.warning("! history: "+told(repair)))
@@ -85,27 +86,6 @@ func (s *session) fact(name, text string) []string {
 	}
 	rows[0] = "  " + s.theme.dim(fmt.Sprintf("%-*s", factMargin-2, name)) + strings.TrimLeft(rows[0], " ")
 	return rows
-}
-
-// resumed says what there is of an earlier conversation: how many messages, and the
-// last one.
-func (s *session) resumed() []string {
-	entries := s.agent.History().Entries()
-	for i := len(entries) - 1; i >= 0; i-- {
-		msg := entries[i].Message
-		text, _ := spoken(msg)
-		text = oneLine(text)
-		if text == "" || msg.Role != pygent.RoleUser && msg.Role != pygent.RoleAssistant {
-			continue
-		}
-		who := "the model said: "
-		if msg.Role == pygent.RoleUser {
-			who = "you said: "
-		}
-		const shown = 200
-		return s.fact("history", "goes on after "+numeral.Count(s.agent.State().Messages, "message")+s.theme.dim(" · last, "+who+cut.Head(text, shown)))
-	}
-	return nil
 }
 
 // where says where commands run, and how they are confined there.

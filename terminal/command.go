@@ -70,7 +70,7 @@ func (s *session) slashCommand(line string) *command {
 func (s *session) startCommand(c *command) {
 	ctx, cancel := context.WithCancelCause(s.ctx)
 	c.began, c.out, c.cancel = time.Now(), &written{}, cancel
-	s.command, s.display.changed = c, true
+	s.command, s.around.saves, s.display.changed = c, nil, true
 	if s.turn == nil { // else what the turn prints would come between it and its output
 		s.tellCommand(c)
 	}
@@ -113,10 +113,13 @@ func (s *session) endCommand(c *command, r pygent.CommandResult, err error) {
 	if out := s.commandText(c, r); out != "" {
 		s.say(kindEnd, out)
 	}
+	if r.Bash != nil && r.Bash.Note != "" {
+		s.say(kindEnd, s.wrapped(s.theme.dim("· "+told(r.Bash.Note))))
+	}
 	switch {
 	case c.stopped && err != nil:
 		s.say(kindEnd, s.theme.warn("■ Interrupted")+s.theme.dim(lasted(c.began)))
-	case r.Bash != nil && (err == nil || r.Bash.ExitCode != 0):
+	case r.Bash != nil && (err == nil || r.Bash.ExitCode > 0):
 		s.say(kindEnd, s.scriptEnd(r.Bash))
 	case err != nil:
 		s.say(kindEnd, s.wrapped(s.theme.bad("✗ ")+told(err.Error())))
@@ -187,7 +190,7 @@ func (s *session) commandText(c *command, r pygent.CommandResult) string {
 		}
 		return strings.Join(lines, "\n")
 	}
-	return visible(out)
+	return s.fitted(visible(out))
 }
 
 // diffText gives a line its colour in a diff with words between the changes.
@@ -226,9 +229,6 @@ func scriptText(b pygent.BashResult, again string) string {
 	if rest != "" {
 		lines = append(lines, rest)
 	}
-	if b.Note != "" {
-		lines = append(lines, visible(b.Note))
-	}
 	return strings.Join(lines, "\n")
 }
 
@@ -238,7 +238,16 @@ func (s *session) scriptEnd(b *pygent.BashResult) string {
 	if b.ExitCode != 0 {
 		sign = s.theme.bad("✗ ")
 	}
-	return sign + s.theme.dim(fmt.Sprintf("exit %d · %s", b.ExitCode, seconds(b.Duration)))
+	return sign + s.theme.dim(exitWords(b)+" · "+seconds(b.Duration))
+}
+
+// exitWords says what the exit code of a command is. Nobody knows that of one whose
+// container died.
+func exitWords(b *pygent.BashResult) string {
+	if b.ExitCode < 0 {
+		return "exit unknown"
+	}
+	return fmt.Sprintf("exit %d", b.ExitCode)
 }
 
 func lasted(since time.Time) string { return " · " + seconds(time.Since(since)) }

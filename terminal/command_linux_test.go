@@ -103,15 +103,16 @@ func TestACommandBesideATurn(t *testing.T) {
 
 func TestACommandThatReadsTheTerminal(t *testing.T) {
 	p := sit(t, pygenttest.NewServer(t, pygenttest.Text("Fine.")), withCommands)
-	for range 2 {
+	asks := func() { // what is typed before the question is there does not answer it
 		p.Type("/asks\n")
-		p.Await("your name? ")
-		p.AwaitNo("Ready")
+		p.Until("the question", func(s termtest.Screen) bool { return strings.HasSuffix(strings.TrimSpace(s.Text()), "your name?") })
+	}
+	for range 2 {
+		asks()
 		p.Type("ada\n")
 		p.Await("hello, <ada> ␛[35m", "Ready")
 	}
-	p.Type("/asks\n")
-	p.Until("the question", func(s termtest.Screen) bool { return strings.HasSuffix(strings.TrimSpace(s.Text()), "your name?") })
+	asks()
 	p.Key("ctrl+c")
 	p.Await("■ Interrupted", "Ready")
 	p.Type("still here\n")
@@ -157,7 +158,7 @@ func TestDiffAndHelpAreLegible(t *testing.T) {
 	p.answers("y")
 	p.Await("Done it.", "Ready")
 	p.Type("/diff\n")
-	p.Await("created a␛[31m.txt", "+ two␛[31m\n")
+	p.Await(`created "a\x1b[31m.txt"`, "+ two␛[31m\n")
 	styles := map[string]string{}
 	for _, line := range p.Lines() {
 		for _, run := range line.Runs {
@@ -165,7 +166,7 @@ func TestDiffAndHelpAreLegible(t *testing.T) {
 		}
 	}
 	require.Equal(t, "fg=2", styles["+ two␛[31m"])
-	require.Equal(t, "bold", styles["created a␛[31m.txt"])
+	require.Equal(t, "bold", styles[`created "a\x1b[31m.txt"`])
 	p.Type("/help\n")
 	p.Await("  /usage ", "lists the keys.")
 	require.Contains(t, p.All(), "  /confirm-bash [on|off]  ask before each command, or no longer\n")

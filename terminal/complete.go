@@ -9,6 +9,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/livearea"
+	"github.com/x/pygent/internal/mention"
 	"github.com/x/pygent/internal/slash"
 )
 
@@ -62,7 +63,7 @@ func (s *session) suggest() {
 		if ed.cursor == len(ed.text) && !strings.Contains(before, "\n") {
 			s.suggestCommand(before)
 		}
-	case strings.HasPrefix(before, "!"):
+	case strings.HasPrefix(before, "!"): // Tab does, as in a shell: see completePath
 	default:
 		s.suggestFile(before, ed.text[ed.cursor:])
 	}
@@ -73,7 +74,7 @@ func (s *session) suggestCommand(line string) {
 	c := &s.input.completion
 	if !strings.ContainsFunc(line, unicode.IsSpace) {
 		list, _ := s.agent.CompleteCommand(s.ctx, line) // names come at once
-		c.choices, c.word = choicesOf(list), line[len("/"):]
+		c.choices, c.word = choicesOf(list, "/"), line[len("/"):]
 		return
 	}
 	words, _ := slash.Typed(line)
@@ -85,7 +86,7 @@ func (s *session) suggestCommand(line string) {
 		list, _ := s.agent.CompleteCommand(ctx, line) // without a list, nothing is offered
 		s.post(func() {
 			if ed := &s.input.editor; c.isFor(ed) && c.text == line && c.pending {
-				c.pending, c.choices = false, choicesOf(list)
+				c.pending, c.choices = false, choicesOf(list, "")
 				s.display.changed = true
 				if c.tab && c.open(ed) {
 					s.takeChoice(false)
@@ -95,13 +96,10 @@ func (s *session) suggestCommand(line string) {
 	})
 }
 
-func choicesOf(list []pygent.Completion) (choices []choice) {
+// choicesOf are the choices of a list, whose labels begin with sign.
+func choicesOf(list []pygent.Completion, sign string) (choices []choice) {
 	for _, c := range list[:min(len(list), maxChoices)] {
-		label := oneLine(c.Word)
-		if c.Summary != "" {
-			label = "/" + label
-		}
-		choices = append(choices, choice{text: c.Line, word: c.Word, label: label, about: oneLine(c.Summary)})
+		choices = append(choices, choice{text: c.Line, word: c.Word, label: sign + oneLine(c.Word), about: oneLine(c.Summary)})
 	}
 	return choices
 }
@@ -112,6 +110,10 @@ func (s *session) completionKey(name string) bool {
 	ed, c := &s.input.editor, &s.input.completion
 	if name == "tab" && c.pending && c.isFor(ed) {
 		c.tab = true
+		return true
+	}
+	if name == "tab" && !c.open(ed) && strings.HasPrefix(ed.text[:ed.cursor], "!") {
+		s.completePath()
 		return true
 	}
 	if !c.open(ed) {
@@ -178,7 +180,7 @@ func commonPrefix(a, b string) string {
 func (s *session) completionRows(most int) (rows []string) {
 	ed, c := &s.input.editor, &s.input.completion
 	if !c.open(ed) {
-		if c.isFor(ed) && s.fileList.slow(time.Now()) && mentionAt(ed.text[:ed.cursor]) >= 0 {
+		if c.isFor(ed) && s.fileList.slow(time.Now()) && mention.At(ed.text[:ed.cursor]) >= 0 {
 			return []string{s.theme.dim("  looking for files …")}
 		}
 		return nil

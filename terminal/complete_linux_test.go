@@ -1,13 +1,16 @@
 package terminal_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -67,6 +70,37 @@ func TestCommandsAreCompleted(t *testing.T) {
 	p.leaves()
 }
 
+func TestTabCompletesFilesInCommandLinesOfOnesOwn(t *testing.T) {
+	dir := workspace(t, map[string]string{"alpha.txt": "first", "alps.txt": "second", "beta file": "third", "sub/gamma": "fourth"})
+	p := sit(t, pygenttest.NewServer(t), "PYGENT_WORKSPACE="+dir)
+	p.Type("!cat a")
+	p.Await("$ !cat a")
+	p.AwaitNo("Tab takes") // nothing is offered before
+	p.Key("tab")
+	p.Await("$ !cat alp")
+	p.Key("tab")
+	p.Await("❯ alpha.txt", "  alps.txt", "Tab takes it")
+	p.Key("esc")
+	p.AwaitNo("Tab takes it") // or it is Alt-H
+	p.Type("h")
+	p.Key("tab")
+	p.Await("$ !cat alpha.txt ")
+	p.Type("./s")
+	p.Key("tab")
+	p.Await("./sub/")
+	p.Key("tab")
+	p.Await("./sub/gamma ")
+	p.Type("be")
+	p.Key("tab")
+	p.Await("'beta file' ")
+	p.Type("zz")
+	p.Key("tab")
+	p.Await("no file begins so")
+	p.Key("backspace", "backspace", "enter")
+	p.Await("firstfourththird", "✓ exit 0")
+	p.leaves()
+}
+
 func TestTabWaitsForTheChoices(t *testing.T) {
 	p := sit(t, pygenttest.NewServer(t))
 	p.Send("/colour l\t")
@@ -75,13 +109,18 @@ func TestTabWaitsForTheChoices(t *testing.T) {
 	p.leaves()
 }
 
-// workspace makes a workspace with files, by name.
+// workspace makes a workspace with files, by name. All are equally old, since those
+// that were changed last are offered first.
 func workspace(t *testing.T, files map[string]string) string {
 	dir := t.TempDir()
 	for name, content := range files {
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
+	made := time.Now()
+	require.NoError(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		return cmp.Or(err, os.Chtimes(path, made, made))
+	}))
 	return dir
 }
 
@@ -168,10 +207,12 @@ func TestNamedFilesGoWithQueuedMessagesAndAnswers(t *testing.T) {
 }
 
 // entersAnswer presses Enter to answer the model's question with the draft, again
-// where it came together with the keys before it, as a paste does.
+// where it came together with the keys before it, as a paste does. Each Enter waits:
+// what a loaded machine reads late would else be a paste of them.
 func (p *person) entersAnswer() {
 	p.t.Helper()
 	for refused := true; refused; {
+		p.pauses()
 		p.Key("enter")
 		refused = false
 		p.Until("an answer that is taken or refused", func(s termtest.Screen) bool {

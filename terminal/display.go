@@ -96,6 +96,18 @@ func (s *session) wrapped(text string) string {
 	return strings.Join(rows, "\n")
 }
 
+// fitted is wrapped for a text of which the lines that fit stay as they are.
+func (s *session) fitted(text string) string {
+	width, _ := s.display.area.Size()
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		if livearea.Width(line) > width {
+			lines[i] = s.wrapped(line)
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
 // terminalKind says how the terminal behaves when it is resized. One that is not
 // known is taken for one that wraps all rows again, as most do.
 func terminalKind() []livearea.Option {

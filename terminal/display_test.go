@@ -42,3 +42,16 @@ func TestWhatTerminalsMakeOfRowsThatAreTooLong(t *testing.T) {
 		})
 	}
 }
+
+func TestWhatACommandWritesIsBrokenBetweenWords(t *testing.T) {
+	s := &session{}
+	s.display.area = livearea.New(30, 5)
+	const long = "what commands change is shown by /diff N, where there are checkpoints"
+	rows := strings.Split(s.fitted("a   b  c\n"+long+"\n  https://example.org/"+strings.Repeat("x", 30)), "\n")
+	require.Equal(t, "a   b  c", rows[0])
+	require.Equal(t, "  https://example.org/"+strings.Repeat("x", 30), rows[len(rows)-1], "it can be copied")
+	for _, row := range rows[1 : len(rows)-1] {
+		require.LessOrEqual(t, livearea.Width(row), 30)
+	}
+	require.Equal(t, strings.Fields(long), strings.Fields(strings.Join(rows[1:len(rows)-1], " ")))
+}

@@ -20,6 +20,3 @@ func RunLendingHosts(ctx context.Context, face pygent.FaceSession, lend func(pyg
 	lend(s.approveHosts)
 	return s.run()
 }
-
-// CopyWorkspace is how files are kept at the end of a session.
-var CopyWorkspace = copyWorkspace

@@ -11,6 +11,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/mention"
 )
 
 // Bounds of the list of files.
@@ -60,7 +61,12 @@ func (s *session) refreshFiles() {
 		s.post(func() {
 			f.list, f.at, f.since = list, time.Now(), time.Time{}
 			c := &s.input.completion
-			if ed := &s.input.editor; c.isFor(ed) && !c.picked && mentionAt(ed.text[:ed.cursor]) >= 0 {
+			ed := &s.input.editor
+			switch before := ed.text[:ed.cursor]; {
+			case !c.isFor(ed) || c.picked:
+			case c.tab && strings.HasPrefix(before, "!"):
+				s.completePath()
+			case mention.At(before) >= 0:
 				tab := c.tab
 				s.suggest()
 				if tab && c.open(ed) {

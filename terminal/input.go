@@ -19,6 +19,7 @@ type input struct {
 	editor   editor
 	history  *inputHistory
 	stash    editor    // the draft that was begun before a question
+	offered  string    // what was said in a turn that was undone, and offered to be said again
 	recalled bool      // a question was withdrawn, and Enter may be meant for it
 	warned   bool      // another Ctrl-C leaves
 	at       time.Time // when the key came that is handled
@@ -86,12 +87,22 @@ func (s *session) global(name string, e uv.KeyPressEvent) {
 	if s.completionKey(name) {
 		return
 	}
+	if (name == "esc" || name == "escape") && m == nil && s.interruptible() {
+		s.interrupt()
+		return
+	}
 	s.input.recalled = s.input.recalled && (name == "enter" || name == "kpenter")
 	before := s.input.editor.text
 	s.edit(name, e)
 	if s.input.editor.text != before && !isVertical(name) {
 		s.suggest()
 	}
+}
+
+// interruptible reports whether there is something that Esc interrupts: a command or a turn,
+// once. It never leaves, and the draft stays.
+func (s *session) interruptible() bool {
+	return s.leaving == nil && (s.command != nil && !s.command.stopped || s.turn != nil && !s.turn.interrupted)
 }
 
 // focus returns the editor that keys go to, or the one that is hidden by a question.
@@ -122,7 +133,7 @@ func (s *session) ctrlC() {
 	case (m == nil || m.free) && !s.input.editor.empty():
 		s.input.editor.clear()
 		s.input.history.rest()
-	case s.leaving.goesOn(), s.input.warned, s.turn != nil && s.turn.interrupted:
+	case s.leaving.goesOn(), s.input.warned, s.turn != nil && s.turn.interrupted, s.turn == nil && s.command != nil && s.command.stopped:
 		s.leave()
 	case s.input.attaching != nil:
 		s.input.attaching.cancel(errInterrupted)
@@ -244,13 +255,13 @@ func (s *session) submit() {
 		s.hint("the files of the last message are being read")
 		return
 	case asked:
-		m.named = mentions(ed.text) // not in long pastes
+		m.typed = ed.text // not what long pastes hold
 		ed.clear()
 		s.settle(m, -1, text)
 	default:
-		named := mentions(ed.text) // not in long pastes
+		typed := ed.text // not what long pastes hold
 		ed.clear()
-		s.deliver(text, named)
+		s.deliver(text, typed)
 	}
 	s.input.history.add(text)
 }

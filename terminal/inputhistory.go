@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"time"
+
+	"github.com/x/pygent/internal/filelock"
 )
 
 // Bounds of the history of what was typed.
@@ -83,12 +85,12 @@ func withFile(path string, use func(f *os.File, alone bool) error) error {
 		return err
 	}
 	defer f.Close()
-	alone := lockFile(f) == nil
-	for until := time.Now().Add(lockWait); !alone && time.Now().Before(until); alone = lockFile(f) == nil {
+	alone := filelock.Lock(f) == nil
+	for until := time.Now().Add(lockWait); !alone && time.Now().Before(until); alone = filelock.Lock(f) == nil {
 		time.Sleep(lockWait / 20)
 	}
 	if alone {
-		defer unlockFile(f)
+		defer func() { _ = filelock.Unlock(f) }()
 	}
 	return use(f, alone)
 }

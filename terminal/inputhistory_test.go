@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent/internal/filelock"
 )
 
 func TestSessionsShareTheHistory(t *testing.T) {
@@ -84,7 +86,7 @@ func TestTheHistoryIsLockedByAnother(t *testing.T) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	require.NoError(t, err)
 	defer f.Close()
-	require.NoError(t, lockFile(f))
+	require.NoError(t, filelock.Lock(f))
 	h = openHistory(path)
 	h.add("second")
 	require.Equal(t, []string{"first", "second"}, openHistory(path).entries)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -14,7 +13,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/guard"
-	"github.com/x/pygent/internal/numeral"
+	"github.com/x/pygent/internal/keep"
 	"github.com/x/pygent/internal/settings"
 )
 
@@ -30,8 +29,8 @@ type leaving struct {
 	words  string                  // for that
 	since  time.Time
 
-	files []pygent.FileInfo // what was made in the temporary workspace
-	more  bool              // there are others
+	files []keep.File // what was made in the temporary workspace
+	more  bool        // there are others
 }
 
 // goesOn reports whether the files are being listed or copied.
@@ -184,39 +183,13 @@ func (s *session) leaveFiles() {
 		case len(files) == 0 && !more:
 			s.end()
 		default:
-			l.files, l.more = files, more
+			for _, f := range files {
+				l.files = append(l.files, keep.File{Path: f.Path, Size: f.Size, Mode: f.Mode})
+			}
+			l.more = more
 			s.askFiles("")
 		}
 	})
-}
-
-// namedFiles is how many files are named before the person decides about all.
-const namedFiles = 12
-
-// list names the files with their sizes.
-func (l *leaving) list() string {
-	var lines []string
-	for _, f := range l.files[:min(len(l.files), namedFiles)] {
-		lines = append(lines, oneLine(f.Path)+" · "+about(f))
-	}
-	switch rest := len(l.files) - len(lines); {
-	case l.more && rest+len(lines) > 0:
-		lines = append(lines, "… and many more")
-	case rest > 0:
-		lines = append(lines, "… and "+numeral.Grouped(rest)+" more")
-	}
-	return strings.Join(lines, "\n")
-}
-
-// about says how large a file is, or else what it is.
-func about(f pygent.FileInfo) string {
-	switch {
-	case f.Mode&fs.ModeSymlink != 0:
-		return "a link"
-	case !f.Mode.IsRegular():
-		return "no regular file, so it is not copied"
-	}
-	return sizeOf(f.Size)
 }
 
 // askFiles asks what becomes of the files of the temporary workspace. A problem, if
@@ -226,14 +199,10 @@ func (s *session) askFiles(problem string) {
 		s.say(kindNews, s.wrapped(s.theme.bad("✗ ")+problem))
 		s.sayWhereFilesAre()
 	}
-	l, here := s.leaving, s.freeDir()
-	head := count(len(l.files), "file") + " of this temporary workspace would be deleted. Keep them?"
-	if l.more {
-		head = "The files of this temporary workspace would be deleted. Keep them?"
-	}
+	l, here := s.leaving, keep.FreeName(s.dir, time.Now())
 	m := &menu{
-		head: head,
-		body: l.list(),
+		head: keep.Question(l.files, l.more),
+		body: keep.List(l.files, l.more),
 		items: []item{
 			{key: "k", label: "Keep them in ./" + here, short: "keep"},
 			{key: "e", label: "Keep them elsewhere", short: "elsewhere", text: "directory: "},
@@ -279,19 +248,6 @@ func (s *session) sayWhereFilesAre() {
 	s.say(kindNews, s.wrapped("Until the session ends, they are in\n"+visible(s.hostDir)+"\nand can be copied from there."))
 }
 
-// freeDir returns a name for a directory that does not exist.
-func (s *session) freeDir() string {
-	stem := "pygent-" + time.Now().Format("20060102-150405")
-	name := stem
-	for n := 2; n < 100; n++ {
-		if _, err := os.Lstat(filepath.Join(s.dir, name)); errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-		name = fmt.Sprintf("%s-%d", stem, n)
-	}
-	return name
-}
-
 // keepElsewhere keeps the files in a directory that the person has named.
 func (s *session) keepElsewhere(dir string) {
 	if dir == "" {
@@ -309,38 +265,26 @@ func (s *session) keepFiles(dir string) {
 		dir = filepath.Join(s.dir, dir)
 	}
 	var lost []string
-	s.aside("Copying the files to "+oneLine(dir), copyWithin, func(ctx context.Context) (err error) {
-		lost, err = copyWorkspace(ctx, s.agent.Runtime(), dir)
+	s.aside("Copying the files to "+oneLine(dir), keep.Within, func(ctx context.Context) (err error) {
+		lost, err = s.agent.KeepTemporary(ctx, dir)
 		return err
 	}, func(err error) {
 		if errors.Is(err, context.DeadlineExceeded) {
-			err = fmt.Errorf("it took longer than %s: %w", copyWithin, err)
+			err = fmt.Errorf("it took longer than %s: %w", keep.Within, err)
 		}
 		if err != nil {
 			s.askFiles("the files are not kept: " + told(err.Error()))
 			return
 		}
 		text := s.theme.good("✓ ") + "The files are in " + visible(dir)
-		if left := s.leaving.special(); len(left) > 0 {
-			text += "\n" + s.theme.warn("! not copied, since they are no regular files: "+numeral.Some(left, namedFiles, false))
+		special, unread := keep.NotCopied(s.leaving.files, lost)
+		if special != "" {
+			text += "\n" + s.theme.warn("! "+visible(special))
 		}
-		if len(lost) > 0 {
-			text += "\n" + s.theme.bad("✗ not kept, since they cannot be read: "+numeral.Some(lost, namedFiles, false))
+		if unread != "" {
+			text += "\n" + s.theme.bad("✗ "+visible(unread))
 		}
 		s.say(kindEnd, text)
 		s.end()
 	})
-}
-
-// copyWithin is how long the copying of the files may take.
-const copyWithin = time.Hour
-
-// special names the files that cannot be copied, such as pipes.
-func (l *leaving) special() (names []string) {
-	for _, f := range l.files {
-		if !f.Mode.IsRegular() && f.Mode&fs.ModeSymlink == 0 {
-			names = append(names, oneLine(f.Path))
-		}
-	}
-	return names
 }

@@ -1,64 +1,18 @@
 package terminal
 
 import (
-	"strconv"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/x/pygent/internal/escape"
+	"github.com/x/pygent/internal/mention"
 )
-
-// maxMentions is how many files a message may name.
-const maxMentions = 50
-
-// mentionAt returns where the mention of a file begins, "@name" or `@"name`, that a
-// text ends with; negative if it does not end with one.
-func mentionAt(text string) int {
-	line := text[strings.LastIndexByte(text, '\n')+1:]
-	begin := len(text) - len(line)
-	for at := strings.LastIndexByte(line, '@'); at >= 0; at = strings.LastIndexByte(line[:at], '@') {
-		if !beginsWord(line[:at]) {
-			continue
-		}
-		name := line[at+1:]
-		if quoted, ok := strings.CutPrefix(name, `"`); ok {
-			if closingQuote(quoted) < 0 {
-				return begin + at
-			}
-			return -1
-		}
-		if !strings.ContainsFunc(name, unicode.IsSpace) {
-			return begin + at
-		}
-	}
-	return -1
-}
-
-// beginsWord reports whether a word can begin after a text. The @ in an e-mail
-// address begins none.
-func beginsWord(before string) bool {
-	r, size := utf8.DecodeLastRuneInString(before)
-	return size == 0 || unicode.IsSpace(r) || strings.ContainsRune("([{<'\"`,;:", r)
-}
-
-// closingQuote returns where the quote ends that a text begins inside of; negative
-// for nowhere.
-func closingQuote(text string) int {
-	for i := 0; i < len(text); i++ {
-		switch text[i] {
-		case '\\':
-			i++
-		case '"':
-			return i
-		}
-	}
-	return -1
-}
 
 // suggestFile lists files for the mention at the cursor.
 func (s *session) suggestFile(before, after string) {
-	at := mentionAt(before)
+	at := mention.At(before)
 	if r, size := utf8.DecodeRuneInString(after); at < 0 || size > 0 && !unicode.IsSpace(r) {
 		return
 	}
@@ -67,11 +21,11 @@ func (s *session) suggestFile(before, after string) {
 	c.from, c.pending = at, s.fileList.at.IsZero()
 	typed := before[at+len("@"):]
 	if quoted, ok := strings.CutPrefix(typed, `"`); ok {
-		typed = unquoted(quoted)
+		typed = mention.Unquoted(quoted)
 	}
 	c.word = typed
 	for _, f := range s.fileList.match(typed) {
-		text := mention(f.path)
+		text := mention.Write(f.path)
 		c.choices = append(c.choices, choice{text: text, word: f.path, label: visible(escape.Name(f.path))})
 	}
 	if len(c.choices) == 1 && strings.TrimRight(c.choices[0].text, " ") == before[at:] {
@@ -79,87 +33,49 @@ func (s *session) suggestFile(before, after string) {
 	}
 }
 
-// mention is how a message names a file. The name of a directory is not finished:
-// what is in it may follow.
-func mention(name string) string {
-	plain := utf8.ValidString(name) && !strings.HasPrefix(name, `"`) &&
-		!strings.ContainsFunc(name, func(r rune) bool { return unicode.IsSpace(r) || !strconv.IsPrint(r) })
-	isDir := strings.HasSuffix(name, "/")
-	switch {
-	case plain && isDir:
-		return "@" + name
-	case plain:
-		return "@" + name + " "
-	case isDir:
-		return "@" + strings.TrimSuffix(strconv.Quote(name), `"`)
+// completePath completes the word at the cursor of a command line of the person's own
+// to the name of a file, or to what the names of several have in common. If they have
+// nothing more in common, it lists them.
+func (s *session) completePath() {
+	ed, c := &s.input.editor, &s.input.completion
+	before := ed.text[:ed.cursor]
+	from := strings.LastIndexAny(before, " \t\n;|&<>()=!") + 1
+	if strings.HasPrefix(before[from:], "./") {
+		from += len("./")
 	}
-	return "@" + strconv.Quote(name) + " "
+	s.refreshFiles()
+	*c = completion{text: ed.text, cursor: ed.cursor, from: from, word: before[from:]}
+	if c.pending = !s.fileList.since.IsZero(); c.pending {
+		c.tab = true // refreshFiles goes on with it
+		return
+	}
+	for _, f := range s.fileList.list {
+		isThere := f.path == c.word && strings.HasSuffix(f.path, "/")
+		if strings.HasPrefix(f.path, c.word) && !isThere {
+			c.choices = append(c.choices, choice{text: shellWord(f.path), word: f.path, label: visible(escape.Name(f.path))})
+		}
+	}
+	slices.SortFunc(c.choices, func(a, b choice) int { return strings.Compare(a.word, b.word) })
+	c.choices = c.choices[:min(len(c.choices), maxChoices)]
+	if len(c.choices) == 0 {
+		s.hint("no file begins so")
+		return
+	}
+	if _, more := c.common(); more || len(c.choices) == 1 {
+		s.takeChoice(false)
+	}
 }
 
-// unquoted reads the inside of a quoted name.
-func unquoted(text string) string {
-	if name, err := strconv.Unquote(`"` + text + `"`); err == nil {
-		return name
+// shellWord is a path as a word of a command line, with a blank behind the name of a
+// file.
+func shellWord(path string) string {
+	const odd = "\t\n \"#$&'()*;<>?[\\]`{|}~!"
+	word := path
+	if strings.ContainsAny(path, odd) {
+		word = "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 	}
-	return text
-}
-
-// mentions returns the names that a text mentions. Each is a list of what may be
-// meant, the likeliest first: "@main.go," names main.go.
-func mentions(text string) (names [][]string) {
-	seen := map[string]bool{}
-	for at := 0; at < len(text) && len(names) < maxMentions; {
-		next := strings.IndexByte(text[at:], '@')
-		if next < 0 {
-			break
-		}
-		at += next + len("@")
-		if !beginsWord(text[:at-1]) {
-			continue
-		}
-		meant := namesIn(text[at:])
-		if len(meant) > 0 && !seen[meant[0]] {
-			seen[meant[0]] = true
-			names = append(names, meant)
-		}
+	if strings.HasSuffix(path, "/") {
+		return word
 	}
-	return names
-}
-
-// namesIn returns what the name at the beginning of a text may be.
-func namesIn(text string) []string {
-	if quoted, ok := strings.CutPrefix(text, `"`); ok {
-		quoted, _, _ = strings.Cut(quoted, "\n")
-		if end := closingQuote(quoted); end >= 0 {
-			quoted = quoted[:end]
-		}
-		if name := unquoted(quoted); name != "" && name != quoted {
-			return []string{name, quoted}
-		}
-		if quoted == "" {
-			return nil
-		}
-		return []string{quoted}
-	}
-	if end := strings.IndexFunc(text, unicode.IsSpace); end >= 0 {
-		text = text[:end]
-	}
-	const longest = 4096 // of a path
-	if text == "" || len(text) > longest {
-		return nil
-	}
-	names := []string{text}
-	for len(names) < 5 {
-		shorter := text[:len(text)-len(lastRune(text))]
-		if shorter == "" || !strings.ContainsAny(lastRune(text), ".,;:!?)]}>'\"`") {
-			break
-		}
-		names, text = append(names, shorter), shorter
-	}
-	return names
-}
-
-func lastRune(text string) string {
-	_, size := utf8.DecodeLastRuneInString(text)
-	return text[len(text)-size:]
+	return word + " "
 }

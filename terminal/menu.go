@@ -30,7 +30,7 @@ type menu struct {
 	free     bool       // what is typed into the editor of the session answers, too
 	editor   *editor    // what is typed for an item that wants a text; nil before
 	prompt   string     // for that
-	named    [][]string // the files that the session's editor named when it answered
+	typed    string     // what stood in the editor when it answered, without what long pastes hold
 	secret   bool       // what is typed is not shown
 	refused  bool       // it was answered by Ctrl-C
 	unseen   bool       // there is no room to show what it is about

@@ -129,7 +129,7 @@ func (m *menu) bodyRows(s *session, width, room int, short bool) []string {
 	}
 	all := len(laid.Rows) <= min(room, mostBody)
 	keys := m.editor == nil && !short
-	hint := keys && (!all || m.diffs != nil) && room >= leastRows
+	hint := keys && !all && room >= leastRows
 	if hint && len(laid.Rows) >= room {
 		room--
 	}

@@ -234,7 +234,7 @@ func callFacts(e pygent.Event, took time.Duration) string {
 		case b.GoesOn:
 			facts = " · goes on as job " + oneLine(b.Job)
 		default:
-			facts = fmt.Sprintf(" · exit %d", b.ExitCode)
+			facts = " · " + exitWords(b)
 		}
 	}
 	for _, c := range e.Output.Changes {

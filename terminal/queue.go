@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/mention"
 )
 
 // queue is what was sent while the agent worked and what the model has not heard.
@@ -86,7 +87,7 @@ func (s *session) takeBack() bool {
 func typedAll(m pygent.Message) (text string, ok bool) {
 	text, _ = spoken(m)
 	named := map[string]bool{}
-	for _, name := range slices.Concat(mentions(text)...) {
+	for _, name := range slices.Concat(mention.Names(text)...) {
 		named[path.Clean(name)] = true
 	}
 	for _, p := range m.Parts {

@@ -50,7 +50,7 @@ func TestFilesThatAreReadTooLateAnswerNoQuestion(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := onBroken(t)
 			s.turn = &tt.ended
-			s.deliver("look at @a.txt", mentions("look at @a.txt"))
+			s.deliver("look at @a.txt", "look at @a.txt")
 			s.turn = nil
 			(<-s.posts)()
 			require.Len(t, s.queue.held, tt.held)

@@ -13,6 +13,7 @@ import (
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/livearea"
+	"github.com/x/pygent/internal/sandbox"
 )
 
 // Times of the screen.
@@ -83,6 +84,9 @@ func (s *session) run() error {
 	s.seen, s.queue.unheard = state.Seq, state.Unheard
 	s.around.jobs, s.doing.context = state.Jobs, state.Context
 	s.banner()
+	if r := state.Runtime; r != nil && r.Kind == pygent.RuntimePull { // which began before the session
+		s.around.note(s, pygent.Event{Type: pygent.EventRuntime, Text: r.Text, Runtime: r})
+	}
 	s.given, _, _ = s.temporaryFiles(s.ctx)
 	s.background(func() { s.follow(state.Seq) })
 	s.background(s.startRuntime)
@@ -108,7 +112,7 @@ func (s *session) beginWith(first pygent.Message) {
 			s.sayLater(first)
 		}
 	case said && len(first.Parts) == 0:
-		s.send(text)
+		s.deliver(text, text)
 	case said && s.sayLater(first):
 		s.sendUnheard()
 	}
@@ -291,7 +295,7 @@ func (s *session) startRuntime() {
 	}
 	s.post(func() {
 		if s.started = err == nil; !s.started {
-			s.tell(s.theme.bad("✗ commands cannot run: ") + told(err.Error()))
+			s.tell(s.theme.bad("✗ commands cannot run: ") + told(sandbox.CannotRun(err)))
 		}
 	})
 }

@@ -111,7 +111,7 @@ func TestTheRuntimeIsStartedAtOnce(t *testing.T) {
 	p := sit(t, pygenttest.NewServer(t), asSetup+"=docker", "PYGENT_IMAGE=example/image", "DOCKER_HOST=tcp://"+engine.Listener.Addr().String())
 	p.Await("in a container of example/image", "network   none", "████░░░░░░░░░░░░  25 % pulling example/image", "Ready")
 	close(fail)
-	p.Await("✗ commands cannot run: ", "no space left on device", "choose another one, or pull it by hand", "Ready")
+	p.Await("✗ commands cannot run: ", "no space left on device", "choose another one, or get it with", "Ready")
 	p.AwaitNo("25 %")
 	p.once("commands cannot run", "no space left")
 	p.leaves()

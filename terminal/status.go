@@ -44,7 +44,7 @@ func (d *doing) note(e pygent.Event) {
 		if strings.HasPrefix(d.words, "Writing ") {
 			d.words = words // the same call goes on
 		}
-	case pygent.EventMessage, pygent.EventCompacted:
+	case pygent.EventMessage, pygent.EventCompacted, pygent.EventRestored:
 		if e.Model != "" {
 			d.model = e.Model
 		}
@@ -126,13 +126,19 @@ func (s *session) status(now time.Time) string {
 		switch {
 		case s.turn.interrupted:
 			keys = " · Ctrl-C again leaves"
+		case s.command != nil && s.command.stopped:
+			words, keys = "Interrupting your command", " · Ctrl-C interrupts the turn"
 		case s.command != nil:
 			keys += " the command"
 		}
 		return s.theme.accent(spinner(now)+" "+words) + s.theme.dim(" · "+wholeSeconds(now.Sub(s.doing.since))+keys+s.hintAfter())
 	}
-	if s.command != nil {
-		return s.theme.accent(spinner(now)+" Running "+oneLine(s.command.name)) + s.theme.dim(" · "+wholeSeconds(now.Sub(s.command.began))+" · Ctrl-C interrupts"+s.hintAfter())
+	if c := s.command; c != nil {
+		words, keys := "Running ", " · Ctrl-C interrupts"
+		if c.stopped {
+			words, keys = "Interrupting ", " · Ctrl-C again leaves"
+		}
+		return s.theme.accent(spinner(now)+" "+words+oneLine(c.name)) + s.theme.dim(" · "+wholeSeconds(now.Sub(c.began))+keys+s.hintAfter())
 	}
 	facts, help := []string{"Ready"}, ""
 	if m := s.menu(); m != nil {

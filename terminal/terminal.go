@@ -7,7 +7,7 @@
 // paragraph of the model or a command with its output, is printed and scrolls away
 // in the terminal's own scrollback. Below it is a live area: what goes on now, a
 // line that says what the agent does, and the editor for the next message. Where
-// the input or the output is no terminal, and with TERM=dumb, the session is the
+// the input or the output is no terminal, and with TERM=dumb or no TERM, the session is the
 // plain one by lines.
 //
 // Keys: Enter sends; Ctrl-J, Alt-Enter and, where the terminal tells them apart,
@@ -24,8 +24,9 @@
 // of files after "@": the content of a file that a message names, such as @main.go
 // or @"a b.txt", goes along as it is when the message is sent.
 //
-// A draft that begins with "!" is a command line that runs in the workspace. The
-// agent does not hear of it.
+// A draft that begins with "!" is a command line that runs in the workspace, in which
+// Tab completes the names of files. The agent does not hear of it. A first message that
+// the program brings along goes to the agent, whatever it begins with.
 //
 // What is sent while the agent works is queued for it; Up takes the last one back.
 // The queue is held while a question of the agent waits for its answer, and after a
@@ -42,6 +43,7 @@ package terminal
 import (
 	"context"
 	"os"
+	"runtime"
 
 	"golang.org/x/term"
 
@@ -56,7 +58,7 @@ func init() { pygent.RegisterFace(pygent.FaceTerminal, Run) }
 func Run(ctx context.Context, face pygent.FaceSession) error {
 	in, isFile := face.In.(*os.File)
 	out := screen.New(face.Out)
-	if !isFile || !term.IsTerminal(int(in.Fd())) || !out.Terminal() || os.Getenv("TERM") == "dumb" {
+	if !isFile || !term.IsTerminal(int(in.Fd())) || !out.Terminal() || isDumb() {
 		return face.Plain(ctx)
 	}
 	t, err := openTTY(ctx, in, out)
@@ -66,4 +68,11 @@ func Run(ctx context.Context, face pygent.FaceSession) error {
 	s := newSession(ctx, face, t)
 	defer s.close()
 	return s.run()
+}
+
+// isDumb reports whether the terminal can do nothing but print, or may: nothing is
+// known of one without TERM, but on Windows, which has no such variable.
+func isDumb() bool {
+	name := os.Getenv("TERM")
+	return name == "dumb" || name == "" && runtime.GOOS != "windows"
 }

@@ -20,10 +20,12 @@ func TestWithoutATerminalTheSessionIsPlain(t *testing.T) {
 	require.Contains(t, string(out), "Hello.")
 	require.NotContains(t, string(out), "\x1b")
 
-	p.Terminal = termtest.Start(t, p.command(pygenttest.NewServer(t), "TERM=dumb"), 80, 24)
-	p.Await("Type a message; /help lists the commands, /exit leaves.")
-	p.Type("/exit\n")
-	p.left()
+	for _, env := range []string{"TERM=dumb", "TERM="} {
+		p.Terminal = termtest.Start(t, p.command(pygenttest.NewServer(t), env), 80, 24)
+		p.Await("Type a message; /help lists the commands, /exit leaves.")
+		p.Type("/exit\n")
+		p.left()
+	}
 }
 
 func TestHostileTextsDriveNothing(t *testing.T) {

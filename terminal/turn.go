@@ -203,6 +203,10 @@ func (s *session) event(e pygent.Event) {
 		s.tell(s.theme.dim("· the model sums up the conversation"))
 	case pygent.EventCompacted:
 		s.tell(s.theme.dim("· " + visible(e.Compaction.String())))
+	case pygent.EventSaving:
+		s.around.saves = e.Progress
+	case pygent.EventRestored:
+		s.restored(e)
 	case pygent.EventNotice:
 		s.tell(s.theme.dim("· " + told(e.Text)))
 	case pygent.EventWarning:

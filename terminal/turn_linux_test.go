@@ -50,6 +50,28 @@ func TestCtrlC(t *testing.T) {
 	require.Contains(t, got[0], "may have taken effect")
 }
 
+func TestEscInterruptsOnce(t *testing.T) {
+	gate := make(chan struct{})
+	defer close(gate)
+	p := sit(t, pygenttest.NewServer(t, bash("echo begun; sleep 60"), pygenttest.Text("Never.").WithGate(gate)))
+	p.Type("go\n")
+	p.Await("Run this on your machine?")
+	p.answers("y")
+	p.Await("  begun", "Running bash")
+	p.Type("/he")
+	p.Await("❯ /help")
+	p.Key("esc") // closes the list
+	p.AwaitNo("❯ /help")
+	require.Contains(t, p.Screen().Text(), "Running bash")
+	p.Key("esc")
+	p.Await("■ Interrupted", "› /he", "Ready")
+	p.Type("lp\n")
+	p.Await("lists the keys") // the session goes on, with the draft
+	got := results(p.leaves())
+	require.Len(t, got, 1)
+	require.Contains(t, got[0], "may have taken effect")
+}
+
 func TestCtrlCTwiceLeaves(t *testing.T) {
 	p := sit(t, pygenttest.NewServer(t, pygenttest.Text("Hello.")))
 	p.Key("ctrl+c")
@@ -80,7 +102,7 @@ func TestAResumedConversationSaysWhereItWas(t *testing.T) {
 	p.Await("The last words.", "Ready")
 	p.leaves()
 	p.Terminal = termtest.Start(t, p.command(server), 80, 24)
-	p.Await("goes on after 2 messages · last, the model said: The last words.", "Ready")
+	p.Await("; the model said last: The last words.", "Ready")
 	p.leaves()
 }
 

@@ -1,9 +1,14 @@
 package main
 
 import (
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/x/pygent/internal/cut"
+	"github.com/x/pygent/internal/numeral"
 )
 
 // completionCmd prints a script that makes a shell complete commands and flags.
@@ -83,7 +88,7 @@ func (c completeCmd) Run(parsed *kong.Context, out *output) error {
 	if len(words) > 0 && words[0] == "--" {
 		words = words[1:]
 	}
-	for _, word := range completions(parsed.Model.Node, words) {
+	for _, word := range completions(parsed.Model.Node, words, sessionIDs) {
 		out.println(word)
 	}
 	return nil
@@ -92,28 +97,63 @@ func (c completeCmd) Run(parsed *kong.Context, out *output) error {
 // files stands for the names of files, which the shell completes itself.
 const files = ":files"
 
-// completions returns what the last word may become.
-func completions(root *kong.Node, words []string) []string {
+// sessionIDs returns the IDs of the kept sessions, with what they are about.
+func sessionIDs() (ids []string) {
+	_, list, _ := kept() // what cannot be read is not offered
+	for _, info := range list {
+		ids = append(ids, info.ID+"\t"+numeral.Ago(time.Since(info.Used))+", "+cut.Line(info.Title, shownTitle))
+	}
+	return ids
+}
+
+// completions returns what the last word may become. sessions returns the IDs.
+func completions(root *kong.Node, words []string, sessions func() []string) []string {
 	if len(words) == 0 {
 		words = []string{""}
 	}
 	last, before := words[len(words)-1], words[:len(words)-1]
 	command, open := place(root, before)
 	switch {
+	case command.Name == "script" && open == nil && slices.Contains(before, "check") && !strings.HasPrefix(last, "-"):
+		return []string{files}
 	case open != nil && takesFile(open.PlaceHolder):
 		return []string{files}
 	case open != nil:
 		return nil
 	case strings.HasPrefix(last, "-"):
 		return flagsLike(last, root, command)
+	case takesID(command, before):
+		return beginning(sessions(), last)
+	case command.Name == "export" && len(before) > 0:
+		return []string{files}
 	}
-	var found []string
-	for _, one := range choices(root, command) {
-		if strings.HasPrefix(one, last) {
+	return beginning(choices(root, command), last)
+}
+
+// beginning returns those of some words that begin with a text.
+func beginning(words []string, text string) (found []string) {
+	for _, one := range words {
+		if strings.HasPrefix(one, text) {
 			found = append(found, one)
 		}
 	}
 	return found
+}
+
+// takesID reports whether the ID of a session may follow the words of a command.
+func takesID(command *kong.Node, before []string) bool {
+	if len(before) == 0 {
+		return false
+	}
+	last := before[len(before)-1]
+	isFirst := last == command.Name
+	switch command.Name {
+	case "show", "export":
+		return isFirst
+	case "rm":
+		return true
+	}
+	return (last == "--resume" || last == "-r") && slices.ContainsFunc(command.Flags, func(f *kong.Flag) bool { return f.Name == "resume" })
 }
 
 // place returns the command that words name, or the default one, and the flag
@@ -125,9 +165,14 @@ func place(root *kong.Node, words []string) (command *kong.Node, open *kong.Flag
 			open = nil
 			continue
 		}
-		for _, child := range root.Children {
-			if command == root.DefaultCmd && child.Name == word {
+		children := command.Children
+		if command == root.DefaultCmd {
+			children = root.Children
+		}
+		for _, child := range children {
+			if child.Name == word {
 				command = child
+				break
 			}
 		}
 		for _, flag := range append(root.Flags[:len(root.Flags):len(root.Flags)], command.Flags...) {
@@ -164,6 +209,12 @@ func choices(root, command *kong.Node) []string {
 		all := []string{"flags"}
 		for _, one := range shownCommands(root) {
 			all = append(all, one.Name)
+		}
+		return all
+	case len(command.Children) > 0:
+		var all []string
+		for _, one := range command.Children {
+			all = append(all, one.Name+"\t"+one.Help)
 		}
 		return all
 	case len(command.Positional) > 0 && command.Positional[0].Enum != "":

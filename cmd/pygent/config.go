@@ -2,8 +2,10 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,8 +21,8 @@ type configCmd struct {
 }
 
 // Run prints the settings and their sources.
-func (c configCmd) Run(s *settings, out *output) error {
-	cfg, err := s.load()
+func (c configCmd) Run(ctx context.Context, s *settings, out *output) error {
+	cfg, _, err := s.configure(ctx, func(pygent.Config) (*slog.Logger, error) { return nil, nil })
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
@@ -39,8 +41,9 @@ func (c configCmd) Run(s *settings, out *output) error {
 		return writeJSON(out, struct {
 			Settings []pygent.ConfigSetting `json:"settings"`
 			Files    []string               `json:"files"`
+			Scripts  []scriptInfo           `json:"scripts"`
 			Warnings []string               `json:"warnings"`
-		}{append([]pygent.ConfigSetting{}, sources...), append([]string{}, cfg.Files...), append([]string{}, cfg.Warnings...)})
+		}{append([]pygent.ConfigSetting{}, sources...), append([]string{}, cfg.Files...), s.scripts.info(), append([]string{}, cfg.Warnings...)})
 	}
 	for _, warning := range cfg.Warnings {
 		warn(warning)
@@ -49,6 +52,9 @@ func (c configCmd) Run(s *settings, out *output) error {
 		return err
 	}
 	printFiles(out, cfg.Files)
+	for _, one := range s.scripts {
+		out.println("Script: " + short(one.Path()) + ": " + contents(one) + rights(one))
+	}
 	return nil
 }
 

@@ -18,7 +18,8 @@ const demoTask = "Write a shell script that prints the primes below 50, and run 
 
 // Run plays the demo.
 func (demoCmd) Run(ctx context.Context, s *settings, out *output) error {
-	cfg, _, err := s.options()
+	s.NoScript = true // the demo shows the same everywhere
+	cfg, _, err := s.options(ctx, func(*pygent.Config) error { return nil })
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}

@@ -58,7 +58,9 @@ func TestSessionSaysAtOnceThatTheContainerCannotStart(t *testing.T) {
 			said = lines.Text()
 		}
 	}
-	require.Contains(t, said, noImage)
+	require.Contains(t, said, `: pull image "`+noImage)
+	require.Contains(t, said, "--no-docker")
+	require.NotContains(t, said, "the runtime cannot start", "it is said once")
 	require.NoError(t, stdin.Close())
 	_, err = io.Copy(io.Discard, stdout)
 	require.NoError(t, err)
@@ -68,9 +70,37 @@ func TestSessionSaysAtOnceThatTheContainerCannotStart(t *testing.T) {
 func TestASessionSaysAtOnceThatTheContainerCannotStart(t *testing.T) {
 	dockerImage(t)
 	p := atTerminal(t, command(t, pygenttest.NewServer(t).Env(), "--docker", "--image", noImage))
-	p.Await("✗ commands cannot run: ", noImage, "Ready")
+	p.Await("✗ commands cannot run: pull image ", noImage, "docker load", "--image", "--no-docker", "Ready")
 	p.leaves()
 	require.Equal(t, 1, strings.Count(p.All(), "cannot run"), p.All())
+}
+
+// The runtime begins to pull before the session is there to be told of it.
+func TestASessionSaysThatAnImageIsPulled(t *testing.T) {
+	dockerImage(t)
+	registry, err := net.Listen("tcp", "127.0.0.1:0") // it never answers
+	require.NoError(t, err)
+	defer registry.Close()
+	image := registry.Addr().String() + "/pygent/slow:latest"
+	p := atTerminal(t, command(t, pygenttest.NewServer(t).Env(), "--docker", "--image", image))
+	p.Await("· pulling "+image, "Ready")
+	p.leaves()
+	require.Equal(t, 1, strings.Count(p.All(), "pulling"), p.All())
+
+	cmd := command(t, pygenttest.NewServer(t).Env(), "--docker", "--image", image)
+	stdin, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	lines := bufio.NewScanner(stdout)
+	for lines.Scan() && lines.Text() != "· pulling "+image {
+	}
+	require.Equal(t, "· pulling "+image, lines.Text())
+	require.NoError(t, stdin.Close())
+	_, err = io.Copy(io.Discard, stdout)
+	require.NoError(t, err)
+	require.NoError(t, cmd.Wait())
 }
 
 func TestEngineThatGoesAwayAtTheEndIsAWarning(t *testing.T) {

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -18,32 +19,47 @@ const (
 
 // helpCmd prints help.
 type helpCmd struct {
-	Topic string `arg:"" optional:"" help:"A command, or flags for those that all commands share."`
+	Topic []string `arg:"" optional:"" help:"A command, or flags for those that all commands share."`
 }
 
 // Run prints the help of the topic, and without one what --help prints.
 func (h helpCmd) Run(parsed *kong.Context, out *output) error {
-	if h.Topic == "flags" {
+	if len(h.Topic) == 1 && h.Topic[0] == "flags" {
 		printSharedFlags(out, parsed.Model.Node)
 		return nil
 	}
-	if h.Topic == "" {
-		printOverview(out, parsed.Model.Node)
-		return nil
-	}
-	var names []string
-	for _, command := range shownCommands(parsed.Model.Node) {
-		if command.Name == h.Topic {
-			printCommandHelp(out, command)
-			return nil
+	about := parsed.Model.Node
+	for i, word := range h.Topic {
+		names := namesOf(about)
+		at := slices.Index(names, word)
+		if at < 0 {
+			return &exitError{exitUsage, noHelp(h.Topic[:i+1], names)}
 		}
-		names = append(names, command.Name)
+		about = shownCommands(about)[at]
 	}
-	err := fmt.Errorf("there is no help about %s", h.Topic)
-	if like := spelling.Nearest(h.Topic, append(names, "flags")); like != "" {
-		err = fmt.Errorf("%w, did you mean %s?", err, like)
+	if about.Parent == nil {
+		printOverview(out, about)
+	} else {
+		printCommandHelp(out, about)
 	}
-	return &exitError{exitUsage, fmt.Errorf("%w; there is help about %s and flags", err, strings.Join(names, ", "))}
+	return nil
+}
+
+// noHelp says that there is no help about a topic, and about what there is some.
+func noHelp(topic, names []string) error {
+	if len(topic) == 1 {
+		names = append(names, "flags")
+	}
+	last := len(topic) - 1
+	text := "there is no help about " + strings.Join(topic, " ")
+	if like := spelling.Nearest(topic[last], names); like != "" {
+		text += fmt.Sprintf(", did you mean %s?", like)
+	}
+	of := strings.Join(append([]string{"pygent"}, topic[:last]...), " ")
+	if len(names) == 0 {
+		return fmt.Errorf("%s; %s has no commands of its own", text, of)
+	}
+	return fmt.Errorf("%s; of %s there is help about %s", text, of, strings.Join(names, ", "))
 }
 
 // printHelp is what --help prints.
@@ -64,7 +80,7 @@ func printOverview(w io.Writer, root *kong.Node) {
 		printRow(w, synopsis(command), command.Help)
 	}
 	fmt.Fprintf(w, "\nThe flags that are used most:\n")
-	for _, flag := range root.Flags {
+	for _, flag := range slices.Concat(root.DefaultCmd.Flags, root.Flags) {
 		if flag.Tag.Has("often") {
 			printRow(w, flagSynopsis(flag), flag.Help)
 		}
@@ -79,6 +95,9 @@ func printCommandHelp(w io.Writer, command *kong.Node) {
 		fmt.Fprintf(w, "\n%s\n", command.Detail)
 	}
 	var rows [][2]string
+	for _, child := range command.Children {
+		rows = append(rows, [2]string{synopsis(child), child.Help})
+	}
 	for _, arg := range command.Positional {
 		rows = append(rows, [2]string{strings.Trim(argument(arg), "[]"), arg.Help})
 	}
@@ -121,11 +140,30 @@ func shownCommands(root *kong.Node) []*kong.Node {
 	return shown
 }
 
+// namesOf are the names of shownCommands.
+func namesOf(root *kong.Node) (names []string) {
+	for _, command := range shownCommands(root) {
+		names = append(names, command.Name)
+	}
+	return names
+}
+
+// topicOf is what pygent help calls a command.
+func topicOf(command *kong.Node) string {
+	var words []string
+	for at := command; at.Parent != nil; at = at.Parent {
+		words = append([]string{at.Name}, words...)
+	}
+	return strings.Join(words, " ")
+}
+
 // synopsis is how a command is called, without its flags.
 func synopsis(command *kong.Node) string {
-	words := []string{"pygent", command.Name}
-	if command.Parent.DefaultCmd == command {
-		words = words[:1]
+	var words []string
+	for at := command; at != nil; at = at.Parent {
+		if at.Parent == nil || at.Parent.Parent != nil || at.Parent.DefaultCmd != at { // "list" is said, "session" is not
+			words = append([]string{at.Name}, words...)
+		}
 	}
 	for _, arg := range command.Positional {
 		words = append(words, argument(arg))
@@ -147,7 +185,7 @@ func flagSynopsis(flag *kong.Flag) string {
 	if flag.Short != 0 {
 		text = fmt.Sprintf("-%c, %s", flag.Short, text)
 	}
-	if !flag.IsBool() {
+	if !flag.IsBool() || flag.PlaceHolder != "" { // --resume [ID] may have a value
 		text += " " + flag.FormatPlaceHolder()
 	}
 	return text

@@ -48,6 +48,7 @@ func TestSharedFlagsAreShownOnce(t *testing.T) {
 	for _, flag := range []string{"--docker ", "--network NAME", "--mount SOURCE:TARGET[:ro]", "-e, --env NAME=VALUE", "--max-cost AMOUNT"} {
 		require.Equal(t, 1, strings.Count(all, "  "+flag), flag)
 	}
+	require.Equal(t, printed(t, nil, "sessions", "rm", "--help"), printed(t, nil, "help", "sessions", "rm"))
 	run := printed(t, nil, "run", "--help")
 	require.Equal(t, run, printed(t, nil, "help", "run"))
 	require.Contains(t, run, "-q, --quiet")
@@ -195,12 +196,37 @@ func TestARefusedConnectionIsNotTriedAgain(t *testing.T) {
 	require.NotContains(t, got.stderr, "trying again")
 }
 
+func TestASessionSaysWhereTheModelIsLookedFor(t *testing.T) {
+	env := append(pygenttest.NewServer(t).Env(), "OPENAI_BASE_URL=http://127.0.0.1:1/v1")
+	got := finish(t, command(t, env, "--no-docker", "say something"))
+	require.Contains(t, got.stdout+got.stderr, "OPENAI_BASE_URL says where it is")
+}
+
+func TestARunTakesTheFilesAlongThatItsPromptMentions(t *testing.T) {
+	const prompt = "explain @main.go and @none.go"
+	for _, args := range [][]string{{"--cwd", prompt}, {prompt}} {
+		server := pygenttest.NewServer(t, pygenttest.Call("stop", nil))
+		cmd := command(t, server.Env(), append([]string{"run", "--no-docker"}, args...)...)
+		require.NoError(t, os.WriteFile(filepath.Join(cmd.Dir, "main.go"), []byte("package main\n"), 0o600))
+		got := finish(t, cmd)
+		require.Equal(t, 0, got.code, got.stderr)
+		said := server.Requests()[0].Chat.Messages[1].Text()
+		if len(args) == 2 {
+			require.Equal(t, prompt+"The file main.go:\n```\npackage main\n```", said)
+			require.Contains(t, got.stderr, "warning: not in the workspace: none.go\n")
+			continue
+		}
+		require.Equal(t, prompt, said)
+		require.Contains(t, got.stderr, "warning: not in the workspace: main.go, none.go (it is a temporary one, which begins empty; --cwd or --workspace DIR works in a directory of yours)\n")
+	}
+}
+
 func TestAConversationThatGoesOnSaysSo(t *testing.T) {
 	history := inFile(t, "h.json", `[{"role":"system","content":"s"},{"role":"user","content":"Count the \u001b[2Jfiles."},{"role":"assistant","content":"There are\n42."}]`)
 	server := pygenttest.NewServer(t, pygenttest.Call("stop", map[string]any{"summary": "Done."}))
 	got := finish(t, command(t, server.Env(), "run", "--no-docker", "--history", history, "go"))
 	require.Equal(t, 0, got.code, got.stderr)
-	require.Contains(t, got.stderr, "h.json goes on: 2 messages; the agent said last: There are 42.")
+	require.Contains(t, got.stderr, "h.json goes on after 2 messages")
 }
 
 func TestARunTellsWhatGoesWithATemporaryWorkspace(t *testing.T) {
@@ -209,6 +235,6 @@ func TestARunTellsWhatGoesWithATemporaryWorkspace(t *testing.T) {
 		server := pygenttest.NewServer(t, write, pygenttest.Call("stop", nil))
 		got := finish(t, command(t, server.Env(), append([]string{"run", "--no-docker"}, append(args, "go")...)...))
 		require.Equal(t, 0, got.code, got.stderr)
-		require.Equal(t, args == nil, strings.Contains(got.stderr, "goes with its files: notes/a.txt. To keep them, give --cwd or --workspace DIR."), got.stderr)
+		require.Equal(t, args == nil, strings.Contains(got.stderr, "goes with its files: notes/a.txt. pygent --resume "), got.stderr)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"syscall"
 
 	"github.com/x/pygent"
 )
@@ -33,8 +32,8 @@ func withHint(err error) error {
 // or "". The library's errors do not know the flags.
 func hint(err error) string {
 	switch {
-	case errors.Is(err, syscall.ECONNREFUSED) && errors.As(err, new(*pygent.APIError)):
-		return "OPENAI_BASE_URL says where the server of the model is"
+	case errors.Is(err, pygent.ErrSessionInUse):
+		return "leave it there, or go on with another one: pygent sessions list --all"
 	case errors.Is(err, pygent.ErrDockerUnavailable):
 		return "--no-docker runs commands on this machine"
 	case errors.Is(err, pygent.ErrRuntimeStart) && strings.Contains(err.Error(), "pull image"):

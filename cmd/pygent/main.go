@@ -44,10 +44,13 @@ type cli struct {
 
 	Stamp      kong.VersionFlag `name:"version" help:"Print the version." hidden:""`
 	Session    sessionCmd       `cmd:"" default:"withargs" help:"Talk with the agent, beginning with MESSAGE."`
+	UI         uiCmd            `cmd:"" name:"ui" help:"Talk with the agent on a page in the browser."`
 	Run        runCmd           `cmd:"" help:"Work on PROMPT without asking until it is done."`
 	Demo       demoCmd          `cmd:"" help:"Watch a scripted session: no key, no network."`
-	Settings   configCmd        `cmd:"" name:"config" help:"Show what is set, and where."`
+	Sessions   sessionsCmd      `cmd:"" help:"List, show, export or remove kept sessions."`
+	Config     configCmd        `cmd:"" help:"Show what is set, and where."`
 	Prune      pruneCmd         `cmd:"" help:"Show what a crash left behind, and remove it."`
+	Startup    scriptCmd        `cmd:"" name:"script" help:"Test a start-up script."`
 	Completion completionCmd    `cmd:"" help:"Print what makes bash, zsh or fish complete."`
 	Complete   completeCmd      `cmd:"" name:"complete-words" hidden:"" passthrough:""`
 	Version    versionCmd       `cmd:"" help:"Print the version."`
@@ -105,18 +108,46 @@ func run(args []string) (code int) {
 func misunderstood(err error) error {
 	text := err.Error()
 	flag, _, noValue := strings.Cut(text, ": expected ")
+	command := commandOf(err)
+	word, unexpected := strings.CutPrefix(text, "unexpected argument ")
 	switch {
-	case strings.HasPrefix(text, "unexpected argument"):
+	case unexpected && command != nil && len(command.Children) > 0:
+		if like := spelling.Nearest(word, namesOf(command)); like != "" {
+			err = fmt.Errorf("%w, did you mean %s?", err, like)
+		}
+		return fmt.Errorf("%w; pygent help %s lists its commands", err, topicOf(command))
+	case unexpected:
 		return fmt.Errorf("%w; pygent help lists the commands", err)
 	case text == `expected "<shell>"`:
 		return errors.New("for which shell? pygent completion bash, zsh or fish")
+	case strings.HasPrefix(text, `expected "<`) && command != nil:
+		return fmt.Errorf("there is more to give: %s; pygent help %s tells about it", synopsis(command), topicOf(command))
 	case noValue && strings.Contains(text, "EOL"):
 		return needsValue(flag)
 	}
 	if flag, _, found := strings.Cut(text, ": missing value"); found { // of a flag that may be repeated
 		return needsValue(flag)
 	}
+	if command != nil && strings.HasPrefix(text, "<") { // an argument
+		return fmt.Errorf("%w; pygent help %s tells about it", err, topicOf(command))
+	}
 	return fmt.Errorf("%w; pygent help flags lists the flags", err)
+}
+
+// commandOf returns the command that the arguments name for which the parser returned
+// an error, or nil if they name none.
+func commandOf(err error) *kong.Node {
+	var parse *kong.ParseError
+	if !errors.As(err, &parse) || parse.Context == nil {
+		return nil
+	}
+	var named *kong.Node
+	for _, at := range parse.Context.Path {
+		if c := at.Command; c != nil && (named == nil || c != named.DefaultCmd) && c != parse.Context.Model.DefaultCmd {
+			named = c
+		}
+	}
+	return named
 }
 
 func needsValue(flag string) error {
@@ -140,6 +171,14 @@ type exitError struct {
 
 func (e *exitError) Error() string { return fmt.Sprint(e.err) }
 func (e *exitError) Unwrap() error { return e.err }
+
+// asUsage is an error of the set-up, unless it has an exit code of its own.
+func asUsage(err error) error {
+	if exit := (*exitError)(nil); errors.As(err, &exit) {
+		return err
+	}
+	return &exitError{exitUsage, err}
+}
 
 // report prints an error and returns the exit code for it. Output that could not
 // be written is always a failure.
@@ -166,41 +205,48 @@ func report(err error, out *output) int {
 type sessionCmd struct {
 	Message []string `arg:"" optional:"" help:"What to say first. What is piped in is added to it."`
 	Attach  []string `help:"Send a file of this machine with the first message: text, a PNG, JPEG, GIF or WebP image, a PDF, or a WAV or MP3 recording." placeholder:"FILE" sep:"none"`
-	Resume  bool     `help:"Go on with the interrupted run of the history."`
+	goesOn
 }
 
 // Run talks with the user until the session ends.
 func (c sessionCmd) Run(ctx context.Context, s *settings, parsed *kong.Context, logs *libraryLog) error {
-	cfg, opts, err := s.options()
-	if err == nil && c.Resume {
-		err = checkResumable(cfg)
-	}
-	if err == nil {
-		err = c.check(parsed)
-	}
+	err := c.check(parsed)
+	var kept keeping
+	cfg, opts, optsErr := s.options(ctx, func(cfg *pygent.Config) (err error) {
+		if err = c.checkResumable(*cfg, c.Message); err == nil {
+			kept, err = c.choose(ctx, cfg, s, c.Message)
+		}
+		return err
+	})
+	err = cmp.Or(optsErr, err)
 	parts, attachErr := attached(c.Attach)
 	if err = cmp.Or(err, attachErr); err != nil {
 		return &exitError{exitUsage, err}
 	}
 	first, err := c.first(ctx, parts)
+	if err == nil {
+		opts, err = s.goOn(ctx, cfg, opts, false)
+	}
 	if err != nil {
-		return &exitError{exitUsage, err}
+		return asUsage(err)
 	}
 	var over atomic.Bool // whether the session has ended; until then it shows its events itself
 	show := warnings(pygent.EventPrinter(screen.Stderr()))
-	opts = append(opts, first, pygent.WithCommands(commands.All()...), pygent.WithResume(c.Resume), pygent.OnEvent(func(e pygent.Event) {
+	opts = append(opts, first, pygent.WithCommands(commands.All()...), pygent.WithResume(c.goesOnWithFile(cfg)), pygent.OnEvent(func(e pygent.Event) {
 		if over.Load() {
 			show(e)
 		}
 	}))
-	agent, err := pygent.New(opts...)
+	agent, err := kept.newAgent(ctx, opts)
 	if err != nil {
-		return &exitError{exitUsage, err}
+		return asUsage(err)
 	}
+	defer kept.prune(ctx, cfg.SessionLimits)()
 	if len(parts) > 0 && len(c.Message) == 0 {
 		_, err = agent.Say(pygent.UserMessage("", parts...)) // the first run hears it before the first message
 	}
 	if err == nil {
+		s.scripts.tell()
 		tellUnasked(ctx, cfg, agent)
 		release := logs.hold()
 		err = agent.RunInteractive(ctx)
@@ -208,6 +254,7 @@ func (c sessionCmd) Run(ctx context.Context, s *settings, parsed *kong.Context, 
 	}
 	over.Store(true)
 	tellCost(cfg, agent)
+	kept.tell(agent)
 	slow := time.AfterFunc(sayCleanUpAfter, func() {
 		complain("cleaning up takes a while; Ctrl-C leaves what is left to a later start")
 	})
@@ -223,19 +270,12 @@ func (c sessionCmd) Run(ctx context.Context, s *settings, parsed *kong.Context, 
 // engine that does not answer, it takes much longer.
 const sayCleanUpAfter = 2 * time.Second
 
-// check refuses a message that is a misspelt command, and one that an
-// interrupted run would not hear.
+// check refuses a message that is a misspelt command.
 func (c sessionCmd) check(parsed *kong.Context) error {
 	if len(c.Message) == 0 {
 		return nil
 	}
-	if c.Resume {
-		return errors.New("--resume goes on with the interrupted run, and takes no message: leave one of them out")
-	}
-	var names []string
-	for _, command := range shownCommands(parsed.Model.Node) {
-		names = append(names, command.Name)
-	}
+	names := namesOf(parsed.Model.Node)
 	word := c.Message[0]
 	like := spelling.Nearest(word, names)
 	if len(like) != len(word) { // two edits must be a swap: hello is a greeting, and not help
@@ -252,9 +292,12 @@ func (c sessionCmd) first(ctx context.Context, parts []pygent.Part) (pygent.Opti
 	if len(c.Message) == 0 {
 		return pygent.WithFirstMessage(pygent.Message{}), nil
 	}
-	text, err := promptFrom(ctx, c.Message, os.Stdin)
+	text, piped, err := promptFrom(ctx, c.Message, os.Stdin)
 	if err != nil {
 		return nil, err
+	}
+	if piped { // a part is not looked through for files that the person mentions
+		text, parts = "", append([]pygent.Part{{Text: text}}, parts...)
 	}
 	return pygent.WithFirstMessage(pygent.UserMessage(text, parts...)), nil
 }

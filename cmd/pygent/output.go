@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"sync"
+	"syscall"
 
 	"github.com/x/pygent/internal/screen"
 )
@@ -14,8 +16,9 @@ type output struct {
 	w      io.Writer
 	failed func(error) // called once, with the first error; may be nil
 
-	mu  sync.Mutex // guards err, and keeps writes apart
-	err error
+	mu     sync.Mutex // guards what follows, and keeps writes apart
+	err    error
+	leaves bool // the reader may leave when it has seen enough
 }
 
 func newOutput(w io.Writer, failed func(error)) *output {
@@ -36,11 +39,19 @@ func (o *output) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// readerMayLeave says that what is written now is a listing, of which a reader such as
+// head takes what it wants: that it goes away is no failure.
+func (o *output) readerMayLeave() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.leaves = true
+}
+
 // lost returns the first error of a write.
 func (o *output) lost() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.err != nil {
+	if o.err != nil && !(o.leaves && errors.Is(o.err, syscall.EPIPE)) {
 		return fmt.Errorf("write to standard output: %w", o.err)
 	}
 	return nil

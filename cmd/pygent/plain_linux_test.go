@@ -221,25 +221,6 @@ func TestPlainDoesNotAskWhereThatWasDecided(t *testing.T) {
 	term.leaves()
 }
 
-func TestPlainSaysThatATemporaryWorkspaceGoes(t *testing.T) {
-	const goes = "The workspace is temporary: its files are deleted at the end, without a question. To keep them, name a workspace"
-	term := openTerminal(t, pygenttest.NewServer(t))
-	term.expect(goes)
-	term.expect("> ")
-	term.send("!echo one >made.txt\n")
-	term.expect("\n> ")
-	term.send(ctrlD)
-	term.expect("(the workspace was temporary and goes with its files: made.txt. To keep them, name a workspace")
-	require.NoError(t, term.cmd.Wait())
-
-	term = openTerminal(t, pygenttest.NewServer(t), "--cwd")
-	term.expect("> ")
-	term.send(ctrlD)
-	require.NoError(t, term.cmd.Wait())
-	<-term.done
-	require.NotContains(t, term.shown.String(), "temporary")
-}
-
 func TestPlainShowsWhatACommandHides(t *testing.T) {
 	term := openTerminal(t, pygenttest.NewServer(t, bash("rm -rf x\r\x1b[2Kecho harmless"), pygenttest.Text("I see.")))
 	term.expect("> ")

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,6 +24,9 @@ func writeFile(path, content string) pygenttest.Reply {
 // asked opens a session in which the model makes calls that need approval.
 func asked(t *testing.T, args []string, replies ...pygenttest.Reply) *terminal {
 	t.Helper()
+	if !slices.Contains(args, "--cwd") { // what is left in a temporary workspace is asked about
+		args = append([]string{"--workspace", t.TempDir()}, args...)
+	}
 	term := openTerminal(t, pygenttest.NewServer(t, append(replies, pygenttest.Text("I see."))...), args...)
 	term.expect("> ")
 	term.send("go\n")
@@ -104,7 +108,7 @@ func TestQuestionsNeverGetIntoARedirectedOutput(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			question := pygenttest.Call("continue", map[string]any{"prompt": "Which one?", "options": []string{"red", "blue"}})
-			server := pygenttest.NewServer(t, bash("echo $((6*7)) is it"), question, pygenttest.Text("I see."))
+			server := pygenttest.NewServer(t, bash("echo $((6*7)) is it; echo one >made.txt"), question, pygenttest.Text("I see."))
 			cmd := command(t, server.Env(), "--no-docker")
 			out, err := os.Create(filepath.Join(cmd.Dir, "out"))
 			require.NoError(t, err)
@@ -115,7 +119,7 @@ func TestQuestionsNeverGetIntoARedirectedOutput(t *testing.T) {
 			term.history = filepath.Join(cmd.Dir, "history.json")
 			term.expect("/exit leaves.\nThe output is redirected and gets the conversation. You are asked here.\n> ")
 			term.types("go\n")
-			term.expect("Run this on your machine? $ echo $((6*7)) is it\n[y]es, [a]lways this very command, or say why not: ")
+			term.expect("Run this on your machine? $ echo $((6*7)) is it; echo one >made.txt\n[y]es, [a]lways this very command, or say why not: ")
 			term.answers("y\n")
 			term.expect("? Which one?\n  1. red\n  2. blue\n> ")
 			term.types("2\n")
@@ -123,14 +127,19 @@ func TestQuestionsNeverGetIntoARedirectedOutput(t *testing.T) {
 			term.types("/resune\n")
 			term.expect("error: no command /resune, did you mean /resume? /help lists the commands\n> ")
 			term.send("/exit\n")
+			term.expect("Keep them?")
+			term.expect("[d]elete them: ")
+			term.answers("k kept\n")
+			term.expect("(the files are in ")
 			messages := term.leaves()
+			require.FileExists(t, filepath.Join(cmd.Dir, "kept", "made.txt"))
 			require.Contains(t, toolResults(messages)[0], "42 is it")
 			said, err := os.ReadFile(out.Name())
 			require.NoError(t, err)
 			require.Contains(t, string(said), "commands run locally")
 			require.Contains(t, string(said), "  42 is it\n")
 			require.Contains(t, string(said), "I see.\n")
-			for _, not := range []string{"> ", "Run this", "[y]es", "Which one", "red", "error:", "Type a message", "\x1b"} {
+			for _, not := range []string{"> ", "Run this", "[y]es", "Which one", "red", "error:", "Type a message", "Keep them", "\x1b"} {
 				require.NotContains(t, string(said), not)
 			}
 		})

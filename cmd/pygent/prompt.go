@@ -20,13 +20,13 @@ const inputWait = 3 * time.Second
 
 // promptFrom joins the words of a prompt, and what standard input has: all that
 // comes if a word is "-" or there is no other one, and otherwise what is piped in,
-// if it begins to come soon.
-func promptFrom(ctx context.Context, words []string, stdin *os.File) (string, error) {
+// if it begins to come soon. It says whether anything came.
+func promptFrom(ctx context.Context, words []string, stdin *os.File) (prompt string, piped bool, err error) {
 	asked := slices.Contains(words, "-")
 	words = slices.DeleteFunc(slices.Clone(words), func(word string) bool { return word == "-" })
-	prompt := strings.Join(words, " ")
+	prompt = strings.Join(words, " ")
 	if !asked && !isPiped(stdin) {
-		return prompt, nil
+		return prompt, false, nil
 	}
 	patience := inputWait
 	if asked || prompt == "" {
@@ -36,15 +36,15 @@ func promptFrom(ctx context.Context, words []string, stdin *os.File) (string, er
 	switch {
 	case errors.Is(err, errNoInput):
 		warn(fmt.Sprintf("nothing came on standard input in %s, so it is ignored; give - as a word of the prompt to wait for it", inputWait))
-		return prompt, nil
+		return prompt, false, nil
 	case err != nil:
-		return "", fmt.Errorf("read the prompt from standard input: %w", err)
+		return "", false, fmt.Errorf("read the prompt from standard input: %w", err)
 	case strings.TrimSpace(input) == "":
-		return prompt, nil
+		return prompt, false, nil
 	case prompt == "":
-		return input, nil
+		return input, true, nil
 	}
-	return prompt + "\n\n" + input, nil
+	return prompt + "\n\n" + input, true, nil
 }
 
 // isPiped reports whether a file is a pipe, a socket or a regular file, and so

@@ -90,11 +90,16 @@ func named(found []pygent.Leftover, names []string) ([]pygent.Leftover, error) {
 // that may be somebody else's.
 func wanted(ctx context.Context, l pygent.Leftover) bool {
 	question := "Remove it? [y/N] "
-	yes := func(answer string) bool { return strings.EqualFold(answer, "y") || strings.EqualFold(answer, "yes") }
+	yes := isYes
 	if !l.Ours {
 		question = "It may be somebody else's. Its name removes it: "
 		yes = func(answer string) bool { return answer == owner.Printable(l.Name) }
 	}
 	answer, ok := ask(ctx, question)
 	return ok && yes(answer)
+}
+
+// isYes reports whether an answer is a yes.
+func isYes(answer string) bool {
+	return strings.EqualFold(answer, "y") || strings.EqualFold(answer, "yes")
 }

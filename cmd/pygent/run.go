@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/mention"
 	"github.com/x/pygent/internal/screen"
 )
 
@@ -22,7 +23,7 @@ type runCmd struct {
 	Attach []string `help:"Send a file of this machine with the prompt: text, a PNG, JPEG, GIF or WebP image, a PDF, or a WAV or MP3 recording." placeholder:"FILE" sep:"none"`
 	JSON   bool     `help:"Print events as JSON lines on standard output."`
 	Quiet  bool     `help:"Show no progress, only warnings." short:"q"`
-	Resume bool     `help:"Go on with the interrupted run of the history; a PROMPT is added to it."`
+	goesOn
 }
 
 // Help lists the exit codes.
@@ -35,17 +36,26 @@ was reached, 5 no progress, 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP.`
 
 // Run makes the run and ends with the exit code of its status.
 func (r *runCmd) Run(ctx context.Context, s *settings, out *output) error {
-	cfg, opts, err := s.options()
+	var kept keeping
+	cfg, opts, err := s.options(ctx, func(cfg *pygent.Config) (err error) {
+		if err = r.checkResumable(*cfg, nil); err == nil {
+			kept, err = r.choose(ctx, cfg, s, r.Prompt)
+		}
+		return err
+	})
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
-	prompt, err := r.task(ctx, cfg)
+	prompt, err := r.task(ctx)
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
 	parts, err := attached(r.Attach)
+	if err == nil {
+		opts, err = s.goOn(ctx, cfg, opts, r.Quiet || r.JSON)
+	}
 	if err != nil {
-		return &exitError{exitUsage, err}
+		return asUsage(err)
 	}
 	ctx, abandon := context.WithCancelCause(ctx)
 	defer abandon(nil)
@@ -55,23 +65,26 @@ func (r *runCmd) Run(ctx context.Context, s *settings, out *output) error {
 		opts = append(opts, pygent.WithDocker(pygent.DockerRequired))
 	}
 	seen := &follower{next: r.handler(out, abandon), out: out, silent: r.JSON, together: !r.Quiet && !r.JSON && oneTerminal()}
-	agent, err := pygent.New(append(opts, pygent.OnEvent(seen.event))...)
+	agent, err := kept.newAgent(ctx, append(opts, pygent.OnEvent(seen.event)))
 	if err != nil {
-		return &exitError{exitUsage, err}
+		return asUsage(err)
 	}
+	defer kept.prune(ctx, cfg.SessionLimits)()
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	talks := !r.Quiet && !r.JSON
 	if talks {
-		tellHistory(cfg, agent)
+		s.scripts.tell()
+		tellHistory(kept.name(cfg), agent)
 		tellProtection(ctx, agent)
 	}
 	result, err := r.work(ctx, agent, prompt, parts)
 	if talks {
 		tellCost(cfg, agent)
+		kept.tell(agent)
 	}
 	if talks && seen.hasWorked() {
-		tellFiles(ctx, agent)
+		tellFiles(ctx, agent, kept.restorable(agent))
 	}
 	if refused := seen.refusedHosts(); refused != "" {
 		warn(refused)
@@ -181,43 +194,44 @@ func (f *follower) refusedHosts() string {
 	return f.hosts.String()
 }
 
-// work makes the run. With --resume and a prompt, the history answers the calls
-// that were left open as interrupted, and the prompt follows them.
+// work makes the run. Where a conversation goes on without a prompt, its interrupted
+// run does. With one, the history answers the calls that were left open as
+// interrupted, and the prompt follows them.
 func (r *runCmd) work(ctx context.Context, agent *pygent.Agent, prompt string, parts []pygent.Part) (*pygent.Result, error) {
-	if r.Resume && prompt == "" {
+	if r.given() && prompt == "" {
 		return agent.Resume(ctx)
 	}
+	parts = append(r.mentioned(ctx, agent), parts...)
 	return agent.RunUntilStop(ctx, prompt, pygent.WithParts(parts...))
 }
 
-// task returns the prompt. A run that is resumed does not need one.
-func (r *runCmd) task(ctx context.Context, cfg pygent.Config) (string, error) {
-	if r.Resume {
-		err := checkResumable(cfg)
-		if err == nil && len(r.Prompt) == 0 && len(r.Attach) > 0 {
-			err = errors.New("--attach needs a prompt to go with; --resume alone sends no message")
-		}
-		if err != nil || len(r.Prompt) == 0 {
-			return "", err
-		}
+// mentioned returns the files of the workspace that the words of the prompt mention. What
+// is piped in mentions none.
+func (r *runCmd) mentioned(ctx context.Context, agent *pygent.Agent) []pygent.Part {
+	words := slices.DeleteFunc(slices.Clone(r.Prompt), func(word string) bool { return word == "-" })
+	parts, missing, err := agent.AttachMentioned(ctx, strings.Join(words, " "))
+	if err != nil && ctx.Err() == nil {
+		warn(err.Error())
 	}
-	prompt, err := promptFrom(ctx, r.Prompt, os.Stdin)
+	if len(missing) > 0 {
+		warn(mention.Missing(missing, describe(ctx, agent).Temporary))
+	}
+	return parts
+}
+
+// task returns the prompt. A conversation that goes on does not need one.
+func (r *runCmd) task(ctx context.Context) (string, error) {
+	if r.given() && len(r.Prompt) == 0 {
+		if len(r.Attach) > 0 {
+			return "", errors.New("--attach needs a prompt to go with; --continue or --resume alone sends no message")
+		}
+		return "", nil
+	}
+	prompt, _, err := promptFrom(ctx, r.Prompt, os.Stdin)
 	if err == nil && strings.TrimSpace(prompt) == "" {
 		err = errors.New(`the prompt is empty; say what to do: pygent run "PROMPT"`)
 	}
 	return prompt, err
-}
-
-// checkResumable returns an error if there is no conversation to resume. Opening
-// the history would create an empty one.
-func checkResumable(cfg pygent.Config) error {
-	if cfg.HistoryFile == "" {
-		return errors.New("--resume needs the history of the run: name it with --history FILE or PYGENT_HISTORY_FILE")
-	}
-	if _, err := os.Stat(cfg.HistoryFile); err != nil {
-		return fmt.Errorf("--resume: %w: %w", pygent.ErrNothingToResume, err)
-	}
-	return nil
 }
 
 // handler returns a function that shows the events: as JSON on standard output,

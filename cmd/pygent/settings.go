@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,8 +20,8 @@ import (
 type settings struct {
 	Docker    *bool             `group:"Where commands run" help:"Run commands in Docker, or not at all." xor:"docker"`
 	NoDocker  *bool             `group:"Where commands run" help:"Run commands on this machine, without a container." xor:"docker" often:""`
-	Image     *string           `group:"Where commands run" help:"Docker image (default python:3.12-slim)." placeholder:"NAME" often:""`
-	AllowHost []string          `group:"Where commands run" help:"Host that commands may reach by HTTP and HTTPS, such as pypi.org or *.example.net (default none)." placeholder:"HOST" sep:"none" often:""`
+	Image     *string           `group:"Where commands run" help:"Docker image (default python:3.12-slim)." placeholder:"NAME"`
+	AllowHost []string          `group:"Where commands run" help:"Host that commands may reach, such as pypi.org." placeholder:"HOST" sep:"none" often:""`
 	Network   *string           `group:"Where commands run" help:"Network of the container (default none)." placeholder:"NAME"`
 	Memory    *string           `group:"Where commands run" help:"Memory of the container (default 512m)." placeholder:"SIZE"`
 	CPUs      *string           `group:"Where commands run" help:"CPUs of the container (default all)." name:"cpus" placeholder:"N"`
@@ -32,15 +33,21 @@ type settings struct {
 	Mount     []string          `group:"Where commands run" help:"Show a file or directory to the container." placeholder:"SOURCE:TARGET[:ro]" sep:"none"`
 	Publish   []string          `group:"Where commands run" help:"Make a port of the container reachable here; it needs no network." placeholder:"[HOST:]PORT" sep:"none"`
 	Cwd       bool              `group:"Files" help:"Work in the current directory." xor:"workspace" often:""`
-	Workspace *string           `group:"Files" help:"Work in DIR, which is kept (default a temporary one)." placeholder:"DIR" xor:"workspace" often:""`
-	History   *string           `group:"Files" help:"Keep the conversation in FILE, and go on with it." placeholder:"FILE" often:""`
+	Workspace *string           `group:"Files" help:"Work in DIR and keep it (default a temporary one)." placeholder:"DIR" xor:"workspace" often:""`
+	History   *string           `group:"Files" help:"Keep the conversation in FILE, and go on with it." placeholder:"FILE"`
+	NoSession *bool             `group:"Files" help:"Keep no session (default kept, for --continue)."`
+	Load      *string           `group:"Files" help:"Go on from the snapshot in DIR, which /save has written." placeholder:"DIR"`
 	Model     *string           `group:"The model and its limits" help:"Model to use (default gpt-4.1-mini)." placeholder:"NAME" often:""`
 	OmitTool  []string          `group:"The model and its limits" help:"Hide a tool from the model, and refuse it." placeholder:"NAME" sep:"none"`
 	MaxSteps  *string           `group:"The model and its limits" help:"Model calls a run, or a turn of a session, may make (default 100)." placeholder:"N"`
 	MaxCost   *string           `group:"The model and its limits" help:"What a run, or a turn of a session, may cost with its tasks, in the currency of [prices] (default no limit)." placeholder:"AMOUNT"`
 	Timeout   *string           `group:"The model and its limits" help:"Time a run, or a turn of a session, may take, such as 10m (default no limit)." placeholder:"TIME"`
 	Config    []string          `name:"config" group:"Settings" help:"Read settings from FILE." placeholder:"FILE" sep:"none"`
+	Script    *string           `group:"Settings" help:"Run the start-up script FILE (default config.star here, if there is one)." placeholder:"FILE" aliases:"pyconfig" xor:"script"`
+	NoScript  bool              `group:"Settings" help:"Run no start-up script." xor:"script"`
 	Env       map[string]string `group:"Settings" help:"Set a variable: one of pygent's own, or of the commands' environment." short:"e" placeholder:"NAME=VALUE" mapsep:"none"`
+
+	scripts scripts // those that have run
 }
 
 // maxSteps is the command's default. It is higher than the library's, because
@@ -55,8 +62,9 @@ var ofContainer = []string{"--image", "--network", "--allow-host", "--memory", "
 // flagVariable is a flag that was given, and the variable that it stands for.
 type flagVariable struct{ flag, variable, value string }
 
-// load reads the configuration. Flags take precedence over everything else.
-func (s *settings) load() (pygent.Config, error) {
+// load reads the configuration, with settings that scripts have. Flags take
+// precedence over everything else.
+func (s *settings) load(tables ...pygent.ConfigTable) (pygent.Config, error) {
 	flags, err := s.variables()
 	if err != nil {
 		return pygent.Config{}, err
@@ -71,18 +79,15 @@ func (s *settings) load() (pygent.Config, error) {
 	cfg, err := pygent.ConfigSources{
 		Files:     s.Config,
 		Overrides: overrides,
+		Tables:    tables,
 		Limits:    pygent.Limits{MaxSteps: maxSteps},
 	}.Load()
 	if err != nil {
 		nameFlags(err, flags)
 		return cfg, err
 	}
-	if cfg.Container.Docker == pygent.DockerNever {
-		for _, f := range flags {
-			if slices.Contains(ofContainer, f.flag) {
-				return cfg, fmt.Errorf("%s has no effect without a container; leave it out, or give --docker", f.flag)
-			}
-		}
+	if err := s.checkContainer(cfg, ""); err != nil {
+		return cfg, err
 	}
 	// Hidden tools add up. An override would replace those of the environment.
 	for _, names := range s.OmitTool {
@@ -91,6 +96,25 @@ func (s *settings) load() (pygent.Config, error) {
 		}
 	}
 	return cfg, nil
+}
+
+// checkContainer refuses flags about the container where there is none. who says who
+// does without one; empty for the configuration.
+func (s *settings) checkContainer(cfg pygent.Config, who string) error {
+	flags, err := s.variables()
+	if err != nil || cfg.Container.Docker != pygent.DockerNever {
+		return err
+	}
+	for _, f := range flags {
+		switch {
+		case !slices.Contains(ofContainer, f.flag):
+		case who != "":
+			return fmt.Errorf("%s has no effect: %s without a container; leave it out, or give --docker", f.flag, who)
+		default:
+			return fmt.Errorf("%s has no effect without a container; leave it out, or give --docker", f.flag)
+		}
+	}
+	return nil
 }
 
 // variables returns the flags that were given, with the variables that they
@@ -104,6 +128,11 @@ func (s *settings) variables() ([]flagVariable, error) {
 			return nil, fmt.Errorf("--cwd: %w", err)
 		}
 		workspace = &dir
+	}
+	var without *string
+	if s.NoScript {
+		none := noScript
+		without = &none
 	}
 	var given []flagVariable
 	for _, f := range []struct {
@@ -126,10 +155,14 @@ func (s *settings) variables() ([]flagVariable, error) {
 		{"--publish", "PYGENT_PUBLISH", list(s.Publish)},
 		{"--workspace", "PYGENT_WORKSPACE", workspace},
 		{"--history", "PYGENT_HISTORY_FILE", s.History},
+		{"--load", "PYGENT_SNAPSHOT", s.Load},
+		{"--no-session", "PYGENT_SESSIONS", choice(s.NoSession, "0", "1")},
 		{"--model", "PYGENT_MODEL", s.Model},
 		{"--max-steps", "PYGENT_MAX_STEPS", s.MaxSteps},
 		{"--max-cost", "PYGENT_MAX_COST", s.MaxCost},
 		{"--timeout", "PYGENT_MAX_TIME", s.Timeout},
+		{"--script", "PYGENT_SCRIPT", s.Script},
+		{"--no-script", "PYGENT_SCRIPT", without},
 	} {
 		if f.value != nil {
 			given = append(given, flagVariable{f.flag, f.variable, *f.value})
@@ -202,34 +235,59 @@ func nameFlags(err error, flags []flagVariable) {
 	}
 }
 
-// options reads the configuration and turns it into options of an agent, with a
-// logger if the configuration names a file.
-func (s *settings) options() (pygent.Config, []pygent.Option, error) {
-	cfg, err := s.load()
+// options reads the configuration, runs the start-up scripts, and turns all of it
+// into options of an agent, with a logger if the configuration names a file. change
+// may change the configuration.
+func (s *settings) options(ctx context.Context, change func(*pygent.Config) error) (pygent.Config, []pygent.Option, error) {
+	cfg, logger, err := s.configure(ctx, openLog)
+	if err == nil {
+		err = change(&cfg)
+	}
 	if err != nil {
 		return cfg, nil, err
-	}
-	if cfg.Snapshot != "" {
-		return cfg, nil, fmt.Errorf("snapshot %s: snapshots cannot be resumed yet; unset PYGENT_SNAPSHOT, and keep conversations with --history and files with --workspace", cfg.Snapshot)
 	}
 	for _, warning := range cfg.Warnings {
 		warn(warning)
 	}
-	opts := cfg.Options()
-	if cfg.LogFile == "" {
-		return cfg, opts, nil
-	}
-	logger, err := openLog(cfg)
+	cfg.TaskPersonas = s.scripts.personas(cfg.TaskPersonas)
+	more, err := s.scripts.options()
 	if err != nil {
 		return cfg, nil, err
 	}
-	logger.Info("pygent starts", "version", version(), "files", cfg.Files, "configuration", cfg)
+	opts := append(cfg.Options(), more...)
+	if logger == nil {
+		return cfg, opts, nil
+	}
+	logger.Info("pygent starts", "version", version(), "files", cfg.Files, "scripts", s.scripts.paths(), "configuration", cfg)
 	return cfg, append(opts, pygent.WithLogger(logger)), nil
 }
 
-// openLog returns a logger that appends to a file. The file stays open until the
-// process ends, which may log until then.
+// configure reads the configuration and runs the scripts, which may have settings
+// too. The logger is the one that open returns for the configuration, or nil.
+func (s *settings) configure(ctx context.Context, open func(pygent.Config) (*slog.Logger, error)) (cfg pygent.Config, logger *slog.Logger, err error) {
+	if cfg, err = s.load(); err != nil {
+		return cfg, nil, err
+	}
+	if logger, err = open(cfg); err != nil {
+		return cfg, nil, err
+	}
+	before := cfg.LogFile
+	if s.scripts, err = s.loadScripts(ctx, cfg, logger); err != nil || s.scripts == nil {
+		return cfg, logger, err
+	}
+	if cfg, err = s.load(s.scripts.tables(s.namedScript(cfg))...); err == nil && cfg.LogFile != before {
+		logger, err = open(cfg)
+	}
+	return cfg, logger, err
+}
+
+// openLog returns a logger that appends to the file of the configuration, or nil if
+// that names none. The file stays open until the process ends, which may log until
+// then.
 func openLog(cfg pygent.Config) (*slog.Logger, error) {
+	if cfg.LogFile == "" {
+		return nil, nil
+	}
 	dirs, err := cfg.WritableDirs()
 	if err != nil {
 		return nil, fmt.Errorf("log file: %w", err)

@@ -4,13 +4,11 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"slices"
 	"time"
 
 	"golang.org/x/term"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/screen"
 )
@@ -44,31 +42,11 @@ func describe(ctx context.Context, agent *pygent.Agent) pygent.RuntimeInfo {
 	return pygent.RuntimeInfo{}
 }
 
-// shownWords is how much of the last message of a conversation is repeated, in
-// bytes.
-const shownWords = 70
-
-// tellHistory prints how long the conversation is that goes on, and how it ends.
-func tellHistory(cfg pygent.Config, agent *pygent.Agent) {
-	messages := agent.History().Messages()
-	spoken := slices.DeleteFunc(slices.Clone(messages), func(m pygent.Message) bool { return m.Role == pygent.RoleSystem })
-	if len(spoken) == 0 {
-		return
+// tellHistory prints what there is of the conversation with a name that goes on.
+func tellHistory(name string, agent *pygent.Agent) {
+	if recap := agent.Recap(); recap != "" {
+		note("%s %s", name, recap)
 	}
-	text := fmt.Sprintf("%s goes on: %d messages", short(cfg.HistoryFile), len(spoken))
-	for _, m := range slices.Backward(spoken) {
-		words := cut.Line(m.Text(), shownWords)
-		if words == "" || m.Role == pygent.RoleTool {
-			continue
-		}
-		who := "the agent said last"
-		if m.Role == pygent.RoleUser {
-			who = "you said last"
-		}
-		note("%s; %s: %s", text, who, words)
-		return
-	}
-	note("%s", text)
 }
 
 // Bounds of what is said about the files of a temporary workspace.
@@ -78,8 +56,9 @@ const (
 )
 
 // tellFiles prints which files of a temporary workspace go with it, and how they
-// would have been kept.
-func tellFiles(ctx context.Context, agent *pygent.Agent) {
+// come back, or would have been kept. session is the ID of the session, empty if it
+// is not kept.
+func tellFiles(ctx context.Context, agent *pygent.Agent, session string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listingTime)
 	defer cancel()
 	files, more, err := agent.TemporaryFiles(ctx)
@@ -90,5 +69,9 @@ func tellFiles(ctx context.Context, agent *pygent.Agent) {
 	for _, f := range files {
 		names = append(names, f.Path)
 	}
-	note("the workspace was temporary and goes with its files: %s. To keep them, give --cwd or --workspace DIR.", numeral.Some(names, shownFiles, more))
+	how := "To keep them, give --cwd or --workspace DIR."
+	if session != "" {
+		how = "pygent --resume " + session + " puts them back; to work in a directory that stays, give --cwd or --workspace DIR."
+	}
+	note("the workspace was temporary and goes with its files: %s. %s", numeral.Some(names, shownFiles, more), how)
 }

@@ -375,7 +375,7 @@ func TestASessionGoesOnWithAnInterruptedRunAtATerminal(t *testing.T) {
 			cmd := command(t, pygenttest.NewServer(t, pygenttest.Text("Where was I?")).Env(), append([]string{"--no-docker", "--history", interruptedRun(t)}, args...)...)
 			p := atTerminal(t, cmd)
 			if args == nil {
-				p.Await("The conversation was interrupted; /resume goes on with it.", "goes on after", "you said: Make it.", "Ready")
+				p.Await("The conversation was interrupted; /resume goes on with it.", "goes on after 2 messages; you said last: Make it.", "Ready")
 				p.Type("/resume\n")
 			}
 			p.Await("Where was I?", "Done", "Ready")
