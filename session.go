@@ -29,13 +29,13 @@ func (a *Agent) runPlain(ctx context.Context) error {
 	defer cancel()
 	defer s.talk.Open(ctx)()
 	defer a.answerBy(ctx, s.user())()
-	before := a.State().Runtime
-	defer s.showEvents()()
+	before, stop := s.showEvents()
+	defer stop()
 	defer s.talk.End()
 	defer a.tellGitChanges()
 	s.banner(ctx)
 	if before != nil && before.Kind == RuntimePull {
-		s.show(Event{Type: EventRuntime, Text: before.Text, Runtime: &RuntimeEvent{Kind: RuntimePull}})
+		s.event(Event{Type: EventRuntime, Text: before.Text, Runtime: &RuntimeEvent{Kind: RuntimePull}})
 	}
 	given, _, _ := s.temporaryFiles(ctx) // such as initial files
 	defer func() { s.leaveFiles(ctx, given) }()
@@ -164,18 +164,18 @@ func (s *session) event(e Event) {
 	}
 }
 
-// showEvents has the session get the agent's events, including those between
-// turns, until the returned function is called.
-func (s *session) showEvents() (end func()) {
+// showEvents has the session get the agent's events, including those between turns,
+// until end is called. before is the runtime's last one that the session does not get.
+func (s *session) showEvents() (before *RuntimeEvent, end func()) {
 	a := s.agent
 	events := a.handlerFeed(s.event)
-	set := func(to *feed.Feed[Event]) {
+	set := func(to *feed.Feed[Event]) *RuntimeEvent {
 		a.emitMu.Lock()
 		defer a.emitMu.Unlock()
 		a.listeners.session = to
+		return a.state.Runtime
 	}
-	set(events)
-	return func() {
+	return set(events), func() {
 		set(nil)
 		<-events.Handled()
 	}

@@ -90,15 +90,15 @@ func TestASessionSaysThatAnImageIsPulled(t *testing.T) {
 	cmd := command(t, pygenttest.NewServer(t).Env(), "--docker", "--image", image)
 	stdin, err := cmd.StdinPipe()
 	require.NoError(t, err)
-	stdout, err := cmd.StdoutPipe()
+	stderr, err := cmd.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
-	lines := bufio.NewScanner(stdout)
+	lines := bufio.NewScanner(stderr)
 	for lines.Scan() && lines.Text() != "· pulling "+image {
 	}
 	require.Equal(t, "· pulling "+image, lines.Text())
 	require.NoError(t, stdin.Close())
-	_, err = io.Copy(io.Discard, stdout)
+	_, err = io.Copy(io.Discard, stderr)
 	require.NoError(t, err)
 	require.NoError(t, cmd.Wait())
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // binary is the command under test. Main builds it before any test runs.
@@ -55,9 +56,12 @@ func Build(dir string) (string, error) {
 
 // Command prepares a run of the command in an empty directory and home. Of
 // pygent's settings its environment has only those in env. The command is killed
-// when ctx ends.
+// when ctx ends, and after ten minutes, so that a test that waits for it in vain
+// fails by itself and not with all others of its package.
 func Command(ctx context.Context, t *testing.T, env []string, args ...string) *exec.Cmd {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, binary, args...)
 	cmd.Dir = t.TempDir()
 	cmd.Env = append(append(clean(os.Environ()), "HOME="+t.TempDir()), env...)
