@@ -53,7 +53,7 @@ demo: ## see a session at once, without a key
 	go run ./cmd/pygent demo
 
 picture: ## draw the session of the README anew; the test plays it without comparing the picture, which has times
-	go test -count=1 -run TestTheSessionOfTheREADME ./cmd/pygent -update
+	go test -count=1 -run TestTheSessionOfTheREADME ./cmd/internal/cli -update
 
 engine: ## start a Docker Engine if none answers
 	@scripts/engine.sh start

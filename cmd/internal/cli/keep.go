@@ -1,0 +1,390 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/internal/cut"
+	"github.com/x/pygent/internal/screen"
+	face "github.com/x/pygent/terminal"
+)
+
+// goesOn are the flags by which a session goes on.
+type goesOn struct {
+	Continue bool  `help:"Go on with the last session of this directory." short:"c" xor:"goes-on" often:""`
+	Resume   which `help:"Go on with session ID, or with one that you choose." short:"r" xor:"goes-on" placeholder:"[ID]" often:""`
+}
+
+// which is the value of --resume, which may have none.
+type which struct {
+	given bool
+	id    string
+	next  string // the argument that follows without an ID; it may be one all the same
+}
+
+// IsBool says that the value may be missing.
+func (*which) IsBool() bool { return true }
+
+// Decode takes the next argument if it is an ID, which begins with a digit, so that a
+// message may follow as well. After "=", anything is an ID.
+func (w *which) Decode(ctx *kong.DecodeContext) error {
+	w.given = true
+	next := ctx.Scan.Peek()
+	text, isText := next.Value.(string)
+	w.next = text
+	attached := next.Type == kong.FlagValueToken || next.Type == kong.ShortFlagTailToken
+	if attached || isText && beginsID(text) {
+		ctx.Scan.Pop()
+		w.id = text
+	}
+	return nil
+}
+
+// beginsID reports whether a word can be the beginning of the ID of a session.
+func beginsID(word string) bool {
+	isOdd := func(r rune) bool { return (r < '0' || r > '9') && (r < 'a' || r > 'z') }
+	return word != "" && word[0] >= '0' && word[0] <= '9' && !strings.ContainsFunc(word, isOdd)
+}
+
+// refuse returns an error if a word that follows --resume without being the ID of a
+// session looks as if it were meant as one: it would be sent to the session that is
+// chosen then. What is said there is more than a word, or follows "--".
+func (w which) refuse(message []string) error {
+	if !w.given || w.id != "" || len(message) == 0 || message[0] != w.next || !looksLikeID(w.next) {
+		return nil
+	}
+	return fmt.Errorf("no session %s; pygent sessions list --all shows them. To choose one from a list and say this there: pygent --resume -- %s", w.next, quoted(message))
+}
+
+// looksLikeID reports whether a word is one that a person may take for an ID.
+func looksLikeID(word string) bool {
+	isOdd := func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("!?,;:'\"", r) }
+	return word != "" && len(word) <= maxValue && !strings.ContainsFunc(word, isOdd)
+}
+
+// quoted is a message as it is written on a command line.
+func quoted(words []string) string {
+	text := cut.Line(strings.Join(words, " "), maxValue)
+	if !looksLikeID(text) {
+		text = fmt.Sprintf("%q", text)
+	}
+	return text
+}
+
+// given reports whether a session is to go on.
+func (g goesOn) given() bool { return g.Continue || g.Resume.given }
+
+// goesOnWithFile reports whether --resume is about the history of a file.
+func (g goesOn) goesOnWithFile(cfg pygent.Config) bool {
+	return cfg.HistoryFile != "" && g.Resume.given && g.Resume.id == ""
+}
+
+// checkResumable returns an error if --resume is about the history of a file that has
+// no conversation to resume, or if a message comes with it, which an interrupted run
+// would not hear. Opening the history would create an empty one.
+func (g goesOn) checkResumable(cfg pygent.Config, message []string) error {
+	if !g.goesOnWithFile(cfg) {
+		return nil
+	}
+	if len(message) > 0 {
+		return errors.New("--resume goes on with the interrupted run, and takes no message: leave one of them out")
+	}
+	if _, err := os.Stat(cfg.HistoryFile); err != nil {
+		return fmt.Errorf("--resume: %w: %w", pygent.ErrNothingToResume, err)
+	}
+	return nil
+}
+
+// keeping says where a session is kept.
+type keeping struct {
+	dir    string             // of all sessions
+	path   string             // of this one; empty if it is not kept
+	before pygent.SessionInfo // of one that goes on; without an ID for a new one
+	setup  pygent.Setup       // of its agent
+}
+
+// choose returns where the session is kept, and sets up the configuration as that of
+// the one that goes on, if any, to which message is then sent.
+func (g goesOn) choose(ctx context.Context, cfg *pygent.Config, s *settings, message []string) (k keeping, err error) {
+	if err := g.insteadOfSnapshot(cfg); err != nil {
+		return k, err
+	}
+	if g.given() && cfg.Sessions != nil && !*cfg.Sessions && s.asksFor(*cfg, "sessions") {
+		return k, errors.New("--continue and --resume go on with a session, which is kept: leave out --no-session (or PYGENT_SESSIONS); --load goes on with a snapshot")
+	}
+	if cfg.HistoryFile != "" {
+		if g.Continue || g.Resume.id != "" {
+			err = fmt.Errorf("the conversation is kept in %s, with which it goes on anyway: leave out --history (or PYGENT_HISTORY_FILE, or history_file), or --continue and the ID of --resume", short(cfg.HistoryFile))
+		}
+		return keeping{}, err
+	}
+	if !g.given() && cfg.Sessions != nil && !*cfg.Sessions {
+		return keeping{}, nil
+	}
+	if err := g.Resume.refuse(message); err != nil {
+		return k, err
+	}
+	if k.dir, err = pygent.SessionsDir(); err != nil {
+		if !g.given() {
+			warnNotKept(err)
+			return keeping{}, nil
+		}
+		return k, err
+	}
+	if !g.given() {
+		k.path = filepath.Join(k.dir, pygent.NewSessionID())
+		return k, nil
+	}
+	if k.before, err = g.find(ctx, k.dir); err != nil {
+		return k, err
+	}
+	k.path = filepath.Join(k.dir, k.before.ID)
+	return k, k.setUp(cfg, s)
+}
+
+// asksFor reports whether the command line gives a setting: a flag, -e, or a file or a
+// script that it names.
+func (s *settings) asksFor(cfg pygent.Config, key string) bool {
+	return slices.ContainsFunc(cfg.Sources(), func(given pygent.ConfigSetting) bool {
+		return given.Key == key && (given.Source == "-e" || slices.Contains(s.Config, given.Source) || key != "script" && given.Source == s.namedScript(cfg))
+	})
+}
+
+// namedScript is the script that the command line names; empty for none.
+func (s *settings) namedScript(cfg pygent.Config) string {
+	if !s.asksFor(cfg, "script") {
+		return ""
+	}
+	return cfg.Script
+}
+
+// find returns the session that is to go on.
+func (g goesOn) find(ctx context.Context, dir string) (pygent.SessionInfo, error) {
+	list, err := pygent.ListSessions(dir)
+	if err != nil {
+		return pygent.SessionInfo{}, err
+	}
+	var chosen pygent.SessionInfo
+	switch {
+	case g.Resume.id != "":
+		chosen, err = withID(list, g.Resume.id)
+	case g.Continue:
+		here := ofDirectory(list, workingDir())
+		if len(here) == 0 {
+			return chosen, fmt.Errorf("no session of this directory is kept; pygent sessions list --all shows those of others, and pygent --resume ID goes on with one")
+		}
+		chosen = here[0]
+	default:
+		chosen, err = pick(ctx, list)
+	}
+	if err == nil && chosen.Open {
+		err = fmt.Errorf("session %s: %w", chosen.ID, pygent.ErrSessionInUse)
+	}
+	return chosen, err
+}
+
+// withID returns the session whose ID is a text, or the only one whose ID begins so.
+func withID(list []pygent.SessionInfo, id string) (pygent.SessionInfo, error) {
+	var found []pygent.SessionInfo
+	for _, info := range list {
+		if info.ID == id {
+			return info, nil
+		}
+		if strings.HasPrefix(info.ID, id) {
+			found = append(found, info)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return pygent.SessionInfo{}, fmt.Errorf("no session has an ID that begins with %q; pygent sessions list --all shows them", cut.Line(id, maxValue))
+	case 1:
+		return found[0], nil
+	}
+	return pygent.SessionInfo{}, fmt.Errorf("%d sessions have an ID that begins with %s, such as %s and %s; give more of it", len(found), id, found[0].ID, found[1].ID)
+}
+
+// ofDirectory returns the sessions that were begun in a directory.
+func ofDirectory(list []pygent.SessionInfo, dir string) []pygent.SessionInfo {
+	return slices.DeleteFunc(slices.Clone(list), func(info pygent.SessionInfo) bool {
+		return info.Dir == "" || info.Dir != dir && resolved(info.Dir) != resolved(dir)
+	})
+}
+
+func workingDir() string {
+	dir, _ := os.Getwd() // of one that is gone there are no sessions
+	return dir
+}
+
+// resolved is a path without links, if it is there.
+func resolved(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	return path
+}
+
+// setUp sets up the configuration as that of the session that goes on, where no flag
+// says otherwise.
+func (k *keeping) setUp(cfg *pygent.Config, s *settings) error {
+	setup, err := k.before.Setup()
+	if k.before.Damaged != "" {
+		err = errors.New(k.before.Damaged)
+	}
+	if err != nil {
+		warn(fmt.Sprintf("session %s goes on with the settings of a new one, since its own cannot be read: %v", k.before.ID, err))
+		return nil
+	}
+	k.setup = setup
+	*cfg = cfg.WithSetup(setup)
+	for _, name := range setup.Env {
+		if _, ok := cfg.Env[name]; !ok {
+			warn(fmt.Sprintf("the commands of session %s had the variable %s, whose value is not kept; give it again: -e %s=VALUE", k.before.ID, name, name))
+		}
+	}
+	if err := s.checkContainer(*cfg, "session "+k.before.ID+" runs commands on this machine"); err != nil {
+		return err
+	}
+	switch {
+	case s.asksFor(*cfg, "workspace"):
+	case k.before.Temporary:
+		cfg.Workspace = "" // the agent makes one, and puts the files back
+	case k.before.Workspace != "":
+		if info, err := os.Stat(k.before.Workspace); err != nil || !info.IsDir() {
+			return fmt.Errorf("the workspace %s of session %s is not there any more; --workspace DIR or --cwd names another one", short(k.before.Workspace), k.before.ID)
+		}
+		cfg.Workspace = k.before.Workspace
+	}
+	return nil
+}
+
+// newAgent makes the agent. A new session that cannot be kept goes on without that.
+func (k *keeping) newAgent(ctx context.Context, opts []pygent.Option) (agent *pygent.Agent, err error) {
+	ctx, stop := interruptible(ctx) // a workspace that is being filled is removed
+	defer stop()
+	defer func() {
+		if err == nil && errors.Is(ctx.Err(), context.Canceled) {
+			agent, err = nil, errors.Join(&exitError{exitCancel, errors.New("interrupted")}, agent.Close())
+		}
+	}()
+	if k.path == "" {
+		return pygent.New(opts...)
+	}
+	agent, err = pygent.New(append(slices.Clip(opts), pygent.WithSession(k.path), pygent.WithCheckpoints(treesOf(k.dir)))...)
+	if errors.Is(err, pygent.ErrSessionNotKept) && k.before.ID == "" {
+		notKept := err
+		if agent, err = pygent.New(opts...); err == nil { // else that error says what is wrong
+			warnNotKept(notKept)
+			k.path = ""
+		}
+		return agent, err
+	}
+	if err == nil {
+		k.warnOfMissing(agent.Setup())
+	}
+	return agent, err
+}
+
+// warnOfMissing says what the session had and its agent has not, as without the script
+// that it was started with. What a script denied is allowed then.
+func (k *keeping) warnOfMissing(is pygent.Setup) {
+	var missing []string
+	for _, name := range k.setup.Tools {
+		if !slices.Contains(is.Tools, name) && !slices.Contains(is.DisabledTools, name) {
+			missing = append(missing, "the tool "+name)
+		}
+	}
+	if k.setup.Hooks > is.Hooks {
+		missing = append(missing, "handlers of tool calls and runs")
+	}
+	if len(missing) > 0 {
+		warn(fmt.Sprintf("session %s had what is not here now: %s; if it began with --script FILE, name that again", k.before.ID, cut.Line(strings.Join(missing, ", "), 4*maxValue)))
+	}
+}
+
+func warnNotKept(err error) {
+	warn(fmt.Sprintf("%v; this session goes on, and is not kept (--no-session, or sessions = false in ~/.pygent.toml, keeps none)", err))
+}
+
+// name is what people call the conversation that goes on.
+func (k *keeping) name(cfg pygent.Config) string {
+	if k.before.ID != "" {
+		return "session " + k.before.ID
+	}
+	return short(cmp.Or(cfg.Snapshot, cfg.HistoryFile))
+}
+
+// restorable returns the ID of the session if its checkpoints have the files.
+func (k *keeping) restorable(agent *pygent.Agent) string {
+	list := agent.Checkpoints()
+	if k.path == "" || len(list) == 0 || !list[len(list)-1].Files {
+		return ""
+	}
+	return filepath.Base(k.path)
+}
+
+// tell says how the session goes on another time, if something was said in it.
+func (k *keeping) tell(agent *pygent.Agent) {
+	if k.path != "" && agent.State().Messages > 0 {
+		note("kept as session %s: pygent --resume %s goes on with it", filepath.Base(k.path), filepath.Base(k.path))
+	}
+}
+
+// How long old sessions are removed, and how long the end of a session waits for that.
+const (
+	pruneWithin = 5 * time.Second
+	awaitPrune  = time.Second
+)
+
+// prune removes old sessions, beside what else goes on, until end is called.
+func (k *keeping) prune(ctx context.Context, limits pygent.SessionLimits) (end func()) {
+	if k.path == "" {
+		return func() {}
+	}
+	ctx, cancel := context.WithTimeout(ctx, pruneWithin)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = pygent.PruneSessions(ctx, k.dir, treesOf(k.dir), limits) // what is left is tried again at the next start
+	}()
+	return func() {
+		defer cancel()
+		select {
+		case <-done:
+		case <-time.After(awaitPrune):
+			cancel()
+			<-done
+		}
+	}
+}
+
+// treesOf is where the checkpoints of all sessions are kept.
+func treesOf(sessions string) string { return filepath.Join(filepath.Dir(sessions), "trees") }
+
+// pick has the person choose a session from a list.
+func pick(ctx context.Context, list []pygent.SessionInfo) (chosen pygent.SessionInfo, err error) {
+	if len(list) == 0 {
+		return chosen, errors.New("no session is kept; pygent begins one")
+	}
+	out := screen.Stdout()
+	width, _ := out.Size()
+	index, err := face.Choose(ctx, os.Stdin, out, "Which session goes on?", lines(list, width, true))
+	switch {
+	case errors.Is(err, face.ErrNoTerminal):
+		err = errors.New("--resume needs the ID of a session, or --history FILE, where nobody can choose from a list; pygent sessions list --all shows the sessions, and --continue goes on with the last one of this directory")
+	case errors.Is(err, face.ErrNotChosen):
+		err = errors.New("no session was chosen; pygent sessions list --all shows them, too")
+	case err == nil:
+		chosen = list[index]
+	}
+	return chosen, err
+}

@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent/internal/screen"
+	"github.com/x/pygent/pygenttest"
+)
+
+// slow prints something after more than a second, and ends when the file "go" is
+// there.
+const slow = `echo start; sleep 1.2; printf 'bu\033[2J%sing\n' ild; until [ -e go ]; do sleep 0.05; done; echo end`
+
+func TestASessionShowsWhatACommandPrintsWhileItRuns(t *testing.T) {
+	dir := t.TempDir()
+	p := sit(t, pygenttest.NewServer(t, bash(slow), pygenttest.Text("Built.")), "--workspace", dir, "-e", "PYGENT_CONFIRM_BASH=0")
+	p.Type("go\n")
+	p.Await("  start\n  bu␛[2Jilding\n", "Running bash") // while the command waits for the file
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
+	p.Await(" · exit 0", "  end\n", "Built.", "Ready")
+	p.leaves()
+	require.Equal(t, 1, strings.Count(p.All(), "  start\n  bu␛[2Jilding\n  end\n"), "what was live is gone")
+}
+
+func TestPlainShowsWhatACommandPrintsWhileItRuns(t *testing.T) {
+	dir := t.TempDir()
+	server := pygenttest.NewServer(t, bash(slow), pygenttest.Text("Built."))
+	term := openTerminal(t, server, "--workspace", dir, "-e", "PYGENT_CONFIRM_BASH=0")
+	term.expect("> ")
+	term.send("go\n")
+	term.expect("» $ ")
+	term.expect("ilding") // while the command waits for the file
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
+	term.expect("  start\n  bu")
+	term.expect("\n  end\nBuilt.\n> ")
+	term.send("/exit\n")
+	term.leaves()
+	term.mu.Lock()
+	defer term.mu.Unlock()
+	shown := term.shown.String()
+	require.Contains(t, shown, string(screen.ClearLine)+"  bu", "the line can be taken back")
+	require.Contains(t, shown, string(screen.ClearLine)+"  start\r\n", "and was, before the result")
+	require.NotContains(t, shown, "\x1b[2J")
+}
+
+func TestAPipeGetsTheOutputOnce(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
+	got := finish(t, command(t, pygenttest.NewServer(t, bash(slow), pygenttest.Call("stop", nil)).Env(), "run", "--no-docker", "--workspace", dir, "Build."))
+	require.Equal(t, 0, got.code, got.stderr)
+	require.Equal(t, 1, strings.Count(got.stderr, "\n  start\n"))
+	require.NotContains(t, got.stderr, "\x1b")
+}

@@ -1,0 +1,321 @@
+// Package cli is the command pygent. It is a thin layer over package pygent: flags
+// become options, and a session, a page or a run does the rest.
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/sirupsen/logrus"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/commands"
+	"github.com/x/pygent/internal/screen"
+	"github.com/x/pygent/internal/spelling"
+)
+
+// The exit codes of pygent.
+const (
+	exitOK       = 0   // the work is done
+	exitFailed   = 1   // the model or the runtime failed, or the answer could not be written
+	exitUsage    = 2   // flags, configuration or set-up are wrong, or the container cannot start
+	exitAwaiting = 3   // the model asks the user something
+	exitLimit    = 4   // a limit ended the run: steps, tool calls, time, tokens, cost
+	exitStuck    = 5   // the model made no progress: stuck, truncated, empty answers
+	exitCancel   = 130 // interrupted by Ctrl-C; 128 and the number of another signal
+)
+
+const description = "pygent: a coding agent whose commands run in an isolated container."
+
+type cli struct {
+	settings
+
+	Stamp      kong.VersionFlag `name:"version" help:"Print the version." hidden:""`
+	Session    sessionCmd       `cmd:"" default:"withargs" help:"Talk with the agent, beginning with MESSAGE."`
+	UI         uiCmd            `cmd:"" name:"ui" help:"Talk with the agent on a page in the browser."`
+	Run        runCmd           `cmd:"" help:"Work on PROMPT without asking until it is done."`
+	Demo       demoCmd          `cmd:"" help:"Watch a scripted session: no key, no network."`
+	Sessions   sessionsCmd      `cmd:"" help:"List, show, export or remove kept sessions."`
+	Config     configCmd        `cmd:"" help:"Show what is set, and where."`
+	Prune      pruneCmd         `cmd:"" help:"Show what a crash left behind, and remove it."`
+	Startup    scriptCmd        `cmd:"" name:"script" help:"Test a start-up script."`
+	Completion completionCmd    `cmd:"" help:"Print what makes bash, zsh or fish complete."`
+	Complete   completeCmd      `cmd:"" name:"complete-words" hidden:"" passthrough:""`
+	Version    versionCmd       `cmd:"" help:"Print the version."`
+	Help       helpCmd          `cmd:"" help:"Tell more."`
+}
+
+// Main runs the command with arguments and ends the process.
+func Main(args ...string) {
+	pygent.HardenProcess() // the environment has the user's keys
+	// If the reader of the output goes away, a write fails and is reported, but
+	// the process is not killed before the clean-up. Commands do not inherit this.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	os.Exit(run(args))
+}
+
+// run is Main with an exit code.
+func run(args []string) (code int) {
+	logs := newLibraryLog()
+	log.SetOutput(logs)
+	logrus.SetOutput(logs)
+	out := newOutput(screen.Answers(), nil)
+	defer func() {
+		if p := recover(); p != nil {
+			code = report(fmt.Errorf("panic: %v\n%s", p, debug.Stack()), out)
+		}
+	}()
+	var c cli
+	parser, err := kong.New(&c,
+		kong.Name("pygent"),
+		kong.Description(description),
+		kong.Vars{"version": "pygent " + version()},
+		kong.Help(printHelp),
+		kong.Writers(out, screen.Stderr()),
+		kong.Exit(func(code int) { os.Exit(report(&exitError{code: code}, out)) }), // after --help
+	)
+	if err != nil {
+		return report(&exitError{exitUsage, err}, out)
+	}
+	parsed, err := parser.Parse(args)
+	if out.lost() != nil { // the help could not be written
+		return report(nil, out)
+	}
+	if err != nil {
+		return report(&exitError{exitUsage, misunderstood(err)}, out)
+	}
+	ctx, stop := untilSignal(context.Background(), syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	parsed.BindTo(ctx, (*context.Context)(nil))
+	parsed.Bind(parsed, logs)
+	err = parsed.Run(&c.settings, out)
+	return exitBySignal(ctx, func() int { return report(err, out) })
+}
+
+// misunderstood adds what to do to an error of the parser about the arguments, and
+// puts those that talk of tokens in words for people.
+func misunderstood(err error) error {
+	text := err.Error()
+	flag, _, noValue := strings.Cut(text, ": expected ")
+	command := commandOf(err)
+	word, unexpected := strings.CutPrefix(text, "unexpected argument ")
+	switch {
+	case unexpected && command != nil && len(command.Children) > 0:
+		if like := spelling.Nearest(word, namesOf(command)); like != "" {
+			err = fmt.Errorf("%w, did you mean %s?", err, like)
+		}
+		return fmt.Errorf("%w; pygent help %s lists its commands", err, topicOf(command))
+	case unexpected:
+		return fmt.Errorf("%w; pygent help lists the commands", err)
+	case text == `expected "<shell>"`:
+		return errors.New("for which shell? pygent completion bash, zsh or fish")
+	case strings.HasPrefix(text, `expected "<`) && command != nil:
+		return fmt.Errorf("there is more to give: %s; pygent help %s tells about it", synopsis(command), topicOf(command))
+	case noValue && strings.Contains(text, "EOL"):
+		return needsValue(flag)
+	}
+	if flag, _, found := strings.Cut(text, ": missing value"); found { // of a flag that may be repeated
+		return needsValue(flag)
+	}
+	if command != nil && strings.HasPrefix(text, "<") { // an argument
+		return fmt.Errorf("%w; pygent help %s tells about it", err, topicOf(command))
+	}
+	return fmt.Errorf("%w; pygent help flags lists the flags", err)
+}
+
+// commandOf returns the command that the arguments name for which the parser returned
+// an error, or nil if they name none.
+func commandOf(err error) *kong.Node {
+	var parse *kong.ParseError
+	if !errors.As(err, &parse) || parse.Context == nil {
+		return nil
+	}
+	var named *kong.Node
+	for _, at := range parse.Context.Path {
+		if c := at.Command; c != nil && (named == nil || c != named.DefaultCmd) && c != parse.Context.Model.DefaultCmd {
+			named = c
+		}
+	}
+	return named
+}
+
+func needsValue(flag string) error {
+	return fmt.Errorf("%s needs a value; pygent help flags lists the flags", flag)
+}
+
+// interruptible returns a context that Ctrl-C ends. A second Ctrl-C ends the
+// process at once.
+func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
+}
+
+// exitError is an error with an exit code of its own. If err is nil, there is
+// nothing left to report, and only the code is set.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string { return fmt.Sprint(e.err) }
+func (e *exitError) Unwrap() error { return e.err }
+
+// asUsage is an error of the set-up, unless it has an exit code of its own.
+func asUsage(err error) error {
+	if exit := (*exitError)(nil); errors.As(err, &exit) {
+		return err
+	}
+	return &exitError{exitUsage, err}
+}
+
+// report prints an error and returns the exit code for it. Output that could not
+// be written is always a failure.
+func report(err error, out *output) int {
+	code := exitOK
+	var exit *exitError
+	switch {
+	case errors.As(err, &exit):
+		code = exit.code
+	case err != nil:
+		code = exitFailed
+	}
+	if err != nil && (exit == nil || exit.err != nil) {
+		complain(withHint(err))
+	}
+	if lost := out.lost(); lost != nil {
+		complain(lost)
+		code = exitFailed
+	}
+	return code
+}
+
+// sessionCmd has an interactive session.
+type sessionCmd struct {
+	Message []string `arg:"" optional:"" help:"What to say first. What is piped in is added to it."`
+	Attach  []string `help:"Send a file of this machine with the first message: text, a PNG, JPEG, GIF or WebP image, a PDF, or a WAV or MP3 recording." placeholder:"FILE" sep:"none"`
+	goesOn
+}
+
+// Run talks with the user until the session ends.
+func (c sessionCmd) Run(ctx context.Context, s *settings, parsed *kong.Context, logs *libraryLog) error {
+	err := c.check(parsed)
+	var kept keeping
+	cfg, opts, optsErr := s.options(ctx, func(cfg *pygent.Config) (err error) {
+		if err = c.checkResumable(*cfg, c.Message); err == nil {
+			kept, err = c.choose(ctx, cfg, s, c.Message)
+		}
+		return err
+	})
+	err = cmp.Or(optsErr, err)
+	parts, attachErr := attached(c.Attach)
+	if err = cmp.Or(err, attachErr); err != nil {
+		return &exitError{exitUsage, err}
+	}
+	first, err := c.first(ctx, parts)
+	if err == nil {
+		opts, err = s.goOn(ctx, cfg, opts, false)
+	}
+	if err != nil {
+		return asUsage(err)
+	}
+	var over atomic.Bool // whether the session has ended; until then it shows its events itself
+	show := warnings(pygent.EventPrinter(screen.Stderr()))
+	opts = append(opts, first, pygent.WithCommands(commands.All()...), pygent.WithResume(c.goesOnWithFile(cfg)), pygent.OnEvent(func(e pygent.Event) {
+		if over.Load() {
+			show(e)
+		}
+	}))
+	agent, err := kept.newAgent(ctx, opts)
+	if err != nil {
+		return asUsage(err)
+	}
+	defer kept.prune(ctx, cfg.SessionLimits)()
+	if len(parts) > 0 && len(c.Message) == 0 {
+		_, err = agent.Say(pygent.UserMessage("", parts...)) // the first run hears it before the first message
+	}
+	if err == nil {
+		s.scripts.tell()
+		tellUnasked(ctx, cfg, agent)
+		release := logs.hold()
+		err = agent.RunInteractive(ctx)
+		release()
+	}
+	over.Store(true)
+	tellCost(cfg, agent)
+	kept.tell(agent)
+	slow := time.AfterFunc(sayCleanUpAfter, func() {
+		complain("cleaning up takes a while; Ctrl-C leaves what is left to a later start")
+	})
+	err = errors.Join(err, cleanUp(agent))
+	slow.Stop()
+	if err == nil && ctx.Err() != nil {
+		err = &exitError{exitCancel, context.Cause(ctx)}
+	}
+	return err
+}
+
+// sayCleanUpAfter is how long the end of a session cleans up in silence. With an
+// engine that does not answer, it takes much longer.
+const sayCleanUpAfter = 2 * time.Second
+
+// check refuses a message that is a misspelt command.
+func (c sessionCmd) check(parsed *kong.Context) error {
+	if len(c.Message) == 0 {
+		return nil
+	}
+	names := namesOf(parsed.Model.Node)
+	word := c.Message[0]
+	like := spelling.Nearest(word, names)
+	if len(like) != len(word) { // two edits must be a swap: hello is a greeting, and not help
+		like = spelling.Within(word, names, 1)
+	}
+	if like != "" && !slices.Contains(parsed.Args, "session") {
+		return fmt.Errorf("there is no command %s, did you mean %s? To say it to the agent: pygent session %s", word, like, word)
+	}
+	return nil
+}
+
+// first returns the option for the first message.
+func (c sessionCmd) first(ctx context.Context, parts []pygent.Part) (pygent.Option, error) {
+	if len(c.Message) == 0 {
+		return pygent.WithFirstMessage(pygent.Message{}), nil
+	}
+	text, piped, err := promptFrom(ctx, c.Message, os.Stdin)
+	if err != nil {
+		return nil, err
+	}
+	if piped { // a part is not looked through for files that the person mentions
+		text, parts = "", append([]pygent.Part{{Text: text}}, parts...)
+	}
+	return pygent.WithFirstMessage(pygent.UserMessage(text, parts...)), nil
+}
+
+// versionCmd prints the version.
+type versionCmd struct{}
+
+// Run prints the version.
+func (versionCmd) Run(out *output) error {
+	out.println("pygent", version())
+	return nil
+}
+
+// version returns the version that the Go toolchain put into the binary.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}

@@ -1,0 +1,606 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/client"
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/internal/cmdtest"
+	"github.com/x/pygent/internal/persontest"
+	"github.com/x/pygent/pygenttest"
+)
+
+func TestMain(m *testing.M) { cmdtest.Main(m, nil) }
+
+// command prepares a run of the command that ends with the test.
+func command(t *testing.T, env []string, args ...string) *exec.Cmd {
+	t.Helper()
+	return cmdtest.Command(t.Context(), t, env, args...)
+}
+
+type outcome struct {
+	stdout, stderr string
+	code           int
+}
+
+func finish(t *testing.T, cmd *exec.Cmd) outcome {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	if err != nil {
+		var exit *exec.ExitError
+		require.ErrorAs(t, err, &exit)
+	}
+	return outcome{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
+}
+
+// dockerImage returns the image for a test that needs an engine, and skips the
+// test if none answers.
+func dockerImage(t *testing.T) string {
+	t.Helper()
+	cli, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
+	require.NoError(t, err)
+	defer cli.Close()
+	if _, err := cli.Ping(t.Context()); err != nil {
+		if os.Getenv("PYGENT_TEST_REQUIRE_DOCKER") != "" {
+			t.Fatal("no Docker engine answers:", err)
+		}
+		t.Skip("no Docker engine answers:", err)
+	}
+	if image := os.Getenv("PYGENT_TEST_IMAGE"); image != "" {
+		return image
+	}
+	return "pygent-test/debian:latest"
+}
+
+// toolResults returns the results of the calls in a conversation.
+func toolResults(messages []pygent.Message) []string {
+	return persontest.Results(messages)
+}
+
+func bash(cmd string) pygenttest.Reply {
+	return pygenttest.Call("bash", map[string]any{"cmd": cmd})
+}
+
+// program makes the model write a program, run it, and stop with its output.
+func program(t *testing.T) *pygenttest.Server {
+	return pygenttest.NewServer(t,
+		pygenttest.Call("write_file", map[string]any{"path": "sum.sh", "content": "echo $((20 + 22)) from $0\n"}),
+		pygenttest.TextAndCalls("Running it.", pygenttest.Call("bash", map[string]any{"cmd": "sh sum.sh"})),
+		pygenttest.Decide(func(req *pygent.ChatRequest) pygenttest.Reply {
+			last := req.Messages[len(req.Messages)-1].Text()
+			_, output, _ := strings.Cut(last, "\n")
+			output, _, _ = strings.Cut(output, "\n\n[") // what the agent tells besides
+			return pygenttest.Call("stop", map[string]any{"summary": "It printed: " + strings.TrimSpace(output)})
+		}))
+}
+
+func TestRunWritesAndRunsAProgram(t *testing.T) {
+	for _, where := range []string{"docker", "local"} {
+		t.Run(where, func(t *testing.T) {
+			args := []string{"run", "--no-docker", "Add the numbers."}
+			if where == "docker" {
+				args = []string{"run", "--docker", "--image", dockerImage(t), "Add the numbers."}
+			}
+			server := program(t)
+			got := finish(t, command(t, server.Env(), args...))
+			require.Equal(t, 0, got.code, got.stderr)
+			require.Equal(t, "It printed: 42 from sum.sh\n", got.stdout)
+			require.Contains(t, got.stderr, "Running it.\n» $ sh sum.sh\n")
+			require.Contains(t, got.stderr, "  42 from sum.sh\n")
+			system := server.Requests()[0].Chat.Messages[0].Text()
+			require.Equal(t, where == "docker", strings.Contains(system, "in a Docker container"))
+			require.Equal(t, where == "local", strings.Contains(got.stderr, "commands run on this machine; protection: "))
+		})
+	}
+}
+
+func TestRunPrintsEventsAsJSON(t *testing.T) {
+	got := finish(t, command(t, program(t).Env(), "run", "--no-docker", "--json", "Add the numbers."))
+	require.Equal(t, 0, got.code, got.stderr)
+	dec := json.NewDecoder(strings.NewReader(got.stdout))
+	var last pygent.Event
+	for {
+		var e pygent.Event
+		err := dec.Decode(&e)
+		if err == io.EOF {
+			break
+		}
+		require.NoError(t, err)
+		require.Greater(t, e.Seq, last.Seq)
+		last = e
+	}
+	require.Equal(t, pygent.EventRunEnd, last.Type)
+	require.Equal(t, pygent.StatusStopped, last.Result.Status)
+}
+
+func TestRunTellsTheStatusByItsExitCode(t *testing.T) {
+	call := func(tool string, args map[string]any) pygenttest.Reply { return pygenttest.Call(tool, args) }
+	tests := []struct {
+		name    string
+		replies []pygenttest.Reply
+		args    []string
+		code    int
+		stdout  string
+		stderr  string
+	}{
+		{"stopped", []pygenttest.Reply{call("stop", map[string]any{"summary": "done"})}, nil, 0, "done\n", ""},
+		{"a question", []pygenttest.Reply{call("continue", map[string]any{"prompt": "Which?", "options": []string{"a"}})}, nil, 3, "Which?\n- a\n", ""},
+		{"an answer before the stop", []pygenttest.Reply{pygenttest.Text("It is 42."), call("stop", map[string]any{"summary": "All done."})}, nil, 0, "It is 42.\nAll done.\n", ""},
+		{"an answer that the stop repeats", []pygenttest.Reply{pygenttest.Text("It is 42.\n"), call("stop", map[string]any{"summary": "It is 42."})}, []string{"--quiet"}, 0, "It is 42.\n", ""},
+		{"an answer before a stop without words", []pygenttest.Reply{pygenttest.Text("It is 42."), call("stop", nil)}, nil, 0, "It is 42.\n", ""},
+		{"an answer before a question", []pygenttest.Reply{pygenttest.Text("It is 42."), call("continue", map[string]any{"prompt": "More?"})}, nil, 3, "It is 42.\nMore?\n", ""},
+		{"an answer that is the question", []pygenttest.Reply{pygenttest.Text("More?"), call("continue", map[string]any{"prompt": "More?", "options": []string{"a"}})}, nil, 3, "More?\n- a\n", ""},
+		{"words beside a call", []pygenttest.Reply{pygenttest.TextAndCalls("I look.", bash("true")), call("continue", map[string]any{"prompt": "Which?"})}, nil, 3, "Which?\n", "I look."},
+		{"words beside a question", []pygenttest.Reply{pygenttest.TextAndCalls("It is 42.", call("continue", map[string]any{"prompt": "More?"}))}, nil, 3, "It is 42.\nMore?\n", ""},
+		{"steps", []pygenttest.Reply{call("bash", map[string]any{"cmd": "true"})}, []string{"--max-steps", "1"}, 4, "", "limit of 1 steps"},
+		{"time", []pygenttest.Reply{pygenttest.Text("late").WithGate(nil)}, []string{"--timeout", "300ms"}, 4, "", "took longer than 300ms"},
+		{"empty", []pygenttest.Reply{pygenttest.Text(""), pygenttest.Text("")}, nil, 5, "", "answered nothing"},
+		{"failed", []pygenttest.Reply{pygenttest.QuotaExceeded()}, nil, 1, "", "insufficient_quota"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			server := pygenttest.NewServer(t, tt.replies...)
+			got := finish(t, command(t, server.Env(), append([]string{"run", "--no-docker", "go"}, tt.args...)...))
+			require.Equal(t, tt.code, got.code, got.stderr)
+			require.Equal(t, tt.stdout, got.stdout)
+			require.Contains(t, got.stderr, tt.stderr)
+		})
+	}
+}
+
+func TestSetUpErrorsSayWhatToDo(t *testing.T) {
+	tests := []struct {
+		name string
+		env  []string
+		args []string
+		want []string
+	}{
+		{"no model", nil, []string{"run", "--no-docker", "go"}, []string{"OPENAI_API_KEY", "OPENAI_BASE_URL", "Ollama", "pygent demo"}},
+		{"no engine, auto", []string{"OPENAI_API_KEY=k", "DOCKER_HOST=unix:///nonexistent.sock"}, []string{"run", "go"}, []string{"--no-docker"}},
+		{"no engine, required", []string{"OPENAI_API_KEY=k", "DOCKER_HOST=unix:///nonexistent.sock"}, []string{"run", "--docker", "go"}, []string{"no Docker engine answers", "/nonexistent.sock"}},
+		{"no prompt", []string{"OPENAI_API_KEY=k"}, []string{"run", "--no-docker"}, []string{"the prompt is empty"}},
+		{"unknown flag", nil, []string{"run", "--imagine", "go"}, []string{"--imagine"}},
+		{"both", nil, []string{"--docker", "--no-docker"}, []string{"--docker", "--no-docker"}},
+		{"bad config", nil, []string{"--config", "nope.toml", "run", "go"}, []string{"nope.toml"}},
+		{"bad variable", nil, []string{"-e", "PYGENT_MAX_STEPS=many", "run", "go"}, []string{"PYGENT_MAX_STEPS", "many"}},
+		{"snapshot", []string{"OPENAI_API_KEY=k", "PYGENT_SNAPSHOT=dir"}, []string{"run", "go"}, []string{"load the snapshot dir", "no such file"}},
+		{"log file", []string{"PYGENT_LOG_FILE=/nonexistent/log"}, []string{"run", "go"}, []string{"log file", "/nonexistent/log"}},
+		{"no steps", nil, []string{"run", "--max-steps", "0", "go"}, []string{"--max-steps: want a whole number of at least 1, or \"none\", not \"0\""}},
+		{"no time", nil, []string{"run", "--timeout", "0", "go"}, []string{"--timeout: want a duration longer than nothing"}},
+		{"no CPUs", nil, []string{"run", "--cpus", "0", "go"}, []string{"--cpus: want a number of CPUs"}},
+		{"no processes", nil, []string{"run", "--pids", "0", "go"}, []string{"--pids: want"}},
+		{"no model name", nil, []string{"run", "--model", "", "go"}, []string{"--model: the value is empty"}},
+		{"no image", nil, []string{"run", "--image", " ", "go"}, []string{"--image: the value is empty"}},
+		{"no tool", nil, []string{"run", "--omit-tool", "", "go"}, []string{"--omit-tool: the value is empty"}},
+		{"unknown tool", []string{"OPENAI_API_KEY=k"}, []string{"run", "--no-docker", "--omit-tool", "bsh", "go"}, []string{"bsh", "unknown tool"}},
+		{"no port", nil, []string{"run", "--publish", "", "go"}, []string{"--publish: the value is empty"}},
+		{"no host", nil, []string{"run", "--allow-host", "", "go"}, []string{"--allow-host: the value is empty"}},
+		{"a page for a host", nil, []string{"run", "--allow-host", "pypi.org,https://pypi.org/simple", "go"}, []string{"--allow-host: ", "https://pypi.org/simple"}},
+		{"a host without a container", nil, []string{"run", "--no-docker", "--allow-host", "pypi.org", "go"}, []string{"--allow-host has no effect without a container"}},
+		{"several faults", nil, []string{"run", "--max-steps", "x", "--memory", "y", "-e", "PYGENT_PIDS=z", "go"}, []string{"--max-steps: want", "--memory: want", "-e: PYGENT_PIDS: want"}},
+		{"a comma in a mount", nil, []string{"run", "--mount", "/a,b:/c", "go"}, []string{"--mount /a,b:/c", "[[container.mounts]]"}},
+		{"misspelt override", nil, []string{"run", "-e", "PYGENT_MODLE=m", "go"}, []string{"-e: PYGENT_MODLE", "did you mean PYGENT_MODEL?"}},
+		{"an empty prompt", []string{"OPENAI_API_KEY=k"}, []string{"run", "--no-docker", ""}, []string{"the prompt is empty"}},
+		{"nothing to resume from", []string{"OPENAI_API_KEY=k"}, []string{"run", "--no-docker", "--resume"}, []string{"no session is kept; pygent begins one"}},
+		{"no history to resume", []string{"OPENAI_API_KEY=k"}, []string{"run", "--no-docker", "--resume", "--history", "none.json"}, []string{"there is no run to resume", "none.json"}},
+		{"a session without one", []string{"OPENAI_API_KEY=k"}, []string{"--no-docker", "--resume"}, []string{"no session is kept; pygent begins one"}},
+		{"an unknown session", []string{"OPENAI_API_KEY=k"}, []string{"--resume", "12"}, []string{`no session has an ID that begins with "12"; pygent sessions list --all`}},
+		{"a session and a history", []string{"OPENAI_API_KEY=k"}, []string{"--resume=12", "--history", "h.json"}, []string{"kept in h.json, with which it goes on anyway"}},
+		{"two sessions", nil, []string{"--continue", "--resume", "12"}, []string{"--continue", "--resume"}},
+		{"a misspelt command", []string{"OPENAI_API_KEY=k"}, []string{"runn", "go"}, []string{"no command runn", "did you mean run?", "pygent session runn"}},
+		{"an argument too many", nil, []string{"version", "go"}, []string{"unexpected argument go", "pygent help"}},
+		{"a misspelt flag", nil, []string{"run", "--modle", "m", "go"}, []string{"--modle", `did you mean "--model"?`, "pygent help flags"}},
+		{"a flag without its value", nil, []string{"run", "--image"}, []string{"pygent: --image needs a value; pygent help flags"}},
+		{"a flag without one of its values", nil, []string{"--attach"}, []string{"pygent: --attach needs a value; pygent help"}},
+		{"a greeting", nil, []string{"--no-docker", "hello"}, []string{"set one of these"}},
+		{"completion for no shell", nil, []string{"completion"}, []string{"for which shell? pygent completion bash"}},
+		{"an unknown topic", nil, []string{"help", "cofig"}, []string{"no help about cofig", "did you mean config?"}},
+		{"an unknown topic below one", nil, []string{"help", "sessions", "shw"}, []string{"no help about sessions shw, did you mean show?; of pygent sessions there is help about list, show, rm, export"}},
+		{"a topic below none", nil, []string{"help", "version", "rm"}, []string{"no help about version rm; pygent version has no commands of its own"}},
+		{"a misspelt command below one", nil, []string{"sessions", "shw"}, []string{"unexpected argument shw, did you mean show?; pygent help sessions lists"}},
+		{"missing arguments", nil, []string{"sessions", "export"}, []string{"there is more to give: pygent sessions export ID FILE; pygent help sessions export"}},
+		{"an argument that is none", nil, []string{"script", "foo", "x"}, []string{`"check"`, `"foo"`, "; pygent help script tells"}},
+		{"a word for a session", []string{"OPENAI_API_KEY=k"}, []string{"--resume", "zzzz", "hello"}, []string{`pygent: no session zzzz; pygent sessions list --all shows them. To choose one from a list and say this there: pygent --resume -- "zzzz hello"`}},
+		{"a word for a session of a run", []string{"OPENAI_API_KEY=k"}, []string{"run", "-r", "zzzz"}, []string{"pygent: no session zzzz; pygent sessions list --all"}},
+		{"a message to a session from the list", []string{"OPENAI_API_KEY=k"}, []string{"--resume", "go on", "there"}, []string{"no session is kept; pygent begins one"}},
+		{"a word as such a message", []string{"OPENAI_API_KEY=k"}, []string{"--resume", "--", "go"}, []string{"no session is kept; pygent begins one"}},
+		{"an unknown shell", nil, []string{"completion", "tcsh"}, []string{`"bash","zsh","fish"`, "tcsh"}},
+		{"a message to what is resumed", []string{"OPENAI_API_KEY=k"}, []string{"--no-docker", "--resume", "--history", inFile(t, "h.json", "[]"), "go"}, []string{"--resume", "leave one of them out"}},
+		{"a limit without a container", nil, []string{"run", "--no-docker", "--memory", "1g", "go"}, []string{"--memory has no effect without a container"}},
+		{"a port without a container", []string{"PYGENT_USE_DOCKER=0"}, []string{"--publish", "8080"}, []string{"--publish has no effect without a container"}},
+		{"bad memory", nil, []string{"--memory", "lots", "run", "go"}, []string{"--memory: want a size", "lots"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := finish(t, command(t, tt.env, tt.args...))
+			require.Equal(t, exitUsage, got.code, got.stderr)
+			for _, want := range tt.want {
+				require.Contains(t, got.stderr, want)
+			}
+			require.NotContains(t, got.stderr, "goroutine")
+		})
+	}
+}
+
+func TestRunThatMayNotBeLocalDoesNotSayThatItIs(t *testing.T) {
+	got := finish(t, command(t, []string{"OPENAI_API_KEY=k", "DOCKER_HOST=unix:///nonexistent.sock"}, "run", "go"))
+	require.Equal(t, exitUsage, got.code)
+	require.NotContains(t, got.stderr, "commands run on this machine")
+	require.Equal(t, 1, strings.Count(got.stderr, "--no-docker"), got.stderr)
+}
+
+func TestRunReadsItsPromptFromStandardInput(t *testing.T) {
+	server := program(t)
+	cmd := command(t, server.Env(), "run", "--no-docker", "--quiet", "-")
+	cmd.Stdin = strings.NewReader("Add the numbers.\nAll of them.\n")
+	got := finish(t, cmd)
+	require.Equal(t, 0, got.code, got.stderr)
+	require.Empty(t, got.stderr)
+	require.Equal(t, "Add the numbers.\nAll of them.\n", server.Requests()[0].Chat.Messages[1].Text())
+}
+
+func TestInterruptEndsARun(t *testing.T) {
+	server := pygenttest.NewServer(t, pygenttest.Text("x").WithGate(nil))
+	cmd := command(t, server.Env(), "run", "--no-docker", "go")
+	require.NoError(t, cmd.Start())
+	require.NoError(t, server.WaitRequests(t.Context(), 1))
+	require.NoError(t, cmd.Process.Signal(os.Interrupt))
+	require.Error(t, cmd.Wait())
+	require.Equal(t, exitCancel, cmd.ProcessState.ExitCode())
+}
+
+func TestSessionOverAPipe(t *testing.T) {
+	server := pygenttest.NewServer(t,
+		pygenttest.TextAndCalls("Let me see.", pygenttest.Call("bash", map[string]any{"cmd": "echo the answer is $((6*7))"})),
+		pygenttest.Text("It is 42."), pygenttest.Text("Bye."))
+	cmd := command(t, server.Env(), "--no-docker")
+	cmd.Stdin = strings.NewReader("/help\nWhat is the answer?\n/nope\nThanks\n/exit\nnever read\n")
+	got := finish(t, cmd)
+	require.Equal(t, 0, got.code, got.stderr)
+	for _, want := range []string{"Pygent: commands run locally", "/exit", "Let me see.\n» $ echo the answer is $((6*7))\n  the answer is 42\nIt is 42.\n", "error: no command /nope", "Bye.\n"} {
+		require.Contains(t, got.stdout, want)
+	}
+	require.Len(t, server.Requests(), 3)
+}
+
+func TestSessionBannerNamesThePersonaAndTheContainer(t *testing.T) {
+	image := dockerImage(t)
+	server := pygenttest.NewServer(t)
+	cmd := command(t, append(server.Env(), "PYGENT_PERSONA_NAME=Ada"), "--docker", "--image", image)
+	got := finish(t, cmd)
+	require.Equal(t, 0, got.code, got.stderr)
+	require.Contains(t, got.stdout, "Ada: commands run in Docker ("+image+")")
+}
+
+func TestPipedSessionWithoutAnEngineRunsNothingOnThisMachine(t *testing.T) {
+	server := pygenttest.NewServer(t, pygenttest.Call("bash", map[string]any{"cmd": "touch $HOME/never"}), pygenttest.Text("I may not."))
+	cmd := command(t, append(server.Env(), "DOCKER_HOST=unix:///nonexistent.sock"))
+	cmd.Stdin = strings.NewReader("go\n")
+	got := finish(t, cmd)
+	require.Equal(t, 0, got.code, got.stderr)
+	require.Contains(t, got.stdout, "NOT in a container")
+	require.Contains(t, got.stdout, "needs approval")
+}
+
+func TestPipedSessionSaysOnceThatNobodyIsAsked(t *testing.T) {
+	const unasked = "commands run on this machine without a question: nobody can be asked"
+	for name, tt := range map[string]struct {
+		env  string
+		want int
+		ran  bool
+	}{
+		"local is chosen":      {"PYGENT_USE_DOCKER=0", 1, true},
+		"a question is needed": {"PYGENT_CONFIRM_BASH=1", 0, false},
+		"no question is":       {"PYGENT_CONFIRM_BASH=0", 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := pygenttest.NewServer(t, bash("echo $((6*7)) is it"), pygenttest.Text("I see."))
+			cmd := command(t, append(server.Env(), "PYGENT_USE_DOCKER=0", tt.env))
+			cmd.Stdin = strings.NewReader("go\nthanks\n")
+			got := finish(t, cmd)
+			require.Equal(t, tt.want, strings.Count(got.stderr, unasked), got.stderr)
+			require.Equal(t, tt.ran, strings.Contains(got.stdout, "42 is it"), got.stdout)
+		})
+	}
+}
+
+func TestFlagsGoBeforeVariablesAndFiles(t *testing.T) {
+	server := pygenttest.NewServer(t, pygenttest.Call("stop", nil)).RepeatLast()
+	cmd := command(t, append(server.Env(), "PYGENT_MODEL=from-env"), "run", "--no-docker", "--config", "own.toml",
+		"-e", "PYGENT_MODEL=from-e", "--model", "from-flag", "--omit-tool", "read_image", "-e", "GREETING=hi", "go")
+	require.NoError(t, os.WriteFile(filepath.Join(cmd.Dir, "own.toml"), []byte("model = 'from-file'\npersona_name = 'Filed'\n"), 0o600))
+	got := finish(t, cmd)
+	require.Equal(t, 0, got.code, got.stderr)
+	req := server.Requests()[0].Chat
+	require.Equal(t, "from-flag", req.Model)
+	require.Contains(t, req.Messages[0].Text(), "Filed")
+	for _, tool := range req.Tools {
+		require.NotEqual(t, "read_image", tool.Name)
+	}
+}
+
+func TestLogFileTellsOfTheRunAndNoKey(t *testing.T) {
+	server := pygenttest.NewServer(t, pygenttest.Overloaded().WithRetryAfter(time.Millisecond), bash("echo one"), pygenttest.Call("stop", nil))
+	cmd := command(t, append(server.Env(), "PYGENT_LOG_FILE=log", "PYGENT_MODLE=m"), "run", "--no-docker", "--model", "m", "--config", "own.toml", "go")
+	require.NoError(t, os.WriteFile(filepath.Join(cmd.Dir, "own.toml"), []byte("env.PASSWORD = 'sk-hidden'\n"), 0o600))
+	got := finish(t, cmd)
+	require.Equal(t, 0, got.code, got.stderr)
+	data, err := os.ReadFile(filepath.Join(cmd.Dir, "log"))
+	require.NoError(t, err)
+	for _, want := range []string{
+		"pygent starts", "own.toml", `\"max_steps\":100`, "did you mean PYGENT_MODEL?", "agent made", "m of OpenAIModel", "docker=false",
+		"retrying", `msg="tool call" tool=bash call="$ echo one"`, "run ended", "status=stopped", "steps=2",
+	} {
+		require.Contains(t, string(data), want)
+	}
+	require.NotContains(t, string(data), "sk-")
+}
+
+func TestLogFileThatIsFullIsAWarning(t *testing.T) {
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip("this system has no /dev/full")
+	}
+	server := pygenttest.NewServer(t, pygenttest.Call("stop", map[string]any{"summary": "done"}))
+	got := finish(t, command(t, append(server.Env(), "PYGENT_LOG_FILE=/dev/full"), "run", "--no-docker", "--quiet", "go"))
+	require.Equal(t, 0, got.code, got.stderr)
+	require.Equal(t, 1, strings.Count(got.stderr, "\n"), got.stderr)
+	require.Contains(t, got.stderr, "pygent: warning: log file: write /dev/full: no space left on device")
+}
+
+// Commands replace the log by a link, in each directory that they can write to.
+func TestLogFollowsNoLinkOfCommands(t *testing.T) {
+	for _, variable := range []string{"PYGENT_WORKSPACE", "PYGENT_LOCAL_WRITABLE"} {
+		t.Run(variable, func(t *testing.T) {
+			dir, outside := t.TempDir(), filepath.Join(t.TempDir(), "mine")
+			require.NoError(t, os.WriteFile(outside, []byte("mine"), 0o600))
+			log := filepath.Join(dir, "log")
+			require.NoError(t, os.Symlink(outside, log))
+			server := pygenttest.NewServer(t, pygenttest.Call("stop", nil))
+			got := finish(t, command(t, append(server.Env(), variable+"="+dir, "PYGENT_LOG_FILE="+log), "run", "--no-docker", "go"))
+			require.Equal(t, exitUsage, got.code, got.stderr)
+			require.Contains(t, got.stderr, "log file: ")
+			data, err := os.ReadFile(outside)
+			require.NoError(t, err)
+			require.Equal(t, "mine", string(data))
+		})
+	}
+}
+
+func TestMisspeltVariableIsAWarning(t *testing.T) {
+	server := pygenttest.NewServer(t, pygenttest.Call("stop", nil))
+	got := finish(t, command(t, append(server.Env(), "PYGENT_MODLE=m"), "run", "--no-docker", "--quiet", "go"))
+	require.Equal(t, 0, got.code, got.stderr)
+	require.Equal(t, "pygent: warning: environment: PYGENT_MODLE has no effect: no such setting, did you mean PYGENT_MODEL?\n", got.stderr)
+}
+
+// counting makes the model run a different command in each step, without end.
+func counting(t *testing.T) *pygenttest.Server {
+	n := 0
+	return pygenttest.NewServer(t, pygenttest.Decide(func(*pygent.ChatRequest) pygenttest.Reply {
+		n++
+		return pygenttest.Call("job_output", map[string]any{"id": fmt.Sprint("job", n)})
+	})).RepeatLast()
+}
+
+func TestRunHasItsOwnLimits(t *testing.T) {
+	got := finish(t, command(t, counting(t).Env(), "run", "--no-docker", "go"))
+	require.Equal(t, exitLimit, got.code, got.stderr)
+	require.Contains(t, got.stderr, "the limit of 100 steps is reached")
+	got = finish(t, command(t, counting(t).Env(), "run", "--no-docker", "--max-steps", "120", "go"))
+	require.Equal(t, exitLimit, got.code, got.stderr)
+	require.Contains(t, got.stderr, "the limit of 120 steps is reached", "no limit that nobody set")
+}
+
+// interruptedRun makes a history in which a call has no result.
+func interruptedRun(t *testing.T) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "history.json")
+	h, err := pygent.OpenHistory(path)
+	require.NoError(t, err)
+	require.NoError(t, h.Append(pygent.UserMessage("Make it."),
+		pygent.AssistantMessage("", pygent.ToolCall{ID: "call_1", Name: "bash", Arguments: `{"cmd":"make"}`})))
+	require.NoError(t, h.Close())
+	return path
+}
+
+func TestResumeGoesOnWithAnInterruptedRun(t *testing.T) {
+	tests := []struct {
+		name   string
+		prompt []string
+		said   []string
+	}{
+		{"as it was", nil, []string{"Make it."}},
+		{"with a word", []string{"Only", "the tests."}, []string{"Make it.", "Only the tests."}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			path := interruptedRun(t)
+			server := pygenttest.NewServer(t, pygenttest.Call("stop", map[string]any{"summary": "made"}))
+			got := finish(t, command(t, server.Env(), append([]string{"run", "--no-docker", "--resume", "--history", path}, tt.prompt...)...))
+			require.Equal(t, 0, got.code, got.stderr)
+			require.Equal(t, "made\n", got.stdout)
+			var said []string
+			messages := server.Requests()[0].Chat.Messages
+			require.NoError(t, pygenttest.CheckConversation(messages))
+			for _, m := range messages {
+				if m.Role == pygent.RoleUser {
+					said = append(said, m.Text())
+				}
+			}
+			require.Equal(t, tt.said, said)
+			require.Contains(t, toolResults(messages)[0], "interrupted")
+
+			// The run has ended now, so resuming it again asks the model nothing.
+			got = finish(t, command(t, server.Env(), "run", "--no-docker", "--resume", "--history", path))
+			require.Equal(t, 0, got.code, got.stderr)
+			require.Equal(t, "made\n", got.stdout)
+			require.Len(t, server.Requests(), 1)
+		})
+	}
+}
+
+func TestSessionGoesOnWithAnInterruptedRun(t *testing.T) {
+	tests := []struct {
+		name, input string
+		args        []string
+	}{
+		{"by the command", "/resume\n", nil},
+		{"by the flag", "", []string{"--resume"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			server := pygenttest.NewServer(t, pygenttest.Text("Where was I?"))
+			cmd := command(t, server.Env(), append([]string{"--no-docker", "--history", interruptedRun(t)}, tt.args...)...)
+			cmd.Stdin = strings.NewReader(tt.input)
+			got := finish(t, cmd)
+			require.Equal(t, 0, got.code, got.stderr)
+			require.Contains(t, got.stdout, "Where was I?\n")
+			require.Equal(t, 1, strings.Count(got.stdout, "The conversation goes on after 2 messages; you said last: Make it.\n"), got.stdout)
+			require.Equal(t, tt.args == nil, strings.Contains(got.stdout, "/resume goes on with it"))
+		})
+	}
+}
+
+// damagedHistory makes a history file with one damaged message.
+func damagedHistory(t *testing.T) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "history.json")
+	h, err := pygent.OpenHistory(path)
+	require.NoError(t, err)
+	for _, text := range []string{"one", "two", "three"} {
+		require.NoError(t, h.Append(pygent.UserMessage(text), pygent.AssistantMessage("answer "+text)))
+	}
+	require.NoError(t, h.Close())
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	lost := []byte(`"two"`)
+	require.Contains(t, string(data), string(lost))
+	require.NoError(t, os.WriteFile(path, bytes.Replace(data, lost, make([]byte, len(lost)), 1), 0o600))
+	return path
+}
+
+func TestRepairsOfAHistoryAreSaid(t *testing.T) {
+	tests := []struct {
+		name  string
+		args  []string
+		where func(outcome) string
+	}{
+		{"run", []string{"run", "go"}, func(o outcome) string { return o.stderr }},
+		{"quiet", []string{"run", "--quiet", "go"}, func(o outcome) string { return o.stderr }},
+		{"json", []string{"run", "--json", "go"}, func(o outcome) string { return o.stdout }},
+		{"session", nil, func(o outcome) string { return o.stdout }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			server := pygenttest.NewServer(t, pygenttest.Call("stop", nil))
+			path := damagedHistory(t)
+			cmd := command(t, server.Env(), append(tt.args, "--no-docker", "--history", path)...)
+			cmd.Stdin = strings.NewReader("go\n")
+			got := finish(t, cmd)
+			require.Equal(t, 0, got.code, got.stderr)
+			for _, said := range []string{"history: the file is damaged after message 2", "is kept in " + path} {
+				require.Equal(t, 1, strings.Count(tt.where(got), said), tt.where(got))
+			}
+		})
+	}
+}
+
+func TestSessionThatIsTerminatedDoesNotLookDone(t *testing.T) {
+	server := pygenttest.NewServer(t, pygenttest.Text("x").WithGate(nil))
+	cmd := command(t, server.Env(), "--no-docker")
+	stdin, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	_, err = io.WriteString(stdin, "go\n")
+	require.NoError(t, err)
+	require.NoError(t, server.WaitRequests(t.Context(), 1))
+	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	require.Error(t, cmd.Wait())
+	require.Equal(t, 128+int(syscall.SIGTERM), cmd.ProcessState.ExitCode())
+}
+
+func TestWorkspaceIsKept(t *testing.T) {
+	for _, flag := range []string{"--workspace", "--cwd"} {
+		server := pygenttest.NewServer(t, pygenttest.Call("bash", map[string]any{"cmd": "echo kept > kept.txt"}), pygenttest.Call("stop", nil))
+		cmd := command(t, server.Env(), "run", "--no-docker", "go")
+		dir := cmd.Dir
+		if flag == "--workspace" {
+			dir = t.TempDir()
+			cmd.Args = append(cmd.Args, flag, dir)
+		} else {
+			cmd.Args = append(cmd.Args, flag)
+		}
+		got := finish(t, cmd)
+		require.Equal(t, 0, got.code, got.stderr)
+		data, err := os.ReadFile(filepath.Join(dir, "kept.txt"))
+		require.NoError(t, err)
+		require.Equal(t, "kept\n", string(data))
+	}
+}
+
+func TestDemoNeedsNoKey(t *testing.T) {
+	for _, where := range []string{"docker", "local"} {
+		t.Run(where, func(t *testing.T) {
+			args := []string{"demo", "--no-docker"}
+			if where == "docker" {
+				args = []string{"demo", "--docker", "--image", dockerImage(t)}
+			}
+			got := finish(t, command(t, nil, args...))
+			require.Equal(t, 0, got.code, got.stderr)
+			require.Equal(t, where == "docker", strings.Count(got.stdout, "· container ") == 1, got.stdout)
+			require.Contains(t, got.stdout, "primes.sh prints the primes below 50: "+demoResult)
+		})
+	}
+}
+
+func TestVersion(t *testing.T) {
+	for _, arg := range []string{"version", "--version"} {
+		got := finish(t, command(t, nil, arg))
+		require.Equal(t, 0, got.code)
+		require.True(t, strings.HasPrefix(got.stdout, "pygent "), got.stdout)
+		require.Equal(t, 1, strings.Count(got.stdout, "\n"))
+	}
+}
+
+func TestTerminationLeavesNothingRunning(t *testing.T) {
+	server := pygenttest.NewServer(t, pygenttest.Call("bash", map[string]any{"cmd": "echo $$ > pid; touch ready; sleep 600"}))
+	dir := t.TempDir()
+	cmd := command(t, server.Env(), "run", "--no-docker", "--json", "--workspace", dir, "go")
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	waitForCall(t, t.Context(), stdout)
+	require.NoError(t, cmd.Process.Signal(syscall.SIGHUP))
+	_, err = io.Copy(io.Discard, stdout)
+	require.NoError(t, err)
+	require.Error(t, cmd.Wait())
+	require.Equal(t, 128+int(syscall.SIGHUP), cmd.ProcessState.ExitCode(), "died of the signal instead of cleaning up")
+}
+
+// waitForCall reads JSON events until a tool is about to run.
+func waitForCall(t *testing.T, ctx context.Context, r io.Reader) {
+	t.Helper()
+	dec := json.NewDecoder(r)
+	for ctx.Err() == nil {
+		var e pygent.Event
+		require.NoError(t, dec.Decode(&e))
+		if e.Type == pygent.EventToolCall {
+			return
+		}
+	}
+}

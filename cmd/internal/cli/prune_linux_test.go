@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent/internal/owner"
+	"github.com/x/pygent/internal/screen"
+)
+
+// leftBehind is a machine with two temporary workspaces of ended processes: one
+// with a proof of its owner, and one of an earlier version without that.
+type leftBehind struct {
+	home, temp      string
+	proved, earlier string
+}
+
+func newLeftBehind(t *testing.T) *leftBehind {
+	t.Helper()
+	l := &leftBehind{home: t.TempDir(), temp: t.TempDir()}
+	l.proved, l.earlier = filepath.Join(l.temp, "pygent-1"), filepath.Join(l.temp, "pygent-2")
+	place := owner.ThisPlace()
+	require.NotEmpty(t, place.Machine, "this machine has no id")
+	place.Boot = "earlier"
+	dead := owner.Open(filepath.Join(l.home, ".local", "state", "pygent"), place)
+	require.NoError(t, dead.Err())
+	for dir, note := range map[string][]byte{l.proved: dead.Note("pygent-1"), l.earlier: []byte("host/boot/pid:[1]/7/1")} {
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, "workspace"), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "owner"), note, 0o600))
+	}
+	return l
+}
+
+func (l *leftBehind) prune(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := command(t, []string{"HOME=" + l.home, "XDG_STATE_HOME=", "TMPDIR=" + l.temp}, append([]string{"--no-docker", "prune"}, args...)...)
+	return cmd
+}
+
+func TestPruneRemovesOnlyWhatIsChosen(t *testing.T) {
+	l := newLeftBehind(t)
+	got := finish(t, l.prune(t))
+	require.Equal(t, exitOK, got.code, got.stderr)
+	require.Contains(t, got.stdout, "directory "+l.proved)
+	require.Regexp(t, "directory "+l.earlier+", .* old, of process 7 on host: it does not prove", got.stdout)
+	require.Contains(t, got.stdout, "nothing was removed")
+
+	got = finish(t, l.prune(t, l.earlier, "pygent-3"))
+	require.Equal(t, exitUsage, got.code, "a name that is not there")
+	require.DirExists(t, l.earlier)
+
+	got = finish(t, l.prune(t, "--yes"))
+	require.Equal(t, exitOK, got.code, got.stderr)
+	require.NoDirExists(t, l.proved)
+	require.DirExists(t, l.earlier)
+
+	got = finish(t, l.prune(t, l.earlier))
+	require.Equal(t, exitOK, got.code, got.stderr)
+	require.NoDirExists(t, l.earlier)
+	require.Equal(t, "nothing is left over\n", finish(t, l.prune(t)).stdout)
+}
+
+func TestPruneAsksForEach(t *testing.T) {
+	for name, tt := range map[string]struct {
+		first, second   string
+		proved, earlier bool // whether they are removed
+	}{
+		"yes and its name": {"y\n", "NAME\n", true, true},
+		"yes is no name":   {"YES\n", "y\n", true, false},
+		"no":               {"n\n", "\n", false, false},
+		"the end":          {ctrlD, ctrlD, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLeftBehind(t)
+			term := startTerminal(t, l.prune(t))
+			term.expect("Remove it? [y/N] ")
+			term.answers(tt.first)
+			term.expect("Its name removes it: ")
+			if tt.second == "NAME\n" {
+				tt.second = l.earlier + "\n"
+			}
+			term.answers(tt.second)
+			require.NoError(t, term.cmd.Wait())
+			exists := func(dir string) bool { _, err := os.Stat(dir); return err == nil }
+			require.Equal(t, tt.proved, !exists(l.proved))
+			require.Equal(t, tt.earlier, !exists(l.earlier))
+		})
+	}
+}
+
+func TestPruneTakesOnlyWhatIsTypedForAnAnswer(t *testing.T) {
+	l := newLeftBehind(t)
+	term := startTerminal(t, l.prune(t))
+	term.expect("Remove it? [y/N] ")
+	term.send("y\ny\n" + l.earlier + "\n")
+	term.expect("as a paste does")
+	term.expect("Remove it? [y/N] ")
+	term.types("y\n")
+	term.expect("(that was typed before the question could be read; type the answer)\nRemove it? [y/N] ")
+	term.answers("n\n")
+	term.expect("Its name removes it: ")
+	term.answers("\n")
+	require.NoError(t, term.cmd.Wait())
+	require.DirExists(t, l.proved)
+	require.DirExists(t, l.earlier)
+}
+
+func TestPruneRemovesNothingWhenInterrupted(t *testing.T) {
+	l := newLeftBehind(t)
+	term := startTerminal(t, l.prune(t))
+	term.expect("Remove it? [y/N] ")
+	term.answers("y\n")
+	term.expect("Its name removes it: ")
+	term.send(ctrlC)
+	require.Error(t, term.cmd.Wait())
+	<-term.done
+	require.Equal(t, exitCancel, term.cmd.ProcessState.ExitCode())
+	shown := term.shown.String()
+	require.Greater(t, strings.LastIndex(shown, string(screen.PasteOff)), strings.LastIndex(shown, string(screen.PasteOn)), "the terminal goes on to mark pastes")
+	require.DirExists(t, l.proved)
+	require.DirExists(t, l.earlier)
+}

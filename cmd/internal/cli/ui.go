@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/commands"
+	"github.com/x/pygent/internal/screen"
+	"github.com/x/pygent/web"
+)
+
+// uiCmd has a session on a page in the browser.
+type uiCmd struct {
+	Message     []string `arg:"" optional:"" help:"What to say first."`
+	Listen      string   `help:"Listen at ADDRESS (default 127.0.0.1, at any free port)." placeholder:"ADDRESS"`
+	NoOpen      bool     `help:"Do not open the browser; only print the address."`
+	AllowRemote bool     `help:"Let others reach the page; this needs TLS."`
+	TLSCert     string   `name:"tls-cert" help:"Certificate for TLS." placeholder:"FILE"`
+	TLSKey      string   `name:"tls-key" help:"Its key." placeholder:"FILE"`
+	BehindProxy bool     `help:"A proxy in front of the page has the TLS."`
+	Host        []string `help:"Name by which others reach the page." placeholder:"NAME" sep:"none"`
+	goesOn
+}
+
+// Help tells who can reach the page.
+func (uiCmd) Help() string {
+	return `The page is reached from this machine alone, by the address that is printed: it
+has a token, without which nobody gets in. Sessions are kept as those at a terminal
+are, and go on here or there. Ctrl-C ends the page and what runs.
+
+Whoever reaches the page can have commands run. --allow-remote lets others in who
+know the token, by TLS: with --tls-cert and --tls-key, or --behind-proxy.`
+}
+
+// Run shows the page until Ctrl-C.
+func (c uiCmd) Run(ctx context.Context, s *settings, logs *libraryLog) error {
+	ctx, stop := interruptible(ctx)
+	defer stop()
+	opener := &uiOpener{settings: s}
+	agent, kept, cfg, err := opener.open(ctx, c.goesOn, c.Message)
+	if err != nil {
+		return asUsage(err)
+	}
+	defer kept.prune(ctx, cfg.SessionLimits)()
+	server, err := web.New(web.WithOpen(opener.more), web.WithList(opener.list), web.WithHosts(c.hosts()...))
+	if err == nil {
+		pygent.RegisterFace(pygent.FaceWeb, server.Face(web.ServeOptions{
+			Listen: c.Listen, AllowRemote: c.AllowRemote, CertFile: c.TLSCert, KeyFile: c.TLSKey, BehindProxy: c.BehindProxy,
+			Open: !c.NoOpen,
+		}))
+		tellUnasked(ctx, cfg, agent)
+		release := logs.hold()
+		err = errors.Join(agent.RunGUI(ctx), server.Close())
+		release()
+	}
+	tellCost(cfg, agent)
+	kept.tell(agent)
+	return errors.Join(err, cleanUp(agent))
+}
+
+// hosts are the names by which the page is reached.
+func (c uiCmd) hosts() []string {
+	names := append([]string{"localhost", "127.0.0.1", "[::1]"}, c.Host...)
+	if host, _, err := net.SplitHostPort(c.Listen); err == nil && host != "" {
+		if ip := net.ParseIP(host); ip == nil || !ip.IsUnspecified() {
+			names = append(names, host)
+		}
+	}
+	return names
+}
+
+// uiOpener makes the agents of a page.
+type uiOpener struct {
+	mu       sync.Mutex // one agent is made at a time
+	settings *settings
+}
+
+// open makes the agent of a session, a new one or one that goes on.
+func (u *uiOpener) open(ctx context.Context, goes goesOn, message []string) (*pygent.Agent, *keeping, pygent.Config, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	s := *u.settings // scripts run for each agent
+	var kept keeping
+	cfg, opts, err := s.options(ctx, func(cfg *pygent.Config) (err error) {
+		if err = goes.checkResumable(*cfg, message); err == nil {
+			kept, err = goes.choose(ctx, cfg, &s, message)
+		}
+		return err
+	})
+	if err == nil {
+		opts, err = s.goOn(ctx, cfg, opts, true)
+	}
+	if err != nil {
+		return nil, nil, cfg, err
+	}
+	opts = append(opts, pygent.WithCommands(commands.All()...), pygent.WithResume(goes.goesOnWithFile(cfg)),
+		pygent.WithIO(nil, screen.Stdout()), pygent.WithFirstMessage(pygent.UserMessage(strings.Join(message, " "))))
+	agent, err := kept.newAgent(ctx, opts)
+	return agent, &kept, cfg, err
+}
+
+// more makes the agent of another session.
+func (u *uiOpener) more(ctx context.Context, o web.Open) (*pygent.Agent, error) {
+	agent, _, _, err := u.open(ctx, goesOn{Resume: which{given: o.Continue != "", id: o.Continue}}, nil)
+	return agent, err
+}
+
+// list lists the sessions of this directory.
+func (u *uiOpener) list(context.Context, string) ([]pygent.SessionInfo, error) {
+	_, all, err := kept()
+	return ofDirectory(all, workingDir()), err
+}
