@@ -44,6 +44,8 @@ var routesOfAPI = []route{
 	{"GET /sessions/{s}/asks", (*Server).listAsks, false},
 	{"POST /sessions/{s}/asks/{id}", (*Server).answerAsk, false},
 	{"GET /sessions/{s}/history", (*Server).getHistory, false},
+	{"GET /sessions/{s}/settings", (*Server).getSettings, false},
+	{"PATCH /sessions/{s}/settings", (*Server).patchSettings, false},
 	{"POST /sessions/{s}/commands", (*Server).postCommand, false},
 	{"GET /sessions/{s}/completions", (*Server).getCompletions, false},
 	{"GET /sessions/{s}/checkpoints", (*Server).listCheckpoints, false},

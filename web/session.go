@@ -46,6 +46,7 @@ type session struct {
 	tasks   tasks
 	runtime pygent.RuntimeInfo
 	seen    int64 // the number of the last event that was handled
+	set     int64 // the number of the last event about a setting
 	over    bool  // the agent was closed
 }
 
@@ -280,7 +281,7 @@ func (s *session) tellState() {
 		Words: words, Busy: s.turn != nil, Needs: needs, Queue: s.queue.shown(), Held: len(s.queue.held) > 0,
 		Tokens: usage.Own.Total() + usage.Tasks.Total(), Cost: usage.Cost, Title: s.title(),
 		Model: oneLine(cmp.Or(settings.Model, settings.DefaultModel, d.model)), Persona: oneLine(settings.Persona.Name),
-		Runtime: s.runtimeState(), Can: s.can(),
+		Set: s.set, Runtime: s.runtimeState(), Can: s.can(),
 	}
 	state.Context.Used, state.Context.Window = d.context.Used, d.context.Window
 	if words != "" {

@@ -30,6 +30,7 @@ type pageState struct {
 	Runtime runtimeState    `json:"runtime"`
 	Model   string          `json:"model"`
 	Persona string          `json:"persona"`
+	Set     int64           `json:"set"` // the number of the last change of a setting
 	Can     map[string]bool `json:"can"`
 }
 
@@ -77,6 +78,7 @@ func (s *session) can() map[string]bool {
 		"commands": len(s.agent.Commands()) > 0, "files": lists, "changes": true, "tasks": true,
 		"undo": len(list) > 0, "redo": len(list) > 0,
 		"fork": len(list) > 0 && kept && s.server.opts.open != nil, "close": s.owned,
+		"settings": s.server.opts.allowed().Settings,
 	}
 }
 
