@@ -132,6 +132,7 @@ func asStatus(result any, to **status) bool {
 }
 
 func (s *Server) answer(route route, w http.ResponseWriter, r *http.Request) (any, error) {
+	b := newBody(w, r)
 	if err := s.checkOrigin(r); err != nil {
 		return nil, err
 	}
@@ -146,7 +147,8 @@ func (s *Server) answer(route route, w http.ResponseWriter, r *http.Request) (an
 	if err := checkContent(r, kind); err != nil {
 		return nil, err
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, most)
+	b.ReadCloser = http.MaxBytesReader(w, r.Body, most)
+	r.Body = b
 	return route.do(s, call{r, user, w})
 }
 
@@ -163,7 +165,7 @@ func (c call) read(into any) error {
 	switch {
 	case errors.Is(err, io.EOF):
 		return nil
-	case errors.As(err, &tooLong):
+	case errors.As(err, &tooLong), errors.Is(err, errTooSlow):
 		return err
 	case err != nil:
 		return fail(http.StatusBadRequest, "bad_request", "the body is not what is expected: "+oneLine(err.Error()))
