@@ -152,7 +152,7 @@ type op struct {
 
 type state struct {
 	Words, Needs, Title, Model, Persona string
-	Busy, Held                          bool
+	Busy, Held, Shell                   bool
 	Queue                               []struct{ ID, Text string }
 	Runtime                             struct {
 		Label, Directory string

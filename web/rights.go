@@ -7,10 +7,11 @@ import "net/http"
 // unless the host says so by [WithRights]: its own rules for calls do not cover them.
 type Rights struct {
 	Settings bool // change the model, the persona, which tools there are, and whether bash calls need approval
+	Shell    bool // run commands in the workspace, about which nobody is asked
 }
 
 // allRights are those of somebody at their own machine.
-var allRights = Rights{Settings: true}
+var allRights = Rights{Settings: true, Shell: true}
 
 // WithRights says what people may do. It holds for all users of the server.
 func WithRights(r Rights) Option { return func(o *options) { o.rights = &r } }

@@ -44,6 +44,8 @@ var routesOfAPI = []route{
 	{"GET /sessions/{s}/asks", (*Server).listAsks, false},
 	{"POST /sessions/{s}/asks/{id}", (*Server).answerAsk, false},
 	{"GET /sessions/{s}/history", (*Server).getHistory, false},
+	{"POST /sessions/{s}/shell", (*Server).postShell, false},
+	{"DELETE /sessions/{s}/shell", (*Server).deleteShell, false},
 	{"GET /sessions/{s}/settings", (*Server).getSettings, false},
 	{"PATCH /sessions/{s}/settings", (*Server).patchSettings, false},
 	{"POST /sessions/{s}/commands", (*Server).postCommand, false},

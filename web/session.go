@@ -44,6 +44,7 @@ type session struct {
 	queue   queue
 	asks    asks
 	tasks   tasks
+	shell   *shell // a command line of the person's that goes on; nil for none
 	runtime pygent.RuntimeInfo
 	seen    int64 // the number of the last event that was handled
 	set     int64 // the number of the last event about a setting
@@ -134,6 +135,9 @@ func (s *session) show() {
 		s.view.notice("", notice)
 	}
 	s.asks.showAgain(s)
+	if s.shell != nil {
+		s.view.putCard(s.shell.card)
+	}
 	s.runtime = s.describe()
 	s.tellState()
 }
@@ -278,7 +282,7 @@ func (s *session) tellState() {
 	usage := s.agent.Usage()
 	settings := s.agent.State().Settings
 	state := pageState{
-		Words: words, Busy: s.turn != nil, Needs: needs, Queue: s.queue.shown(), Held: len(s.queue.held) > 0,
+		Words: words, Busy: s.turn != nil, Shell: s.shell != nil, Needs: needs, Queue: s.queue.shown(), Held: len(s.queue.held) > 0,
 		Tokens: usage.Own.Total() + usage.Tasks.Total(), Cost: usage.Cost, Title: s.title(),
 		Model: oneLine(cmp.Or(settings.Model, settings.DefaultModel, d.model)), Persona: oneLine(settings.Persona.Name),
 		Set: s.set, Runtime: s.runtimeState(), Can: s.can(),

@@ -211,6 +211,7 @@ const acts = {
 	fork: ({ dataset }) => fork(api, dataset.checkpoint, begun),
 	restore: async ({ dataset }) => composer.prepend((await api.post(api.in('restore'), { checkpoint: Number(dataset.checkpoint) })).text),
 	view: ({ dataset }) => panel.view(dataset.path),
+	'stop-shell': () => api.delete(api.in('shell')),
 	'cancel-task': ({ dataset }) => api.post(api.in(`tasks/${encodeURIComponent(dataset.task)}/cancel`)),
 	held: () => api.post(api.in('messages'), { held: true }),
 	unqueue: async ({ dataset }) => composer.prepend((await api.delete(api.in('messages/' + encodeURIComponent(dataset.id)))).text ?? ''),
