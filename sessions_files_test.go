@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -183,10 +184,11 @@ func TestAKilledSessionHasFilesAndWordsOfOneMoment(t *testing.T) {
 	}
 	self, err := os.Executable()
 	require.NoError(t, err)
-	working, removed := 0, 0
+	working, removed, rewound := 0, 0, 0
 	for round := range kills {
 		killChild(t, self, "TestSessionChild", sessionChildEnv+"="+base)
-		if round%2 == 1 {
+		gone := round%2 == 1
+		if gone {
 			left, err := filepath.Glob(filepath.Join(temp, "pygent-*"))
 			require.NoError(t, err)
 			for _, dir := range left {
@@ -199,6 +201,11 @@ func TestAKilledSessionHasFilesAndWordsOfOneMoment(t *testing.T) {
 		conversation := agent.History().Conversation()
 		if len(conversation) > 0 { // else it was killed before the first message
 			require.NoError(t, pygenttest.CheckConversation(conversation))
+		}
+		if checkpoints := agent.Checkpoints(); gone && len(checkpoints) > 0 { // what happened later is lost, words like files
+			spoken := slices.DeleteFunc(agent.History().Messages(), func(m pygent.Message) bool { return m.Role == pygent.RoleSystem })
+			require.Len(t, spoken, checkpoints[len(checkpoints)-1].Messages, "round %d", round)
+			rewound++
 		}
 		files, last, written, ended := map[string]bool{}, "", false, true
 		for name, file := range treeOf(t, hostDir(t, agent)) {
@@ -225,5 +232,6 @@ func TestAKilledSessionHasFilesAndWordsOfOneMoment(t *testing.T) {
 		}
 		require.NoError(t, agent.Close())
 	}
+	require.Positive(t, rewound)
 	t.Logf("%d of %d kills were in the middle of a turn; %d workspaces were removed", working, kills, removed)
 }

@@ -17,7 +17,7 @@ import (
 // Bounds of links to downloads.
 const (
 	ticketLife = time.Minute
-	maxTickets = 1000
+	maxTickets = 100 // of one user
 )
 
 // ticket is a link to a file that works once. A browser follows it without the token,
@@ -52,27 +52,47 @@ func (s *Server) postDownload(c call) (any, error) {
 	id := rand.Text() + rand.Text()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
+	now, begun := time.Now(), 0
 	for old, t := range s.tickets {
-		if now.After(t.until) {
+		switch {
+		case now.After(t.until):
 			delete(s.tickets, old)
+		case t.session.user == c.user:
+			begun++
 		}
 	}
-	if len(s.tickets) >= maxTickets {
+	if begun >= maxTickets {
 		return nil, fail(http.StatusTooManyRequests, "too_many", "too many downloads were begun; wait a minute")
 	}
 	s.tickets[id] = ticket{one, in.Path, now.Add(ticketLife)}
 	return map[string]string{"url": s.opts.base + "/download/" + id}, nil
 }
 
-// redeem returns what a link stands for, once.
-func (s *Server) redeem(id string) (ticket, bool) {
+// redeem returns what a link stands for, once. Where the host knows its users, a link is
+// of no use to another one, and stays good for its own.
+func (s *Server) redeem(r *http.Request, id string) (ticket, error) {
+	user := ""
+	if s.opts.user != nil {
+		var err error
+		if user, err = s.authorize(r); err != nil {
+			return ticket{}, err
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t, ok := s.tickets[id]
+	if ok && t.session.user != user {
+		return ticket{}, errUsed
+	}
 	delete(s.tickets, id)
-	return t, ok && time.Now().Before(t.until)
+	if !ok || time.Now().After(t.until) {
+		return ticket{}, errUsed
+	}
+	return t, nil
 }
+
+// errUsed is the answer to a link that does not work any more.
+var errUsed = fail(http.StatusGone, "used", "the link was used already, or is too old")
 
 // download answers with a file, for the browser to save and never to show.
 func (s *Server) download(w http.ResponseWriter, r *http.Request) {
@@ -80,13 +100,13 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request) {
 		writeError(w, err)
 		return
 	}
-	t, ok := s.redeem(r.PathValue("ticket"))
-	if !ok {
-		writeError(w, fail(http.StatusGone, "used", "the link was used already, or is too old"))
+	t, err := s.redeem(r, r.PathValue("ticket"))
+	if err != nil {
+		writeError(w, err)
 		return
 	}
 	out := &attachmentWriter{w: w, control: http.NewResponseController(w), name: path.Base(t.path)}
-	err := copyFile(r, t, out)
+	err = copyFile(r, t, out)
 	switch {
 	case err != nil && out.begun:
 		panic(http.ErrAbortHandler) // so that the browser knows that the file is not whole

@@ -151,15 +151,16 @@ type op struct {
 }
 
 type state struct {
-	Words, Needs, Title, Model string
-	Busy, Held                 bool
-	Queue                      []struct{ ID, Text string }
-	Runtime                    struct {
+	Words, Needs, Title, Model, Persona string
+	Busy, Held, Shell                   bool
+	Queue                               []struct{ ID, Text string }
+	Runtime                             struct {
 		Label, Directory string
 		Warn             bool
 	}
 	Context struct{ Used, Window int64 }
 	Tokens  int64
+	Set     int64
 	Can     map[string]bool
 }
 
@@ -304,14 +305,16 @@ func (p *page) drop(key string, stays bool) {
 
 // text is everything that the page shows, in order.
 func (p *page) text() string {
+	inside := map[string][]string{}
+	for _, key := range p.keys {
+		inside[p.parent[key]] = append(inside[p.parent[key]], key)
+	}
 	var b strings.Builder
 	var write func(parent string)
 	write = func(parent string) {
-		for _, key := range p.keys {
-			if p.parent[key] == parent {
-				b.WriteString("[" + key + "] " + p.html[key] + p.out[key] + "\n")
-				write(key)
-			}
+		for _, key := range inside[parent] {
+			b.WriteString("[" + key + "] " + p.html[key] + p.out[key] + "\n")
+			write(key)
 		}
 	}
 	write("")

@@ -252,20 +252,51 @@ func (r *replay) dropChildren(e *element) {
 	e.children = nil
 }
 
-// dropOldest removes the element that stands first in the log, but for one. It
-// reports false if there is no other. The caller holds mu.
-func (r *replay) dropOldest(but string) bool {
-	var oldest *element
+// dropOldest makes room for an element that was put: it removes the part that stands
+// first in the log, which of an answer is its first block, so that one that never ends
+// is kept to its end. The panels come last. It reports false if there is nothing else.
+// The caller holds mu.
+func (r *replay) dropOldest(put string) bool {
+	var first, oldest *element // the part to remove, and what it is in
 	for _, e := range r.byKey {
-		if e.parent == "" && e.key != but && (oldest == nil || e.order < oldest.order) {
-			oldest = e
+		if r.byKey[e.parent] != nil || oldest != nil && !e.before(oldest) {
+			continue
+		}
+		if part := r.firstPart(e, put); part != nil {
+			first, oldest = part, e
 		}
 	}
-	if oldest == nil {
+	if first == nil {
 		return false
 	}
-	r.bury(oldest)
+	r.bury(first)
 	return true
+}
+
+// before reports whether an element goes before another one: the log before the panels,
+// the older one before the newer.
+func (e *element) before(other *element) bool {
+	if log := e.parent == ""; log != (other.parent == "") {
+		return log
+	}
+	return e.order < other.order
+}
+
+// firstPart returns the innermost part that stands first in an element, which may be
+// the element itself. It is nil if there is nothing in it but one that was put.
+func (r *replay) firstPart(e *element, put string) *element {
+	if e.key == put {
+		return nil
+	}
+	for _, key := range e.children {
+		if part := r.firstPart(r.byKey[key], put); part != nil {
+			return part
+		}
+	}
+	if len(e.children) > 0 {
+		return nil
+	}
+	return e
 }
 
 // position is where a page is: an epoch and the number in it.

@@ -44,6 +44,10 @@ var routesOfAPI = []route{
 	{"GET /sessions/{s}/asks", (*Server).listAsks, false},
 	{"POST /sessions/{s}/asks/{id}", (*Server).answerAsk, false},
 	{"GET /sessions/{s}/history", (*Server).getHistory, false},
+	{"POST /sessions/{s}/shell", (*Server).postShell, false},
+	{"DELETE /sessions/{s}/shell", (*Server).deleteShell, false},
+	{"GET /sessions/{s}/settings", (*Server).getSettings, false},
+	{"PATCH /sessions/{s}/settings", (*Server).patchSettings, false},
 	{"POST /sessions/{s}/commands", (*Server).postCommand, false},
 	{"GET /sessions/{s}/completions", (*Server).getCompletions, false},
 	{"GET /sessions/{s}/checkpoints", (*Server).listCheckpoints, false},
@@ -130,6 +134,7 @@ func asStatus(result any, to **status) bool {
 }
 
 func (s *Server) answer(route route, w http.ResponseWriter, r *http.Request) (any, error) {
+	b := newBody(w, r)
 	if err := s.checkOrigin(r); err != nil {
 		return nil, err
 	}
@@ -144,7 +149,8 @@ func (s *Server) answer(route route, w http.ResponseWriter, r *http.Request) (an
 	if err := checkContent(r, kind); err != nil {
 		return nil, err
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, most)
+	b.ReadCloser = http.MaxBytesReader(w, r.Body, most)
+	r.Body = b
 	return route.do(s, call{r, user, w})
 }
 
@@ -161,7 +167,7 @@ func (c call) read(into any) error {
 	switch {
 	case errors.Is(err, io.EOF):
 		return nil
-	case errors.As(err, &tooLong):
+	case errors.As(err, &tooLong), errors.Is(err, errTooSlow):
 		return err
 	case err != nil:
 		return fail(http.StatusBadRequest, "bad_request", "the body is not what is expected: "+oneLine(err.Error()))
