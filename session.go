@@ -95,6 +95,8 @@ func (s *session) act(ctx context.Context, text string) (err error) {
 		err = s.shell(ctx, own)
 	case slash.Is(text):
 		err = s.command(ctx, text)
+	case slash.Leaves(text) && !s.talk.Offers():
+		return console.ErrLeave
 	default:
 		err = s.hear(ctx, s.talk.Chosen(text))
 	}
