@@ -48,7 +48,11 @@ func (s *Server) postSession(c call) (any, error) {
 			return &status{http.StatusOK, map[string]string{"id": one.id}}, nil
 		}
 	}
-	return s.open(c, in.Continue)
+	id, err := s.open(c, in.Continue)
+	if err != nil {
+		return nil, err
+	}
+	return &status{http.StatusCreated, map[string]string{"id": id}}, nil
 }
 
 // fork begins a session that goes on from a checkpoint of another one.
@@ -57,36 +61,42 @@ func (s *Server) fork(c call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var in struct {
-		Checkpoint int64 `json:"checkpoint"`
-	}
+	var in moment
 	if err := c.read(&in); err != nil {
 		return nil, err
 	}
 	if s.opts.open == nil {
 		return nil, errNoOpen
 	}
-	info, err := one.agent.ForkSession(c.Context(), in.Checkpoint, "")
+	from, text, err := in.checkpoint(one.agent)
+	if err != nil {
+		return nil, err
+	}
+	info, err := one.agent.ForkSession(c.Context(), from, "")
 	if err != nil {
 		return nil, checkpointError(err)
 	}
-	return s.open(c, info.ID)
+	id, err := s.open(c, info.ID)
+	if err != nil {
+		return nil, err
+	}
+	return &status{http.StatusCreated, map[string]string{"id": id, "text": text}}, nil
 }
 
-// open makes the agent of a session, and shows it.
-func (s *Server) open(c call, id string) (any, error) {
+// open makes the agent of a session, and shows it. It returns the id of the session.
+func (s *Server) open(c call, id string) (string, error) {
 	agent, err := s.opts.open(c.Context(), Open{User: c.user, Continue: id})
 	if err != nil {
 		if errors.Is(err, pygent.ErrSessionInUse) {
-			return nil, fail(http.StatusConflict, "in_use", oneLine(err.Error()))
+			return "", fail(http.StatusConflict, "in_use", oneLine(err.Error()))
 		}
-		return nil, err
+		return "", err
 	}
 	one, err := s.add(c.user, pygent.FaceSession{Agent: agent}, true)
 	if err != nil {
-		return nil, errors.Join(err, agent.Close())
+		return "", errors.Join(err, agent.Close())
 	}
-	return &status{http.StatusCreated, map[string]string{"id": one.id}}, nil
+	return one.id, nil
 }
 
 // deleteSession closes a session. What is kept of it stays.

@@ -68,14 +68,34 @@ async function openCheckpoints(api, can, go, edit) {
 			el('span', { class: 'n', title }, title),
 			el('span', { class: 'muted f1' }, time ? new Date(time).toLocaleTimeString([], { timeStyle: 'short' }) : ''),
 			can.undo && button('Restore', async () => edit((await api.post(api.in('restore'), { checkpoint: id })).text)),
-			can.fork && button('Fork', () => fork(api, id, go)),
+			can.fork && button('Fork', () => forkAt(api, { checkpoint: id }, go)),
 		)
 	})
 	const none = el('p', { class: 'muted' }, 'There is nothing to go back to yet.')
 	openDialog('Go back', rows.length ? [el('ul', { class: 'list' }, ...rows)] : [none])
 }
 
-/** Goes on from a checkpoint in a session of its own, which go shows. */
-export async function fork(api, checkpoint, go) {
-	go(await api.post(api.in('fork'), { checkpoint: Number(checkpoint) }))
+/** Goes on from a checkpoint, or from before a message, in a session of its own, which go shows. */
+export async function forkAt(api, moment, go) {
+	go(await api.post(api.in('fork'), moment))
+}
+
+/** Takes back a message of the user and what followed, once the person has agreed; edit gets its text. */
+export function editMessage(api, said, edit) {
+	const back = el('button', { type: 'button', class: 'btn main' }, 'Go back and edit')
+	const stay = el('button', { type: 'button', class: 'btn', 'data-do': 'close-dialog' }, 'Cancel')
+	back.addEventListener('click', async () => {
+		back.disabled = true
+		try {
+			const { text } = await api.post(api.in('restore'), { said })
+			closeDialog()
+			edit(text)
+		} catch (error) {
+			fail(error)
+		}
+	})
+	openDialog('Edit this message?', [
+		el('p', {}, 'The conversation goes back to before this message, and so do the files that the agent has changed since. Files that you have changed yourself stay. Redo in the menu brings all of it back; a fork leaves this session as it is.'),
+		el('div', { class: 'row' }, back, stay),
+	])
 }
