@@ -104,10 +104,10 @@ func WithUser(user func(*http.Request) (string, error)) Option {
 	return func(o *options) { o.user = user }
 }
 
-// WithHosts sets the names by which the server may be reached, as in the Host header,
-// with or without a port. The default is the names of this machine for itself:
-// localhost, 127.0.0.1 and [::1]. Requests for others are refused, because a foreign
-// site can give its name the address of this machine.
+// WithHosts adds names by which the server may be reached, as in the Host header, with
+// or without a port, to those of this machine for itself: localhost, 127.0.0.1 and
+// [::1]. Requests for others are refused, because a foreign site can give its name the
+// address of this machine.
 func WithHosts(names ...string) Option {
 	return func(o *options) { o.hosts = append(o.hosts, names...) }
 }

@@ -39,15 +39,12 @@ var errClosed = fail(http.StatusServiceUnavailable, "closed", "the session is cl
 
 // New returns a server without any sessions.
 func New(opts ...Option) (*Server, error) {
-	var o options
+	o := options{hosts: []string{"localhost", "127.0.0.1", "[::1]"}}
 	for _, opt := range opts {
 		opt(&o)
 	}
 	if o.err != nil {
 		return nil, fmt.Errorf("make the web page: %w", o.err)
-	}
-	if len(o.hosts) == 0 {
-		o.hosts = []string{"localhost", "127.0.0.1", "[::1]"}
 	}
 	o.token = cmp.Or(o.token, rand.Text()+rand.Text())
 	o.limits = o.limits.withDefaults()
