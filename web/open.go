@@ -3,6 +3,7 @@ package web
 import (
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/x/pygent"
 )
@@ -47,8 +48,24 @@ func (s *Server) postSession(c call) (any, error) {
 		if one, err := s.session(c.user, in.Continue); err == nil { // it is open
 			return &status{http.StatusOK, map[string]string{"id": one.id}}, nil
 		}
+		if err := s.checkKept(c, in.Continue); err != nil {
+			return nil, err
+		}
 	}
 	return s.open(c, in.Continue)
+}
+
+// checkKept refuses what is none of the user's kept sessions, so that what a page sends
+// never becomes the path of something else.
+func (s *Server) checkKept(c call, id string) error {
+	if s.opts.list == nil {
+		return nil
+	}
+	kept, err := s.opts.list(c.Context(), c.user)
+	if err == nil && !slices.ContainsFunc(kept, func(info pygent.SessionInfo) bool { return info.ID == id }) {
+		err = errNoSession
+	}
+	return err
 }
 
 // fork begins a session that goes on from a checkpoint of another one.
