@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"strings"
@@ -232,6 +233,32 @@ func TestSessionSurvivesItsRuntime(t *testing.T) {
 	agent := newAgentOn(t, panicky{}, pygenttest.NewScriptedModel(), pygent.WithIO(in, &out))
 	require.NoError(t, agent.RunInteractive(t.Context()))
 	require.Contains(t, out.String(), "error: system message: panic: in describe")
+}
+
+// The word exit alone leaves, unless it answers a question of the model.
+func TestTheWordExitLeavesASession(t *testing.T) {
+	for _, word := range []string{"exit", "quit"} {
+		ask := pygenttest.Call("continue", map[string]any{"prompt": "Which command?"})
+		model := pygenttest.NewScriptedModel(ask, pygenttest.Text("It leaves."))
+		shown, _ := converse(t, "go\n"+word+"\n"+word+"\nnever said\n", model)
+		require.Contains(t, shown, "It leaves.")
+		require.Len(t, model.Requests(), 2)
+	}
+}
+
+// imageless is a runtime that cannot start, as a session finds out at once.
+type imageless struct{ broken }
+
+func (imageless) Start(context.Context) error { return errNoImage }
+
+func TestSessionSaysOnceWhyCommandsCannotRun(t *testing.T) {
+	var out strings.Builder
+	model := pygenttest.NewScriptedModel(pygenttest.Calls(callBash("one"), callBash("two")), callBash("three"))
+	agent := newAgentOn(t, imageless{broken{reads: fs.ErrNotExist}}, model, pygent.WithIO(strings.NewReader("go\nagain\n"), &out))
+	require.NoError(t, agent.RunInteractive(t.Context()))
+	require.Equal(t, 1, strings.Count(out.String(), "no such image"), out.String())
+	require.Contains(t, out.String(), "! commands cannot run: no such image: nope:latest\n")
+	require.Equal(t, 2, strings.Count(out.String(), "\nerror: the runtime cannot start\n"), out.String())
 }
 
 // lateStart is a runtime whose Start ignores its context and returns when

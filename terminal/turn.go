@@ -129,7 +129,7 @@ func (s *session) outcome(t *turn) {
 	case errors.Is(t.err, pygent.ErrAgentClosed): // see agentClosed
 		return
 	case t.err != nil:
-		s.say(kindEnd, s.wrapped(s.theme.bad("✗ ")+told(t.err.Error())))
+		s.say(kindEnd, s.wrapped(s.theme.bad("✗ ")+s.failure(t.err)))
 		return
 	}
 	r := t.result

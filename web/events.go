@@ -10,6 +10,9 @@ import (
 // event handles an event of the agent or of one of its tasks.
 func (s *session) event(e pygent.Event) {
 	s.seen = max(s.seen, e.Seq)
+	if e.Type == pygent.EventSettings && e.Task == "" {
+		s.set = e.Seq
+	}
 	if e.Task != "" {
 		s.tasks.event(s, e)
 		return
@@ -30,6 +33,9 @@ func (s *session) event(e pygent.Event) {
 		s.asks.dropOffer() // the turn that it ended is gone
 		s.show()
 		v.notice("", e.Text)
+		for _, note := range e.Restored.Notes() {
+			v.notice("", note)
+		}
 	case pygent.EventRuntime:
 		s.runtimeEvent(e)
 	default:
