@@ -40,7 +40,10 @@ func (s *Server) deleteKept(c call) (any, error) {
 	if _, err := s.session(c.user, id); err == nil {
 		return nil, fail(http.StatusConflict, "in_use", "the session is open; close it first")
 	}
-	err := s.opts.remove(c.Context(), c.user, id)
+	err := s.checkKept(c, id)
+	if err == nil {
+		err = s.opts.remove(c.Context(), c.user, id)
+	}
 	switch {
 	case errors.Is(err, pygent.ErrSessionInUse):
 		return nil, fail(http.StatusConflict, "in_use", oneLine(err.Error()))
