@@ -25,6 +25,7 @@ bench: ## compare the runtimes, play the tasks, run the benchmarks: BENCH=regexp
 	go run ./bench/size
 	go run ./bench/steps
 	go run ./bench/longrun
+	go run ./bench/page
 	go test -run '^$$' -bench '$(BENCH)' -benchtime '$(BENCHTIME)' -benchmem ./...
 
 soak: ## run SOAK commands with time limits, cancels and kills; nothing may leak

@@ -2,7 +2,9 @@ package web
 
 import (
 	"errors"
+	"io/fs"
 	"net/http"
+	"slices"
 
 	"github.com/x/pygent"
 )
@@ -29,13 +31,36 @@ func (s *Server) listSessions(c call) (any, error) {
 	return map[string]any{"sessions": list}, nil
 }
 
+// deleteKept removes a kept session, with its conversation.
+func (s *Server) deleteKept(c call) (any, error) {
+	if s.opts.remove == nil {
+		return nil, errNoRight
+	}
+	id := c.PathValue("id")
+	if _, err := s.session(c.user, id); err == nil {
+		return nil, fail(http.StatusConflict, "in_use", "the session is open; close it first")
+	}
+	err := s.checkKept(c, id)
+	if err == nil {
+		err = s.opts.remove(c.Context(), c.user, id)
+	}
+	switch {
+	case errors.Is(err, pygent.ErrSessionInUse):
+		return nil, fail(http.StatusConflict, "in_use", oneLine(err.Error()))
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fail(http.StatusNotFound, "no_session", "no such session is kept")
+	}
+	return nil, err
+}
+
 // errNoOpen is the answer of a server that begins no sessions.
 var errNoOpen = fail(http.StatusForbidden, "no_open", "sessions are not begun here")
 
-// postSession begins a session, or goes on with one that is kept.
+// postSession begins a session, or goes on with one that is kept or was saved.
 func (s *Server) postSession(c call) (any, error) {
 	var in struct {
 		Continue string `json:"continue"`
+		Snapshot string `json:"snapshot"`
 	}
 	if err := c.read(&in); err != nil {
 		return nil, err
@@ -43,16 +68,44 @@ func (s *Server) postSession(c call) (any, error) {
 	if s.opts.open == nil {
 		return nil, errNoOpen
 	}
+	if in.Continue != "" && in.Snapshot != "" {
+		return nil, fail(http.StatusBadRequest, "bad_request", "a session goes on from a kept one or from a snapshot, and not from both")
+	}
 	if in.Continue != "" {
 		if one, err := s.session(c.user, in.Continue); err == nil { // it is open
 			return &status{http.StatusOK, map[string]string{"id": one.id}}, nil
 		}
+		if err := s.checkKept(c, in.Continue); err != nil {
+			return nil, err
+		}
 	}
-	id, err := s.open(c, in.Continue)
+	if in.Snapshot != "" {
+		if !s.opts.allowed().Snapshots {
+			return nil, errNoRight
+		}
+		var err error
+		if in.Snapshot, err = directory(in.Snapshot); err != nil {
+			return nil, err
+		}
+	}
+	id, err := s.open(c, Open{User: c.user, Continue: in.Continue, Snapshot: in.Snapshot})
 	if err != nil {
 		return nil, err
 	}
 	return &status{http.StatusCreated, map[string]string{"id": id}}, nil
+}
+
+// checkKept refuses what is none of the user's kept sessions, so that what a page sends
+// never becomes the path of something else.
+func (s *Server) checkKept(c call, id string) error {
+	if s.opts.list == nil {
+		return nil
+	}
+	kept, err := s.opts.list(c.Context(), c.user)
+	if err == nil && !slices.ContainsFunc(kept, func(info pygent.SessionInfo) bool { return info.ID == id }) {
+		err = errNoSession
+	}
+	return err
 }
 
 // fork begins a session that goes on from a checkpoint of another one.
@@ -76,7 +129,7 @@ func (s *Server) fork(c call) (any, error) {
 	if err != nil {
 		return nil, checkpointError(err)
 	}
-	id, err := s.open(c, info.ID)
+	id, err := s.open(c, Open{User: c.user, Continue: info.ID})
 	if err != nil {
 		return nil, err
 	}
@@ -84,8 +137,8 @@ func (s *Server) fork(c call) (any, error) {
 }
 
 // open makes the agent of a session, and shows it. It returns the id of the session.
-func (s *Server) open(c call, id string) (string, error) {
-	agent, err := s.opts.open(c.Context(), Open{User: c.user, Continue: id})
+func (s *Server) open(c call, which Open) (string, error) {
+	agent, err := s.opts.open(c.Context(), which)
 	if err != nil {
 		if errors.Is(err, pygent.ErrSessionInUse) {
 			return "", fail(http.StatusConflict, "in_use", oneLine(err.Error()))

@@ -2,7 +2,6 @@ package browser
 
 import (
 	"context"
-	"crypto/rand"
 	"path/filepath"
 	"testing"
 
@@ -17,16 +16,25 @@ import (
 func kept(t *testing.T, model *pygenttest.Server, opts ...web.Option) (s *served, p *page) {
 	t.Helper()
 	root, dir, store := t.TempDir(), t.TempDir(), t.TempDir()
-	opens := func(_ context.Context, o web.Open) (*pygent.Agent, error) {
+	opens := func(ctx context.Context, o web.Open) (*pygent.Agent, error) {
 		id := o.Continue
 		if id == "" {
-			id = rand.Text()
+			id = pygent.NewSessionID()
 		}
-		return newAgent(t, model, dir, pygent.WithSession(filepath.Join(root, id)), pygent.WithCheckpoints(store), pygent.WithConfirmBash(false)), nil
+		var from []pygent.Option
+		if o.Snapshot != "" {
+			snapshot, err := pygent.LoadSnapshot(ctx, o.Snapshot)
+			if err != nil {
+				return nil, err
+			}
+			from = append(snapshot.Options(), pygent.WithWorkspace(t.TempDir()))
+		}
+		return newAgent(t, model, dir, append(from, pygent.WithSession(filepath.Join(root, id)), pygent.WithCheckpoints(store), pygent.WithConfirmBash(false))...), nil
 	}
 	list := func(context.Context, string) ([]pygent.SessionInfo, error) { return pygent.ListSessions(root) }
-	s = serveWith(t, model, append(opts, web.WithOpen(opens), web.WithList(list))...)
-	s.dir = dir
+	remove := func(_ context.Context, _, id string) error { return pygent.RemoveSession(root, id) }
+	s = serveWith(t, model, append(opts, web.WithOpen(opens), web.WithList(list), web.WithRemove(remove))...)
+	s.dir, s.sessions = dir, root
 	t.Cleanup(func() { require.NoError(t, s.web.Close()) })
 	p = open(t, s.url)
 	p.click("#new", "New session")

@@ -9,6 +9,7 @@ import { Panel } from './panel.js'
 import { Settings } from './settings.js'
 import { closeDialog } from './dialog.js'
 import { editMessage, forkAt, openMenu, showSessions } from './session.js'
+import { openSessions } from './sessions.js'
 import { say, showLink, showState, showWrong } from './status.js'
 
 const api = new API(takeToken())
@@ -89,7 +90,7 @@ function take(ops) {
 	} else composer.seeQuestion()
 	showEmpty()
 	showLink(link)
-	$('new').hidden = !can.open
+	$('new').hidden = $('manage').hidden = !can.open
 }
 
 /** Takes in the list of the open sessions. */
@@ -204,6 +205,7 @@ const own = {
 	stop: () => api.post(api.in('interrupt')),
 	theme: () => setTheme(themes[(themes.indexOf(localStorage.getItem('pygent:theme') ?? 'system') + 1) % themes.length]),
 	menu: () => openMenu(api, state.can ?? {}, begun, edit, settings),
+	sessions: () => openSessions(api, can, begun, findKept),
 	new: async () => begun(await api.post('sessions')),
 }
 

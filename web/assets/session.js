@@ -1,6 +1,6 @@
 // What one does with a session: the list, new ones, the menu, going back.
 
-import { $, el } from './dom.js'
+import { $, el, visible } from './dom.js'
 import { closeDialog, openDialog } from './dialog.js'
 import { showWrong } from './status.js'
 
@@ -41,6 +41,7 @@ export function openMenu(api, can, go, edit, settings) {
 		can.undo && entry('Undo the last turn', then(async () => edit((await api.post(api.in('undo'), { turns: 1 })).text))),
 		can.redo && entry('Redo', then(() => api.post(api.in('redo')))),
 		(can.undo || can.fork) && entry('Go back to a checkpoint', () => openCheckpoints(api, can, go, edit)),
+		can.save && entry('Save a snapshot', async () => openSave(api)),
 		can.close && entry('Close this session', then(() => api.delete('sessions/' + encodeURIComponent(api.session)))),
 	].filter(Boolean)
 	openDialog('This session', [el('div', { class: 'menu' }, ...entries)])
@@ -73,6 +74,36 @@ async function openCheckpoints(api, can, go, edit) {
 	})
 	const none = el('p', { class: 'muted' }, 'There is nothing to go back to yet.')
 	openDialog('Go back', rows.length ? [el('ul', { class: 'list' }, ...rows)] : [none])
+}
+
+/** Asks where a snapshot of the session is to be, and makes it. */
+function openSave(api) {
+	const dir = el('input', { class: 'field', autocomplete: 'off', spellcheck: 'false', placeholder: '~/saved' })
+	const replace = el('input', { type: 'checkbox' })
+	const save = el('button', { type: 'button', class: 'btn main' }, 'Save')
+	const told = el('p', { role: 'status' })
+	save.addEventListener('click', async () => {
+		save.disabled = true
+		told.className = 'muted'
+		told.textContent = 'Saving…'
+		try {
+			const { dir: at, files, left_out: left } = await api.post(api.in('save'), { dir: dir.value.trim(), replace: replace.checked })
+			told.textContent = `Saved in ${visible(at)}: the conversation, the settings and ${files === 1 ? '1 file' : files + ' files'}.`
+			if (left.length) told.append(` Not saved: ${left.map(visible).join(', ')}.`)
+		} catch (error) {
+			told.className = 'bar-state fail'
+			told.textContent = error.message
+		}
+		save.disabled = false
+	})
+	openDialog('Save a snapshot', [
+		el('p', { class: 'muted' }, 'Files, conversation and settings go into a new directory of the machine of the server. Keys are not saved; what the workspace has in files is.'),
+		el('label', { class: 'fill' }, el('span', {}, 'Directory'), dir),
+		el('label', { class: 'check' }, replace, el('span', {}, 'Replace a snapshot that is there')),
+		el('div', { class: 'row' }, save),
+		told,
+	])
+	dir.focus()
 }
 
 /** Goes on from a checkpoint, or from before a message, in a session of its own, which go shows. */
