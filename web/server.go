@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/x/pygent"
 )
@@ -133,6 +134,7 @@ func (s *Server) session(user, id string) (*session, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if found := s.sessions[id]; found != nil && found.user == user {
+		found.used = time.Now()
 		return found, nil
 	}
 	return nil, errNoSession

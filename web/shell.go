@@ -135,6 +135,7 @@ func shellCard(line string) *card {
 // endShell shows how a command line ended.
 func (s *session) endShell(sh *shell) {
 	s.shell = nil
+	s.server.use(s)
 	end := pygent.ToolResult{Bash: &sh.result, Outcome: pygent.OutcomeOK}
 	switch {
 	case errors.Is(sh.err, errInterrupted):

@@ -89,6 +89,7 @@ func (s *Server) leave(st *stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.streams, st)
+	s.usedLocked(st)
 }
 
 // writer writes a stream.

@@ -78,6 +78,7 @@ func (s *session) endTurn() {
 		return
 	}
 	s.turn = nil
+	s.server.use(s)
 	s.view.endTurn()
 	s.outcome(t)
 	s.log.filesChanged()
