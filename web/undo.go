@@ -9,6 +9,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/edit"
+	"github.com/x/pygent/internal/faces"
 )
 
 // checkpointError puts an error of checkpoints into a status.
@@ -52,7 +53,7 @@ func restoring(c call, s *Server, restore func(ctx context.Context, a *pygent.Ag
 	}
 	answer := restored{Restored: done, Notes: append([]string{}, done.Notes()...)}
 	if done.Message != nil {
-		answer.Text, _ = spoken(*done.Message)
+		answer.Text, _ = faces.Spoken(*done.Message)
 		answer.Text = strings.TrimSpace(answer.Text)
 	}
 	one.log.filesChanged()
