@@ -29,9 +29,9 @@ const (
 // sentence that tells the model so; FileName has the name in any case. There are at
 // most 50 parts and 24 MiB.
 //
-// What is no file stays a word of the text: missing has the names that look like
-// those of files, with control characters made visible. An error means that ctx
-// ended or the runtime panicked.
+// What is no file stays a word of the text. missing has such names, with control
+// characters made visible, for people to be told: only they know whether @nope was
+// meant as a file. An error means that ctx ended or the runtime panicked.
 func (a *Agent) AttachMentioned(ctx context.Context, text string) (parts []Part, missing []string, err error) {
 	names := mention.Names(text)
 	if len(names) == 0 {
@@ -81,8 +81,8 @@ func (m *mentioned) read(ctx context.Context, names [][]string) {
 			m.parts = append(m.parts, part)
 			break
 		}
-		if name := meant[len(meant)-1]; !exists && strings.ContainsAny(name, "./") { // @ada is no file
-			m.missing = append(m.missing, escape.Name(name))
+		if !exists {
+			m.missing = append(m.missing, escape.Name(meant[len(meant)-1]))
 		}
 	}
 }

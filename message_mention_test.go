@@ -34,7 +34,7 @@ func TestAMessageTakesTheFilesAlongThatItMentions(t *testing.T) {
 		"@program":                       "program: The content of the file program does not go along: it is no text, image, PDF file or recording that can (6 B). Look at it with your tools.",
 		"@large.txt":                     "large.txt: The content of the file large.txt does not go along: it is too large (262.1 kB). Look at it with your tools.",
 		"@huge.png":                      "huge.png: The content of the file huge.png does not go along: it is no text,",
-		"@none.txt @ada @out @../x\x1bz": `missing none.txt "../x\x1bz"`,
+		"@none.txt @ada @out @../x\x1bz": `missing none.txt ada out "../x\x1bz"`,
 	} {
 		parts, missing, err := agent.AttachMentioned(t.Context(), text)
 		require.NoError(t, err, text)

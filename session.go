@@ -57,6 +57,7 @@ type session struct {
 	console *console.Console
 	show    func(Event)
 	news    func(Event)                     // shows what isBeside says is no part of the conversation
+	start   sandbox.StartFailure            // why no command can run, if that was said
 	life    context.Context                 // ends with the session
 	repairs []string                        // of the history, for the banner
 	inTurn  atomic.Pointer[context.Context] // the context of the current turn; nil between turns
@@ -100,7 +101,7 @@ func (s *session) act(ctx context.Context, text string) (err error) {
 	if errors.Is(err, ErrAgentClosed) {
 		return console.ErrLeave
 	}
-	return err
+	return s.failure(err)
 }
 
 // say makes a turn that begins with a message.
@@ -194,8 +195,23 @@ func (s *session) tellOfStart(ctx context.Context) {
 	})
 	s.agent.logPanic("start of the runtime", err)
 	if err != nil && !errors.Is(err, ctx.Err()) {
-		s.talk.InterjectAside("! commands cannot run: %s", sandbox.CannotRun(err))
+		s.tellStart(err)
 	}
+}
+
+// tellStart tells the user why no command can run, once.
+func (s *session) tellStart(err error) {
+	s.start.Tell(err, func(why string) { s.talk.InterjectAside("! commands cannot run: %s", why) })
+}
+
+// failure is an error that does not repeat why no command can run, which is told once
+// in a session.
+func (s *session) failure(err error) error {
+	if !errors.Is(err, ErrRuntimeStart) {
+		return err
+	}
+	s.tellStart(err)
+	return errors.New(s.start.Without(err.Error()))
 }
 
 // banner shows the persona, where commands run, and the state of the

@@ -137,12 +137,25 @@ func outputShown(e Event) string {
 		return ""
 	}
 	text := cmp.Or(e.Output.Display, e.Output.Content)
+	if e.Output.IsError {
+		text = withoutStart(text)
+	}
 	command, ok := commandIn(*e.Call)
 	if e.Output.Bash != nil {
 		command.Cmd = e.Output.Bash.Command // what ran, if somebody changed it
 	}
 	if ok {
 		return strings.TrimPrefix(text, "$ "+command.Cmd+"\n")
+	}
+	return text
+}
+
+// withoutStart leaves out of the result of a failed call why the runtime cannot start,
+// which the run reports as its error.
+func withoutStart(text string) string {
+	how, _, found := strings.Cut(text, ErrRuntimeStart.Error()+": ")
+	if found && (how == "error: " || how == "not run: ") {
+		return how + ErrRuntimeStart.Error()
 	}
 	return text
 }

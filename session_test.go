@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"strings"
@@ -232,6 +233,21 @@ func TestSessionSurvivesItsRuntime(t *testing.T) {
 	agent := newAgentOn(t, panicky{}, pygenttest.NewScriptedModel(), pygent.WithIO(in, &out))
 	require.NoError(t, agent.RunInteractive(t.Context()))
 	require.Contains(t, out.String(), "error: system message: panic: in describe")
+}
+
+// imageless is a runtime that cannot start, as a session finds out at once.
+type imageless struct{ broken }
+
+func (imageless) Start(context.Context) error { return errNoImage }
+
+func TestSessionSaysOnceWhyCommandsCannotRun(t *testing.T) {
+	var out strings.Builder
+	model := pygenttest.NewScriptedModel(pygenttest.Calls(callBash("one"), callBash("two")), callBash("three"))
+	agent := newAgentOn(t, imageless{broken{reads: fs.ErrNotExist}}, model, pygent.WithIO(strings.NewReader("go\nagain\n"), &out))
+	require.NoError(t, agent.RunInteractive(t.Context()))
+	require.Equal(t, 1, strings.Count(out.String(), "no such image"), out.String())
+	require.Contains(t, out.String(), "! commands cannot run: no such image: nope:latest\n")
+	require.Equal(t, 2, strings.Count(out.String(), "\nerror: the runtime cannot start\n"), out.String())
 }
 
 // lateStart is a runtime whose Start ignores its context and returns when

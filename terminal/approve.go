@@ -215,7 +215,7 @@ func (m *menu) asksText(prompt string) {
 func (s *session) offer(q pygent.Question) {
 	s.say(kindText, s.theme.accent("? ")+told(q.Prompt))
 	s.input.stash.append(&s.input.editor) // it was not typed as an answer
-	m := &menu{free: true}
+	m := &menu{free: true, asked: "? " + oneLine(q.Prompt), askedAt: s.display.said}
 	for _, option := range q.Options {
 		m.items = append(m.items, item{label: oneLine(option)})
 	}

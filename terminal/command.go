@@ -122,7 +122,7 @@ func (s *session) endCommand(c *command, r pygent.CommandResult, err error) {
 	case r.Bash != nil && (err == nil || r.Bash.ExitCode > 0):
 		s.say(kindEnd, s.scriptEnd(r.Bash))
 	case err != nil:
-		s.say(kindEnd, s.wrapped(s.theme.bad("✗ ")+told(err.Error())))
+		s.say(kindEnd, s.wrapped(s.theme.bad("✗ ")+s.failure(err)))
 	}
 	if err == nil {
 		s.afterCommand(c, r)

@@ -25,6 +25,7 @@ const (
 type display struct {
 	area    *livearea.Area
 	printed strings.Builder // what is finished and was not printed yet
+	said    int             // how often something was printed
 	last    kind            // of what was printed last
 	tall    bool            // that had several lines
 	news    []string        // what waits until the model's block is finished
@@ -51,6 +52,7 @@ func (d *display) say(k kind, text string) {
 		d.printed.WriteByte('\n')
 	}
 	d.last, d.tall, d.changed = k, tall, true
+	d.said++
 	d.printed.WriteString(livearea.Clean(text) + "\n")
 }
 

@@ -28,6 +28,8 @@ type menu struct {
 	items    []item     // the answers
 	selected int        // the item that Enter chooses
 	free     bool       // what is typed into the editor of the session answers, too
+	asked    string     // what is asked, which is printed above, in a line
+	askedAt  int        // how much had been printed then; after more, the line is repeated
 	editor   *editor    // what is typed for an item that wants a text; nil before
 	prompt   string     // for that
 	typed    string     // what stood in the editor when it answered, without what long pastes hold

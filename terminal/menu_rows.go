@@ -23,6 +23,9 @@ func (m *menu) rows(s *session, width, most int) []string {
 	for line := range strings.Lines(m.head) {
 		head = append(head, livearea.Wrap(s.theme.bold(strings.TrimSuffix(line, "\n")), width)...)
 	}
+	if m.asked != "" && s.display.said > m.askedAt { // so that nothing is between it and its answers
+		head = append(head, s.theme.bold(livearea.Cut(m.asked, width)))
+	}
 	var items []string
 	short := false
 	if m.editor == nil {

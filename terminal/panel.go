@@ -257,7 +257,7 @@ func (s *session) callBody(e pygent.Event, described string) (body, fact string)
 		}
 		return body, ""
 	}
-	text := strings.Trim(resultText(e.Output), "\n")
+	text := strings.Trim(s.start.Without(resultText(e.Output)), "\n")
 	most := goodLines
 	switch fact := visible(strings.TrimPrefix(text, described+": ")); {
 	case text == "":

@@ -53,10 +53,11 @@ type session struct {
 	menus    []*menu // the first one is shown
 	around   around  // tasks, jobs, and what the runtime does
 	fileList fileList
-	command  *command          // that goes on; nil for none
-	saidBy   map[string]string // by what the agent is told, the command line that made it; empty for one that needs no repetition
-	lent     chan struct{}     // closed when the last command has returned that got the terminal; nil for none
-	seen     int64             // the number of the last event that was handled
+	command  *command             // that goes on; nil for none
+	saidBy   map[string]string    // by what the agent is told, the command line that made it; empty for one that needs no repetition
+	lent     chan struct{}        // closed when the last command has returned that got the terminal; nil for none
+	start    sandbox.StartFailure // why no command can run, if that was said
+	seen     int64                // the number of the last event that was handled
 
 	dir     string            // where relative paths of the person begin
 	hostDir string            // the workspace on this machine; empty if it is elsewhere
@@ -284,9 +285,23 @@ func (s *session) startRuntime() {
 	}
 	s.post(func() {
 		if s.started = err == nil; !s.started {
-			s.tell(s.theme.bad("✗ commands cannot run: ") + told(sandbox.CannotRun(err)))
+			s.tellStart(err)
 		}
 	})
+}
+
+// tellStart says why no command can run, once.
+func (s *session) tellStart(err error) {
+	s.start.Tell(err, func(why string) { s.tell(s.theme.bad("✗ commands cannot run: ") + told(why)) })
+}
+
+// failure is an error in words. Why no command can run is said once in a session, and
+// here if it was not said before.
+func (s *session) failure(err error) string {
+	if errors.Is(err, pygent.ErrRuntimeStart) {
+		s.tellStart(err)
+	}
+	return told(s.start.Without(err.Error()))
 }
 
 // key handles a key, a paste or another report of the terminal.

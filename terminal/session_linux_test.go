@@ -108,11 +108,16 @@ func TestTheRuntimeIsStartedAtOnce(t *testing.T) {
 		}
 	}))
 	t.Cleanup(engine.Close)
-	p := sit(t, pygenttest.NewServer(t), asSetup+"=docker", "PYGENT_IMAGE=example/image", "DOCKER_HOST=tcp://"+engine.Listener.Addr().String())
+	server := pygenttest.NewServer(t, pygenttest.Calls(bash("true"), bash("false")))
+	p := sit(t, server, asSetup+"=docker", "PYGENT_IMAGE=example/image", "DOCKER_HOST=tcp://"+engine.Listener.Addr().String())
 	p.Await("in a container of example/image", "network   none", "████░░░░░░░░░░░░  25 % pulling example/image", "Ready")
 	close(fail)
 	p.Await("✗ commands cannot run: ", "no space left on device", "choose another one, or get it with", "Ready")
 	p.AwaitNo("25 %")
+	p.Type("!ls\n")
+	p.Await("✗ the runtime cannot start\n", "Ready")
+	p.Type("go\n")
+	p.Await("› go", "✗ the runtime cannot start\n", "Ready")
 	p.once("commands cannot run", "no space left")
 	p.leaves()
 }

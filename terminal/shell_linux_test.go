@@ -10,6 +10,23 @@ import (
 	"github.com/x/pygent/pygenttest"
 )
 
+// What is printed while the model's question waits comes before it: nothing is between
+// the question and its answers.
+func TestNothingIsBetweenAQuestionAndItsAnswers(t *testing.T) {
+	t.Parallel()
+	ask := pygenttest.Call("continue", map[string]any{"prompt": "Which one?", "options": []string{"red", "blue"}})
+	p := sit(t, pygenttest.NewServer(t, ask, pygenttest.Text("Red it is.")))
+	p.Type("go\n")
+	p.Await("? Which one?\n\n❯ 1. red\n  2. blue")
+	p.says("!echo mean''while")
+	p.Await("$ echo mean''while\n\nmeanwhile\n✓ exit 0", "? Which one?\n❯ 1. red\n  2. blue")
+	p.reads()
+	p.Key("enter")
+	p.Await("Red it is.", "Ready")
+	p.AwaitNo("1. red")
+	p.leaves()
+}
+
 func TestCommandLinesOfOnesOwn(t *testing.T) {
 	dir := t.TempDir()
 	gate := make(chan struct{})

@@ -109,7 +109,7 @@ func (s *session) outcome(t *turn) {
 	case errors.Is(t.Err, pygent.ErrAgentClosed): // see agentClosed
 		return
 	case t.Err != nil:
-		s.say(kindEnd, s.wrapped(s.theme.bad("✗ ")+told(t.Err.Error())))
+		s.say(kindEnd, s.wrapped(s.theme.bad("✗ ")+s.failure(t.Err)))
 		return
 	}
 	r := t.Result

@@ -110,14 +110,14 @@ func (s *Server) deleteMessage(c call) (any, error) {
 	return map[string]string{"text": text}, err
 }
 
-// interrupt stops the turn that goes on.
+// interrupt stops the turn that goes on, or else the person's command line.
 func (s *Server) interrupt(c call) (any, error) {
 	one, err := c.session(s)
 	if err != nil {
 		return nil, err
 	}
 	return nil, one.do(c.Context(), func() error {
-		one.interruptTurn()
+		one.interrupt()
 		return nil
 	})
 }

@@ -49,6 +49,7 @@ type card struct {
 	began  time.Time
 	body   string // HTML of the result
 	open   bool
+	foot   string // HTML below the output while it runs
 	cutOff string // the beginning of an escape sequence at the end of the last chunk
 }
 
@@ -295,7 +296,7 @@ func (c *card) bodyHTML() string {
 		command = `<pre class="args">` + exact(head(faces.ArgumentsText(c.call.Arguments), maxCommand)) + `</pre>`
 	}
 	if c.state == cardRuns {
-		return command + `<div data-slot></div><pre class="out" tabindex="0" data-out></pre>`
+		return command + `<div data-slot></div><pre class="out" tabindex="0" data-out></pre>` + c.foot
 	}
 	return command + c.body
 }

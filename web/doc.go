@@ -31,5 +31,8 @@
 // are refused. The page loads and runs nothing but the files of this package. Whatever
 // models, commands, files and tools say is text.
 //
+// Where the host says who its users are, they can talk to their agents and answer them,
+// and nothing else unless [WithRights] lets them.
+//
 // Serve it by TLS where others can listen: see [Serve].
 package web

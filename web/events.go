@@ -11,6 +11,9 @@ import (
 // event handles an event of the agent or of one of its tasks.
 func (s *session) event(e pygent.Event) {
 	s.seen = max(s.seen, e.Seq)
+	if e.Type == pygent.EventSettings && e.Task == "" {
+		s.set = e.Seq
+	}
 	if e.Task != "" {
 		s.tasks.event(s, e)
 		return

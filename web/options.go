@@ -21,6 +21,7 @@ type options struct {
 	base   string
 	token  string
 	user   func(*http.Request) (string, error)
+	rights *Rights // nil for those that go with the way users are known
 	hosts  []string
 	frames []string
 	limits Limits

@@ -151,15 +151,16 @@ type op struct {
 }
 
 type state struct {
-	Words, Needs, Title, Model string
-	Busy, Held                 bool
-	Queue                      []struct{ ID, Text string }
-	Runtime                    struct {
+	Words, Needs, Title, Model, Persona string
+	Busy, Held, Shell                   bool
+	Queue                               []struct{ ID, Text string }
+	Runtime                             struct {
 		Label, Directory string
 		Warn             bool
 	}
 	Context struct{ Used, Window int64 }
 	Tokens  int64
+	Set     int64
 	Can     map[string]bool
 }
 

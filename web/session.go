@@ -45,8 +45,10 @@ type session struct {
 	queue   queue
 	asks    asks
 	tasks   tasks
+	shell   *shell // a command line of the person's that goes on; nil for none
 	runtime pygent.RuntimeInfo
 	seen    int64 // the number of the last event that was handled
+	set     int64 // the number of the last event about a setting
 	over    bool  // the agent was closed
 }
 
@@ -134,6 +136,9 @@ func (s *session) show() {
 		s.view.notice("", notice)
 	}
 	s.asks.showAgain(s)
+	if s.shell != nil {
+		s.view.putCard(s.shell.card)
+	}
 	s.runtime = s.describe()
 	s.tellState()
 }
@@ -269,10 +274,10 @@ func (s *session) tellState() {
 	usage := s.agent.Usage()
 	settings := s.agent.State().Settings
 	state := pageState{
-		Words: words, Busy: s.turn != nil, Needs: needs, Queue: s.queue.shown(), Held: len(s.queue.held) > 0,
+		Words: words, Busy: s.turn != nil, Shell: s.shell != nil, Needs: needs, Queue: s.queue.shown(), Held: len(s.queue.held) > 0,
 		Tokens: usage.Own.Total() + usage.Tasks.Total(), Cost: usage.Cost, Title: s.title(),
 		Model: oneLine(cmp.Or(settings.Model, settings.DefaultModel, d.model)), Persona: oneLine(settings.Persona.Name),
-		Runtime: s.runtimeState(), Can: s.can(),
+		Set: s.set, Runtime: s.runtimeState(), Can: s.can(),
 	}
 	state.Context.Used, state.Context.Window = d.context.Used, d.context.Window
 	if words != "" {

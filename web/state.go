@@ -17,6 +17,7 @@ type pageState struct {
 	Words string   `json:"words"` // what the agent does; empty between turns
 	Since string   `json:"since,omitempty"`
 	Busy  bool     `json:"busy"`
+	Shell bool     `json:"shell"` // a command line of the person's goes on
 	Needs string   `json:"needs"` // "approval", "question" or empty
 	Queue []queued `json:"queue"`
 	Held  bool     `json:"held"` // what is queued waits for the person
@@ -31,6 +32,7 @@ type pageState struct {
 	Runtime runtimeState    `json:"runtime"`
 	Model   string          `json:"model"`
 	Persona string          `json:"persona"`
+	Set     int64           `json:"set"` // the number of the last change of a setting
 	Can     map[string]bool `json:"can"`
 }
 
@@ -78,6 +80,7 @@ func (s *session) can() map[string]bool {
 		"commands": len(s.agent.Commands()) > 0, "files": lists, "changes": true, "tasks": true,
 		"undo": len(list) > 0, "redo": len(list) > 0,
 		"fork": len(list) > 0 && kept && s.server.opts.open != nil, "close": s.owned,
+		"settings": s.server.opts.allowed().Settings, "shell": s.server.opts.allowed().Shell,
 	}
 }
 

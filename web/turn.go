@@ -50,11 +50,14 @@ func (s *session) startTurn(run faces.RunFunc) {
 	})
 }
 
-// interruptTurn ends the turn that goes on.
-func (s *session) interruptTurn() {
-	if s.turn != nil {
+// interrupt ends the turn that goes on, or else the person's command line.
+func (s *session) interrupt() {
+	switch {
+	case s.turn != nil:
 		s.turn.interrupted = true
 		s.turn.cancel(errInterrupted)
+	case s.shell != nil:
+		s.shell.cancel(errInterrupted)
 	}
 }
 

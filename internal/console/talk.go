@@ -121,12 +121,16 @@ func (t *Talk) interruptible(outer context.Context, f func(context.Context) erro
 // with its number, or in other words. Without a question and options it
 // withdraws the last offer.
 func (t *Talk) Offer(question string, options ...string) {
-	if question != "" {
-		t.Aside("? %s", question)
-	}
 	t.options = options
+	var lines []string
+	if question != "" {
+		lines = append(lines, "? "+question)
+	}
 	for i, option := range options {
-		t.Aside("  %d. %s", i+1, option)
+		lines = append(lines, fmt.Sprintf("  %d. %s", i+1, option))
+	}
+	if len(lines) > 0 {
+		t.Aside("%s", strings.Join(lines, "\n")) // as one text, into which no news can come
 	}
 }
 

@@ -16,6 +16,14 @@ func talkOf(input string, out io.Writer) *Talk {
 	return NewTalk(New(strings.NewReader(input), out, slog.New(slog.DiscardHandler)))
 }
 
+// written is what was written, each time.
+type written []string
+
+func (w *written) Write(p []byte) (int, error) {
+	*w = append(*w, string(p))
+	return len(p), nil
+}
+
 func TestTalkPassesOnMessages(t *testing.T) {
 	var out strings.Builder
 	talk := talkOf("one\n\n  two \nleave\nnot read\n", &out)
@@ -63,10 +71,10 @@ func TestAnInterruptEndsWhatIsDone(t *testing.T) {
 }
 
 func TestOptionsAreChosenByNumber(t *testing.T) {
-	var out strings.Builder
+	var out written
 	talk := talkOf("", &out)
 	talk.Offer("Which?", "red", "blue")
-	require.Equal(t, "? Which?\n  1. red\n  2. blue\n", out.String())
+	require.Equal(t, written{"? Which?\n  1. red\n  2. blue\n"}, out, "written at once, so that no news comes between")
 	for message, want := range map[string]string{"1": "red", "2": "blue", "3": "3", "0": "0", "green": "green"} {
 		require.Equal(t, want, talk.Chosen(message))
 	}

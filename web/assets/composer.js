@@ -110,6 +110,7 @@ export class Composer {
 	}
 
 	#send(text, files) {
+		if (this.#isShell(text) && !files.length) return this.#api.post(this.#api.in('shell'), { command: text.trimStart().slice(1) })
 		if (this.#isCommand(text) && !files.length) return this.#api.post(this.#api.in('commands'), { line: text.trim() })
 		const id = this.#answers && this.#question.querySelector('[data-ask]')?.dataset.ask
 		if (id && !files.length) return this.#api.post(this.#api.in('asks/' + encodeURIComponent(id)), { answer: text.trim() })
@@ -119,6 +120,11 @@ export class Composer {
 
 	#isCommand(text) {
 		return this.#state.can?.commands && /^\/([a-z]|$)/.test(text.trimStart())
+	}
+
+	/** A command line for the workspace, of which the agent does not hear. */
+	#isShell(text) {
+		return this.#state.can?.shell && text.trimStart().startsWith('!')
 	}
 
 	/** There is a question that the next message answers: one without a field of its own. */
@@ -139,7 +145,8 @@ export class Composer {
 	/** Says what sending will do. */
 	#label() {
 		const { busy } = this.#state
-		$('send').textContent = this.#answers ? 'Answer' : busy || this.#waits ? 'Queue' : 'Send'
+		const runs = this.#isShell(this.text.value)
+		$('send').textContent = runs ? 'Run' : this.#answers ? 'Answer' : busy || this.#waits ? 'Queue' : 'Send'
 		this.text.placeholder = this.#answers
 			? 'Write your own answer'
 			: busy
@@ -148,6 +155,7 @@ export class Composer {
 		const hint = $('hint')
 		const kbd = (k) => el('kbd', {}, k)
 		if (this.#escaped) hint.replaceChildren(kbd('Esc'), ' again stops')
+		else if (runs) hint.replaceChildren(kbd('Enter'), ' runs it in the workspace; the agent does not hear of it')
 		else if (this.#waits) {
 			const button = el('button', { type: 'button', class: 'btn' }, 'Answer with this')
 			button.addEventListener('click', () => {
@@ -158,7 +166,7 @@ export class Composer {
 		} else if (this.#answers) hint.replaceChildren(kbd('Enter'), ' answers')
 		else if (busy) hint.replaceChildren(kbd('Enter'), ' sends after this turn')
 		else hint.replaceChildren(kbd('Enter'), ' sends, ', kbd('Shift Enter'), ' adds a line')
-		hint.classList.toggle('hint', !this.#waits)
+		hint.classList.toggle('hint', runs || !this.#waits)
 	}
 
 	#typed() {
@@ -186,7 +194,7 @@ export class Composer {
 
 	/** Escape stops the agent: at once, or the second time when something is typed. */
 	#escape(e) {
-		if (!this.#state.busy) return
+		if (!this.#state.busy && !this.#state.shell) return
 		e.preventDefault()
 		if (this.text.value && !this.#escaped) {
 			this.#escaped = true

@@ -6,6 +6,7 @@ import { Hub } from './hub.js'
 import { Log, tick } from './log.js'
 import { Composer } from './composer.js'
 import { Panel } from './panel.js'
+import { Settings } from './settings.js'
 import { closeDialog } from './dialog.js'
 import { fork, openMenu, showSessions } from './session.js'
 import { say, showLink, showState, showWrong } from './status.js'
@@ -14,6 +15,7 @@ const api = new API(takeToken())
 const log = new Log({ root: $('log'), tasks: $('tasks'), scroller: $('chat'), jump: $('jump') })
 const composer = new Composer(api, log)
 const panel = new Panel(api)
+const settings = new Settings(api)
 
 let open = [] // the open sessions
 let kept = [] // those that can go on
@@ -49,6 +51,7 @@ if (navigator.locks) {
 function show(session) {
 	if (session !== api.session) {
 		composer.change(api.session, session)
+		closeDialog()
 		api.session = session
 		log.clear()
 		panel.change()
@@ -80,6 +83,7 @@ function take(ops) {
 		showState(state, api)
 		panel.update(state)
 		composer.update(state)
+		settings.update(state)
 		if (first && document.activeElement === document.body && !matchMedia('(pointer:coarse)').matches) composer.text.focus()
 	} else composer.seeQuestion()
 	showEmpty()
@@ -191,7 +195,7 @@ const own = {
 	refresh: () => panel.refresh(),
 	stop: () => api.post(api.in('interrupt')),
 	theme: () => setTheme(themes[(themes.indexOf(localStorage.getItem('pygent:theme') ?? 'system') + 1) % themes.length]),
-	menu: () => openMenu(api, state.can ?? {}, begun, (text) => text && composer.prepend(text)),
+	menu: () => openMenu(api, state.can ?? {}, begun, (text) => text && composer.prepend(text), settings),
 	new: async () => begun(await api.post('sessions')),
 }
 
@@ -207,6 +211,7 @@ const acts = {
 	fork: ({ dataset }) => fork(api, dataset.checkpoint, begun),
 	restore: async ({ dataset }) => composer.prepend((await api.post(api.in('restore'), { checkpoint: Number(dataset.checkpoint) })).text),
 	view: ({ dataset }) => panel.view(dataset.path),
+	'stop-shell': () => api.delete(api.in('shell')),
 	'cancel-task': ({ dataset }) => api.post(api.in(`tasks/${encodeURIComponent(dataset.task)}/cancel`)),
 	held: () => api.post(api.in('messages'), { held: true }),
 	unqueue: async ({ dataset }) => composer.prepend((await api.delete(api.in('messages/' + encodeURIComponent(dataset.id)))).text ?? ''),

@@ -26,7 +26,7 @@ export function showSessions(sessions, current) {
 }
 
 /** The menu of a session: what can be done with it. edit takes a text that was taken back. */
-export function openMenu(api, can, go, edit) {
+export function openMenu(api, can, go, edit, settings) {
 	const entry = (text, act) => {
 		const button = el('button', { type: 'button', class: 'btn quiet' }, text)
 		button.addEventListener('click', () => act().catch((error) => fail(error)))
@@ -37,6 +37,7 @@ export function openMenu(api, can, go, edit) {
 		closeDialog()
 	}
 	const entries = [
+		can.settings && entry('Settings', () => settings.open()),
 		can.undo && entry('Undo the last turn', then(async () => edit((await api.post(api.in('undo'), { turns: 1 })).text))),
 		can.redo && entry('Redo', then(() => api.post(api.in('redo')))),
 		(can.undo || can.fork) && entry('Go back to a checkpoint', () => openCheckpoints(api, can, go, edit)),

@@ -33,6 +33,14 @@ func TestRunWhoseContainerCannotStartIsASetUpError(t *testing.T) {
 	require.Contains(t, got.stderr, noImage)
 }
 
+func TestRunSaysOnceWhyTheContainerCannotStart(t *testing.T) {
+	dockerImage(t)
+	server := pygenttest.NewServer(t, pygenttest.Calls(bash("true"), bash("false")))
+	got := finish(t, command(t, server.Env(), "run", "--docker", "--image", noImage, "go"))
+	require.Equal(t, exitUsage, got.code, got.stderr)
+	require.Equal(t, 1, strings.Count(got.stderr, "pull image"), got.stderr)
+}
+
 func TestRunWithoutACommandTellsThatNoneCouldHaveRun(t *testing.T) {
 	dockerImage(t)
 	server := pygenttest.NewServer(t, pygenttest.Text("It is 42.").WithDelay(2*time.Second), pygenttest.Call("stop", nil))

@@ -213,7 +213,7 @@ func (c scriptCmd) Run(ctx context.Context, s *settings, out *output) error {
 	var cfg pygent.Config
 	one, err := loadScript(ctx, c.File, nil, opts...)
 	if err == nil {
-		cfg, err = checkScript(one)
+		cfg, err = s.checkScript(one)
 	}
 	if err != nil {
 		return &exitError{exitUsage, err}
@@ -226,8 +226,8 @@ func (c scriptCmd) Run(ctx context.Context, s *settings, out *output) error {
 
 // checkScript finds what would be wrong at the start of a session only. It returns
 // the configuration that the script makes.
-func checkScript(s *script.Script) (pygent.Config, error) {
-	cfg, err := pygent.ConfigSources{NoFiles: true, Lookup: func(string) (string, bool) { return "", false }, Tables: []pygent.ConfigTable{s.Settings()}}.Load()
+func (s *settings) checkScript(one *script.Script) (pygent.Config, error) {
+	cfg, err := s.configurationWith(one)
 	if err != nil {
 		return cfg, err
 	}
@@ -238,12 +238,22 @@ func checkScript(s *script.Script) (pygent.Config, error) {
 	for _, name := range []string{"compact", "exit", "help", "new", "resume"} {
 		ours = append(ours, pygent.Command{Name: name})
 	}
-	for _, c := range s.Commands() {
+	for _, c := range one.Commands() {
 		if slices.ContainsFunc(ours, func(other pygent.Command) bool { return other.Name == c.Name }) {
-			return cfg, fmt.Errorf("%s: command %s: pygent has one of that name", s.Path(), c.Name)
+			return cfg, fmt.Errorf("%s: command %s: pygent has one of that name", one.Path(), c.Name)
 		}
 	}
 	return cfg, nil
+}
+
+// configurationWith is the configuration that a script makes: by itself, or, of a
+// project's, with that of the user, whose limits it may only lower.
+func (s *settings) configurationWith(one *script.Script) (pygent.Config, error) {
+	if one.IsProject() {
+		return s.load(one.Settings())
+	}
+	unset := func(string) (string, bool) { return "", false }
+	return pygent.ConfigSources{NoFiles: true, Lookup: unset, Tables: []pygent.ConfigTable{one.Settings()}}.Load()
 }
 
 // printScript prints what a script registers, and its settings in cfg.

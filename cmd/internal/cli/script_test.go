@@ -125,7 +125,7 @@ func TestScriptCheckKnowsAllCommands(t *testing.T) {
 	for _, c := range a.Commands() {
 		s, err := script.Load(t.Context(), scriptOf(t, "command('"+c.Name+"', lambda ctx, args: '')"))
 		require.NoError(t, err)
-		_, err = checkScript(s)
+		_, err = new(settings).checkScript(s)
 		require.ErrorContains(t, err, "command "+c.Name+": pygent has one of that name")
 	}
 }
@@ -186,4 +186,21 @@ system prompt: set
 	require.Contains(t, got.stderr, "may not set model")
 	require.Equal(t, ":files\n", finish(t, command(t, nil, "complete-words", "--", "script", "check", "")).stdout)
 	require.True(t, strings.HasPrefix(finish(t, command(t, nil, "complete-words", "--", "script", "")).stdout, "check"))
+}
+
+// A project's script is checked with the limits that hold at the start: it may lower
+// those of the command and of the user.
+func TestAProjectsScriptIsCheckedWithTheUsersLimits(t *testing.T) {
+	const source = "settings(limits = {'max_steps': 50})"
+	got := finish(t, withFile(t, command(t, nil, "script", "check", "--project", "own.star"), "own.star", source))
+	require.Equal(t, 0, got.code, got.stderr)
+	require.Empty(t, got.stderr)
+	require.Contains(t, got.stdout, "limits.max_steps = 50")
+
+	cmd := withFile(t, command(t, nil, "script", "check", "--project", "own.star"), "own.star", source)
+	cmd.Env = append(cmd.Env, "HOME="+cmd.Dir)
+	got = finish(t, withFile(t, cmd, ".pygent.toml", "limits.max_steps = 10"))
+	require.Equal(t, 0, got.code, got.stderr)
+	require.Contains(t, got.stderr, "50 has no effect")
+	require.NotContains(t, got.stdout, "max_steps")
 }

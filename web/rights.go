@@ -1,0 +1,31 @@
+package web
+
+import "net/http"
+
+// Rights are what people may do beyond talking to an agent and answering it. Without
+// [WithUser] the one person who has the token has them all. With it nobody has any,
+// unless the host says so by [WithRights]: its own rules for calls do not cover them.
+type Rights struct {
+	Settings bool // change the model, the persona, which tools there are, and whether bash calls need approval
+	Shell    bool // run commands in the workspace, about which nobody is asked
+}
+
+// allRights are those of somebody at their own machine.
+var allRights = Rights{Settings: true, Shell: true}
+
+// WithRights says what people may do. It holds for all users of the server.
+func WithRights(r Rights) Option { return func(o *options) { o.rights = &r } }
+
+// allowed returns what people may do at this server.
+func (o *options) allowed() Rights {
+	switch {
+	case o.rights != nil:
+		return *o.rights
+	case o.user != nil:
+		return Rights{}
+	}
+	return allRights
+}
+
+// errNoRight is the answer to one who may not do what was asked for.
+var errNoRight = fail(http.StatusForbidden, "no_right", "this server does not allow that")
