@@ -95,6 +95,8 @@ func (s *session) act(ctx context.Context, text string) (err error) {
 		err = s.shell(ctx, own)
 	case slash.Is(text):
 		err = s.command(ctx, text)
+	case slash.Leaves(text) && !s.talk.Offers():
+		return console.ErrLeave
 	default:
 		err = s.hear(ctx, s.talk.Chosen(text))
 	}
@@ -234,6 +236,13 @@ func (s *session) banner(ctx context.Context) {
 	}
 	if recap := s.agent.Recap(); recap != "" {
 		s.talk.Say("The conversation %s", recap)
+	}
+	user, model := s.agent.LastSaid()
+	for _, line := range user {
+		s.talk.Say("  > %s", line)
+	}
+	for _, line := range model {
+		s.talk.Say("%s", strings.TrimRight("  "+line, " "))
 	}
 	if s.agent.history.spokenAnew() > 0 && s.agent.tools.interrupted(s.agent.history.view()) && !s.agent.opts.resume {
 		s.talk.Say("The conversation was interrupted; /resume goes on with it.")

@@ -102,7 +102,8 @@ func (l *leftFiles) choose(ctx context.Context, here string) (dir string, err er
 		Head:   keep.Question(l.files, l.more),
 		Title:  "Its files",
 		Text:   keep.List(l.files, l.more),
-		Prompt: fmt.Sprintf("[k]eep them in %s, keep DIR, or [d]elete them: ", "."+string(filepath.Separator)+here),
+		List:   true,
+		Prompt: fmt.Sprintf("[k]eep them in %s, \"k DIR\" keeps them in DIR, or [d]elete them: ", "."+string(filepath.Separator)+here),
 	}
 	for {
 		answer, err := l.console.Question(ctx, q)

@@ -235,6 +235,17 @@ func TestSessionSurvivesItsRuntime(t *testing.T) {
 	require.Contains(t, out.String(), "error: system message: panic: in describe")
 }
 
+// The word exit alone leaves, unless it answers a question of the model.
+func TestTheWordExitLeavesASession(t *testing.T) {
+	for _, word := range []string{"exit", "quit"} {
+		ask := pygenttest.Call("continue", map[string]any{"prompt": "Which command?"})
+		model := pygenttest.NewScriptedModel(ask, pygenttest.Text("It leaves."))
+		shown, _ := converse(t, "go\n"+word+"\n"+word+"\nnever said\n", model)
+		require.Contains(t, shown, "It leaves.")
+		require.Len(t, model.Requests(), 2)
+	}
+}
+
 // imageless is a runtime that cannot start, as a session finds out at once.
 type imageless struct{ broken }
 

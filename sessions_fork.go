@@ -36,14 +36,26 @@ func (a *Agent) Recap() string {
 		return ""
 	}
 	info, _ := a.Session()
-	var said []recap.Said
+	return recap.Line(a.history.inEffect(), info.Title, a.said())
+}
+
+// LastSaid is more of what [Agent.Recap] ends with, for people who go on with a
+// conversation: the first lines of what the user said last, and the last lines of what
+// the model said after that. They are few, and their control characters are made
+// visible. Both are empty if the recap has all of it.
+func (a *Agent) LastSaid() (user, model []string) {
+	return recap.Last(a.Recap(), a.said())
+}
+
+// said is what the user and the model have said, for people.
+func (a *Agent) said() (said []recap.Said) {
 	for _, e := range a.history.said() {
 		byUser := e.Message.Role == RoleUser && isOfUser(e.Message, e.Source)
 		if byUser || e.Message.Role == RoleAssistant {
 			said = append(said, recap.Said{ByUser: byUser, Text: e.Message.Text()})
 		}
 	}
-	return recap.Line(a.history.inEffect(), info.Title, said)
+	return said
 }
 
 // ForkSession makes a session that goes on from a checkpoint: beside the one of this

@@ -38,6 +38,7 @@ func (s *session) banner() {
 	lines = append(lines, s.fact("network", s.network(info))...)
 	lines = append(lines, s.files(info)...)
 	lines = append(lines, s.fact("history", s.agent.Recap())...)
+	lines = append(lines, s.lastSaid()...)
 	if info.Fallback != "" {
 		lines = append(lines, "", s.warning("! NOT in a container: "+told(info.Fallback)))
 	}
@@ -148,4 +149,22 @@ func (s *session) files(info pygent.RuntimeInfo) []string {
 		lines = append(lines, s.fact("", s.theme.warn("temporary: at the end you are asked whether to keep them"))...)
 	}
 	return lines
+}
+
+// lastSaid shows what was said last in a conversation that goes on.
+func (s *session) lastSaid() (rows []string) {
+	user, model := s.agent.LastSaid()
+	if len(user)+len(model) > 0 {
+		rows = append(rows, "")
+	}
+	for i, line := range append(user, model...) {
+		margin := "  "
+		if i < len(user) {
+			margin = "  > "
+		}
+		for row := range strings.SplitSeq(s.wrapped(line), "\n") {
+			rows = append(rows, s.theme.dim(strings.TrimRight(othersBar+margin+row, " ")))
+		}
+	}
+	return rows
 }

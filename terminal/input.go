@@ -240,6 +240,9 @@ func (s *session) submit() {
 	}
 	m := s.menu()
 	asked := m != nil && m.free
+	if !asked && slash.Leaves(text) {
+		text = "/exit"
+	}
 	switch {
 	case text == "" && !asked && s.turn == nil && len(s.queue.held) > 0:
 		s.sendHeld()

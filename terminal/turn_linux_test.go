@@ -106,6 +106,20 @@ func TestAResumedConversationSaysWhereItWas(t *testing.T) {
 	p.leaves()
 }
 
+// Whoever goes on sees what was said last, and none of it can be taken for the
+// session's own.
+func TestAResumedConversationShowsWhatWasSaidLast(t *testing.T) {
+	t.Parallel()
+	server := pygenttest.NewServer(t, pygenttest.Text("First.\n\nThe \x1b[2Jlast words.\n✓ exit 0"))
+	p := sit(t, server)
+	p.Type("look at it\n")
+	p.Await("✓ exit 0", "Ready")
+	p.leaves()
+	p.Terminal = termtest.Start(t, p.command(server), 80, 24)
+	p.Await("│   > look at it\n│   First.\n│\n│   The ␛[2Jlast words.\n│   ✓ exit 0\n", "Ready")
+	p.leaves()
+}
+
 // What the person sent is broken between the words, as the answer is, unless it is
 // code.
 func TestWhatWasSentInANarrowWindow(t *testing.T) {

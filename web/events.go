@@ -34,6 +34,9 @@ func (s *session) event(e pygent.Event) {
 		s.asks.dropOffer() // the turn that it ended is gone
 		s.show()
 		v.notice("", e.Text)
+		for _, note := range e.Restored.Notes() {
+			v.notice("", note)
+		}
 	case pygent.EventRuntime:
 		s.runtimeEvent(e)
 	default:

@@ -40,7 +40,7 @@ func TestAnAgentIsShownUntilTheContextEnds(t *testing.T) {
 	}, patience, 5*time.Millisecond, "the browser is led there by a file, because others can read arguments")
 	defer s.client.CloseIdleConnections()
 	p := s.open("")
-	p.shows(">Hi.</div>", "<p>Hello.</p>")
+	p.shows("</span>Hi.<", "<p>Hello.</p>")
 	cancel()
 	require.NoError(t, <-ended)
 	p.until("the end", func(p *page) bool { return p.ended })

@@ -15,7 +15,7 @@ func (v *view) history(entries []pygent.HistoryEntry) {
 			v.pastTurn(*e.Turn)
 		case e.Compaction != nil:
 			v.notice("", e.Compaction.String())
-		case m.Role == pygent.RoleUser && (e.Source == pygent.SourceUser || e.Source == ""):
+		case isUsers(e):
 			v.user(m)
 		case m.Role == pygent.RoleAssistant:
 			if text := m.Text(); strings.TrimSpace(text) != "" {

@@ -2,6 +2,7 @@ package web
 
 import (
 	"errors"
+	"io/fs"
 	"net/http"
 
 	"github.com/x/pygent"
@@ -29,13 +30,33 @@ func (s *Server) listSessions(c call) (any, error) {
 	return map[string]any{"sessions": list}, nil
 }
 
+// deleteKept removes a kept session, with its conversation.
+func (s *Server) deleteKept(c call) (any, error) {
+	if s.opts.remove == nil {
+		return nil, errNoRight
+	}
+	id := c.PathValue("id")
+	if _, err := s.session(c.user, id); err == nil {
+		return nil, fail(http.StatusConflict, "in_use", "the session is open; close it first")
+	}
+	err := s.opts.remove(c.Context(), c.user, id)
+	switch {
+	case errors.Is(err, pygent.ErrSessionInUse):
+		return nil, fail(http.StatusConflict, "in_use", oneLine(err.Error()))
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fail(http.StatusNotFound, "no_session", "no such session is kept")
+	}
+	return nil, err
+}
+
 // errNoOpen is the answer of a server that begins no sessions.
 var errNoOpen = fail(http.StatusForbidden, "no_open", "sessions are not begun here")
 
-// postSession begins a session, or goes on with one that is kept.
+// postSession begins a session, or goes on with one that is kept or was saved.
 func (s *Server) postSession(c call) (any, error) {
 	var in struct {
 		Continue string `json:"continue"`
+		Snapshot string `json:"snapshot"`
 	}
 	if err := c.read(&in); err != nil {
 		return nil, err
@@ -43,12 +64,28 @@ func (s *Server) postSession(c call) (any, error) {
 	if s.opts.open == nil {
 		return nil, errNoOpen
 	}
+	if in.Continue != "" && in.Snapshot != "" {
+		return nil, fail(http.StatusBadRequest, "bad_request", "a session goes on from a kept one or from a snapshot, and not from both")
+	}
 	if in.Continue != "" {
 		if one, err := s.session(c.user, in.Continue); err == nil { // it is open
 			return &status{http.StatusOK, map[string]string{"id": one.id}}, nil
 		}
 	}
-	return s.open(c, in.Continue)
+	if in.Snapshot != "" {
+		if !s.opts.allowed().Snapshots {
+			return nil, errNoRight
+		}
+		var err error
+		if in.Snapshot, err = directory(in.Snapshot); err != nil {
+			return nil, err
+		}
+	}
+	id, err := s.open(c, Open{User: c.user, Continue: in.Continue, Snapshot: in.Snapshot})
+	if err != nil {
+		return nil, err
+	}
+	return &status{http.StatusCreated, map[string]string{"id": id}}, nil
 }
 
 // fork begins a session that goes on from a checkpoint of another one.
@@ -57,36 +94,42 @@ func (s *Server) fork(c call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var in struct {
-		Checkpoint int64 `json:"checkpoint"`
-	}
+	var in moment
 	if err := c.read(&in); err != nil {
 		return nil, err
 	}
 	if s.opts.open == nil {
 		return nil, errNoOpen
 	}
-	info, err := one.agent.ForkSession(c.Context(), in.Checkpoint, "")
+	from, text, err := in.checkpoint(one.agent)
+	if err != nil {
+		return nil, err
+	}
+	info, err := one.agent.ForkSession(c.Context(), from, "")
 	if err != nil {
 		return nil, checkpointError(err)
 	}
-	return s.open(c, info.ID)
+	id, err := s.open(c, Open{User: c.user, Continue: info.ID})
+	if err != nil {
+		return nil, err
+	}
+	return &status{http.StatusCreated, map[string]string{"id": id, "text": text}}, nil
 }
 
-// open makes the agent of a session, and shows it.
-func (s *Server) open(c call, id string) (any, error) {
-	agent, err := s.opts.open(c.Context(), Open{User: c.user, Continue: id})
+// open makes the agent of a session, and shows it. It returns the id of the session.
+func (s *Server) open(c call, which Open) (string, error) {
+	agent, err := s.opts.open(c.Context(), which)
 	if err != nil {
 		if errors.Is(err, pygent.ErrSessionInUse) {
-			return nil, fail(http.StatusConflict, "in_use", oneLine(err.Error()))
+			return "", fail(http.StatusConflict, "in_use", oneLine(err.Error()))
 		}
-		return nil, err
+		return "", err
 	}
 	one, err := s.add(c.user, pygent.FaceSession{Agent: agent}, true)
 	if err != nil {
-		return nil, errors.Join(err, agent.Close())
+		return "", errors.Join(err, agent.Close())
 	}
-	return &status{http.StatusCreated, map[string]string{"id": one.id}}, nil
+	return one.id, nil
 }
 
 // deleteSession closes a session. What is kept of it stays.

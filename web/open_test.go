@@ -67,7 +67,7 @@ func TestSessionsAreBegunClosedAndContinued(t *testing.T) {
 	require.Contains(t, string(body), `"open":false`)
 	require.Equal(t, s.id, open(`{"continue":"`+s.id+`"}`, http.StatusCreated))
 	again := s.open("")
-	again.shows(">Hi.</div>", "<p>Hello.</p>")
+	again.shows("</span>Hi.<", "<p>Hello.</p>")
 	again.until("that it can be forked", func(p *page) bool { return p.state.Can["fork"] })
 	var checkpoints struct{ Checkpoints []pygent.Checkpoint }
 	s.get("/checkpoints", &checkpoints)

@@ -18,6 +18,7 @@ type Option func(*options)
 type options struct {
 	open   func(context.Context, Open) (*pygent.Agent, error)
 	list   func(ctx context.Context, user string) ([]pygent.SessionInfo, error)
+	remove func(ctx context.Context, user, id string) error
 	base   string
 	token  string
 	user   func(*http.Request) (string, error)
@@ -33,6 +34,7 @@ type options struct {
 type Open struct {
 	User     string // whose it will be, as [WithUser] said; empty for the one who has the token
 	Continue string // the id of a kept session to go on with; empty for a new one
+	Snapshot string // the directory of a snapshot to go on from, as [pygent.LoadSnapshot] takes it; empty for none
 }
 
 // Limits bound what the people at the pages can make the server hold. A zero field has
@@ -64,6 +66,12 @@ func WithOpen(open func(ctx context.Context, o Open) (*pygent.Agent, error)) Opt
 // there are none.
 func WithList(list func(ctx context.Context, user string) ([]pygent.SessionInfo, error)) Option {
 	return func(o *options) { o.list = list }
+}
+
+// WithRemove lets people remove kept sessions that are not open. An error that matches
+// [io/fs.ErrNotExist] says that the user has no such session.
+func WithRemove(remove func(ctx context.Context, user, id string) error) Option {
+	return func(o *options) { o.remove = remove }
 }
 
 // WithBasePath says where the host serves the page, such as "/agent". By default it is

@@ -29,7 +29,7 @@ func TestWhatIsSaidMeanwhileIsQueued(t *testing.T) {
 	status, _ := s.do(s.request(http.MethodDelete, "/sessions/"+s.id+"/messages/none", nil))
 	require.Equal(t, http.StatusConflict, status)
 	s.post("/asks/"+a.ID, map[string]any{"decision": "once"}, nil)
-	p.shows("And a changelog.</div>", "<p>First.</p>")
+	p.shows("And a changelog.<", "<p>First.</p>")
 	p.rests()
 	require.Empty(t, p.look().state.Queue)
 	require.NotContains(t, p.now(), "rather not")
@@ -89,7 +89,7 @@ func TestTheTurnIsStopped(t *testing.T) {
 	p.shows(`<div class="end">Stopped`, "stopped by you")
 	p.until("that it is held", func(p *page) bool { return p.state.Held && !p.state.Busy })
 	s.post("/messages", map[string]any{"held": true}, nil)
-	p.shows("Later.</div>", "<p>Again.</p>")
+	p.shows("</span>Later.<", "<p>Again.</p>")
 	p.rests()
 }
 

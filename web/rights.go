@@ -8,10 +8,13 @@ import "net/http"
 type Rights struct {
 	Settings bool // change the model, the persona, which tools there are, and whether bash calls need approval
 	Shell    bool // run commands in the workspace, about which nobody is asked
+	// Snapshots lets them save sessions in directories of the server's machine, and
+	// begin others from there: see [Open].
+	Snapshots bool
 }
 
 // allRights are those of somebody at their own machine.
-var allRights = Rights{Settings: true, Shell: true}
+var allRights = Rights{Settings: true, Shell: true, Snapshots: true}
 
 // WithRights says what people may do. It holds for all users of the server.
 func WithRights(r Rights) Option { return func(o *options) { o.rights = &r } }

@@ -55,6 +55,8 @@ var routesOfAPI = []route{
 	{"POST /sessions/{s}/redo", (*Server).redo, false},
 	{"POST /sessions/{s}/restore", (*Server).restore, false},
 	{"POST /sessions/{s}/fork", (*Server).fork, false},
+	{"POST /sessions/{s}/save", (*Server).postSave, false},
+	{"DELETE /kept/{id}", (*Server).deleteKept, false},
 	{"GET /sessions/{s}/changes", (*Server).listChanges, false},
 	{"GET /sessions/{s}/files", (*Server).listFiles, false},
 	{"GET /sessions/{s}/file", (*Server).viewFile, false},

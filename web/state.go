@@ -76,11 +76,12 @@ func (s *session) can() map[string]bool {
 	_, lists := pygent.RuntimeAs[pygent.FileLister](s.agent.Runtime())
 	list := s.agent.Checkpoints()
 	_, kept := s.agent.Session()
+	may := s.server.opts.allowed()
 	return map[string]bool{
 		"commands": len(s.agent.Commands()) > 0, "files": lists, "changes": true, "tasks": true,
 		"undo": len(list) > 0, "redo": len(list) > 0,
 		"fork": len(list) > 0 && kept && s.server.opts.open != nil, "close": s.owned,
-		"settings": s.server.opts.allowed().Settings, "shell": s.server.opts.allowed().Shell,
+		"settings": may.Settings, "shell": may.Shell, "save": may.Snapshots,
 	}
 }
 

@@ -95,7 +95,7 @@ type writer struct {
 
 // run writes until ctx ends or the page does not read.
 func (w *writer) run(ctx context.Context) {
-	if !w.out.begin() || !w.out.send(op{Op: "hello", Version: 1, Base: w.server.opts.base, Can: map[string]bool{"open": w.server.opts.open != nil}}) {
+	if !w.out.begin() || !w.out.send(op{Op: "hello", Version: 1, Base: w.server.opts.base, Can: w.server.can()}) {
 		return
 	}
 	beat := time.NewTicker(keepAlive)
@@ -116,6 +116,12 @@ func (w *writer) run(ctx context.Context) {
 			}
 		}
 	}
+}
+
+// can says what the page offers besides what the sessions do.
+func (s *Server) can() map[string]bool {
+	opens := s.opts.open != nil
+	return map[string]bool{"open": opens, "load": opens && s.opts.allowed().Snapshots, "remove": s.opts.remove != nil}
 }
 
 // write writes what has changed.

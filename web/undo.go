@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/x/pygent"
@@ -53,8 +54,8 @@ func restoring(c call, s *Server, restore func(ctx context.Context, a *pygent.Ag
 	}
 	answer := restored{Restored: done, Notes: append([]string{}, done.Notes()...)}
 	if done.Message != nil {
-		answer.Text, _ = faces.Spoken(*done.Message)
-		answer.Text = strings.TrimSpace(answer.Text)
+		text, _ := faces.Spoken(*done.Message)
+		answer.Text = strings.TrimSpace(text)
 	}
 	one.log.filesChanged()
 	return answer, nil
@@ -83,15 +84,95 @@ func (s *Server) redo(c call) (any, error) {
 
 // restore goes to a checkpoint.
 func (s *Server) restore(c call) (any, error) {
-	var in struct {
-		Checkpoint int64 `json:"checkpoint"`
-	}
+	var in moment
 	if err := c.read(&in); err != nil {
 		return nil, err
 	}
-	return restoring(c, s, func(ctx context.Context, a *pygent.Agent) (pygent.Restored, error) {
-		return a.Restore(ctx, in.Checkpoint)
+	return restoring(c, s, func(ctx context.Context, a *pygent.Agent) (done pygent.Restored, err error) {
+		from, _, err := in.checkpoint(a)
+		if err == nil {
+			done, err = a.Restore(ctx, from)
+		}
+		return done, err
 	})
+}
+
+// moment is where a conversation goes on from: a checkpoint, or the one before a
+// message of the user.
+type moment struct {
+	Checkpoint int64 `json:"checkpoint"`
+	Said       *int  `json:"said"` // how many messages the user had said in the conversation before that one
+}
+
+// checkpoint returns the checkpoint of the moment. Of a message, it returns the text as
+// well, to be said otherwise.
+func (m moment) checkpoint(a *pygent.Agent) (id int64, text string, err error) {
+	if m.Said == nil {
+		return m.Checkpoint, "", nil
+	}
+	msg, before, ok := messageOf(a.History(), *m.Said)
+	if !ok {
+		return 0, "", fail(http.StatusNotFound, "no_message", "there is no such message of the user")
+	}
+	text, _ = faces.Spoken(msg)
+	for _, c := range slices.Backward(a.Checkpoints()) {
+		if c.Kind == pygent.CheckpointStart && c.Messages == before {
+			return c.ID, strings.TrimSpace(text), nil
+		}
+	}
+	return 0, "", fail(http.StatusNotFound, "no_checkpoint", "nothing was kept of the moment before this message: it was said while the agent worked, or too long ago")
+}
+
+// messageOf returns a message of the user in the conversation, and how many messages
+// the record had before it, also those that were taken back.
+func messageOf(h *pygent.History, said int) (msg pygent.Message, before int, ok bool) {
+	current := h.Current()
+	at := -1
+	for i, e := range current {
+		if isUsers(e) {
+			if said == 0 {
+				at = i
+				break
+			}
+			said--
+		}
+	}
+	if at < 0 {
+		return msg, 0, false
+	}
+	// What is in effect is a part of the record, in its order. What was taken back
+	// stands before what took its place, so that the last that is equal is the one.
+	record := h.Entries()
+	next := len(current) - 1
+	found := false
+	for _, e := range slices.Backward(record) {
+		switch {
+		case found:
+			before += counted(e)
+		case next >= 0 && same(e, current[next]):
+			found = next == at
+			next--
+		}
+	}
+	return current[at].Message, before, found
+}
+
+// isUsers reports whether an entry is a message of the user.
+func isUsers(e pygent.HistoryEntry) bool {
+	return e.Message.Role == pygent.RoleUser && (e.Source == pygent.SourceUser || e.Source == "")
+}
+
+// counted is how much an entry adds to [pygent.Checkpoint].Messages.
+func counted(e pygent.HistoryEntry) int {
+	if e.Message.Role == "" || e.Message.Role == pygent.RoleSystem {
+		return 0
+	}
+	return 1
+}
+
+// same reports whether two entries are one of the record.
+func same(a, b pygent.HistoryEntry) bool {
+	return a.Time.Equal(b.Time) && a.Message.Role == b.Message.Role && a.Message.ToolCallID == b.Message.ToolCallID && a.Message.Text() == b.Message.Text()
 }
 
 // changed is a file that changed in the session.

@@ -71,8 +71,69 @@ func TestCommandsRunAsAtATerminal(t *testing.T) {
 	require.Equal(t, http.StatusUnprocessableEntity, status)
 	require.Contains(t, string(body), "/help")
 	s.post("/commands", map[string]any{"line": "/ask me"}, nil)
-	p.shows("Asked: me</div>", "<p>Hello.</p>")
+	p.shows("Asked: me<", "<p>Hello.</p>")
 	var completions struct{ Completions []pygent.Completion }
 	s.get("/completions?line=/he", &completions)
 	require.NotEmpty(t, completions.Completions)
+}
+
+func TestAMessageIsTakenBackToBeSaidOtherwise(t *testing.T) {
+	dir := t.TempDir()
+	writes := func(name string) pygenttest.Reply {
+		return pygenttest.Call("write_file", map[string]any{"path": name, "content": "x\n"})
+	}
+	s := serve(t, []pygenttest.Reply{
+		writes("a"), pygenttest.Text("First."), writes("b"), pygenttest.Text("Second."),
+		writes("c"), pygenttest.Text("Otherwise."), pygenttest.Text("Third."),
+	}, pygent.WithWorkspace(dir), pygent.WithCheckpoints(t.TempDir()), pygent.WithConfirmBash(false))
+	p := s.open("")
+	says := func(text, answer string) {
+		t.Helper()
+		s.say(text)
+		p.shows("<p>" + answer + "</p>")
+		p.rests()
+	}
+	goBack := func(said int, text string) {
+		t.Helper()
+		var back struct{ Text string }
+		s.post("/restore", map[string]any{"said": said}, &back)
+		require.Equal(t, text, back.Text)
+	}
+	says("Make a.", "First.")
+	p.shows(`data-act="edit" data-said="0"`)
+	says("Make b.", "Second.")
+	goBack(1, "Make b.")
+	p.until("that it is gone", func(p *page) bool {
+		return !strings.Contains(p.text(), "Second.") && strings.Contains(p.text(), "taken back")
+	})
+	require.FileExists(t, filepath.Join(dir, "a"))
+	require.NoFileExists(t, filepath.Join(dir, "b"))
+	// The record keeps what was taken back; it does not count.
+	says("Make c.", "Otherwise.")
+	p.shows(`data-act="edit" data-said="1"`)
+	says("And now?", "Third.")
+	goBack(1, "Make c.")
+	require.NoFileExists(t, filepath.Join(dir, "c"))
+	goBack(0, "Make a.")
+	require.NoFileExists(t, filepath.Join(dir, "a"))
+	status, _ := s.do(s.request(http.MethodPost, "/sessions/"+s.id+"/restore", map[string]any{"said": 7}))
+	require.Equal(t, http.StatusNotFound, status)
+}
+
+func TestWhatWasSaidMeanwhileHasNoMomentOfItsOwn(t *testing.T) {
+	s := serve(t, []pygenttest.Reply{
+		pygenttest.Call("bash", map[string]any{"cmd": "echo one"}), pygenttest.Text("First."), pygenttest.Text("Second."),
+	}, pygent.WithCheckpoints(t.TempDir()))
+	p := s.open("")
+	s.say("Begin.")
+	a := s.asked()
+	s.say("And more.")
+	s.post("/asks/"+a.ID, map[string]any{"decision": "once"}, nil)
+	p.shows("And more.", "<p>First.</p>")
+	p.rests()
+	status, body := s.do(s.request(http.MethodPost, "/sessions/"+s.id+"/restore", map[string]any{"said": 1}))
+	require.Equal(t, http.StatusNotFound, status)
+	require.Contains(t, string(body), "while the agent worked")
+	s.post("/restore", map[string]any{"said": 0}, nil)
+	p.until("that all is gone", func(p *page) bool { return !strings.Contains(p.text(), "First.") })
 }

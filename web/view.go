@@ -25,6 +25,7 @@ type view struct {
 	number   int      // of the last key
 	messages int      // of the history that are shown
 	first    string   // what the user said first
+	said     int      // how many messages of the user are shown
 	doing    doing
 
 	step    step             // what the model has written in this step
@@ -124,6 +125,11 @@ func (v *view) user(m pygent.Message) {
 	for _, label := range labels {
 		fmt.Fprintf(&b, ` <span class="chip">%s</span>`, esc(label))
 	}
+	if v.root == "" {
+		fmt.Fprintf(&b, `<div class="acts"><button type="button" class="btn quiet" data-act="edit" data-said="%[1]d">Edit</button>`+
+			`<button type="button" class="btn quiet" data-act="fork" data-said="%[1]d">Fork</button></div>`, v.said)
+	}
+	v.said++
 	b.WriteString(`</div>`)
 	v.put(v.key("u"), b.String())
 }

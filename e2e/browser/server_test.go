@@ -29,6 +29,8 @@ type served struct {
 	web   *web.Server
 	model *pygenttest.Server
 	proxy *proxy
+
+	sessions string // where sessions are kept, if they are
 }
 
 // serve serves a session of an agent on this machine whose model gives the replies.

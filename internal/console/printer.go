@@ -98,6 +98,15 @@ func (p *Printer) Write(b []byte) (int, error) {
 	return p.text.put(string(b))
 }
 
+// Columns is how many columns a line may have: those of a terminal, or 0 for any number.
+func (p *Printer) Columns() int {
+	if !p.text.screen.Terminal() {
+		return 0
+	}
+	columns, _ := p.text.screen.Size()
+	return columns
+}
+
 // End ends the current line if it was begun.
 func (p *Printer) End() {
 	p.mu.Lock()

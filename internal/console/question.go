@@ -16,6 +16,7 @@ type Question struct {
 	Text   string // what the question is about, such as a command of the model; may be empty
 	Prompt string // the possible answers
 	Hidden bool   // what is typed is not shown
+	List   bool   // Text is a list of things, whose lines and characters nobody counts
 }
 
 const (
@@ -93,7 +94,11 @@ func (c *Console) show(q Question) (excerpt.Text, bool) {
 	}
 	text := excerpt.New(q.Title, q.Text, columns)
 	shown, all := text.Excerpt(min(rows-rowsAround, mostRows))
-	c.Aside("%s %s:\n%s", q.Head, text.Size(), strings.Join(shown, "\n"))
+	head := q.Head + " " + text.Size() + ":"
+	if q.List {
+		head = q.Head
+	}
+	c.Aside("%s\n%s", head, strings.Join(shown, "\n"))
 	return text, all
 }
 

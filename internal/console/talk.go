@@ -19,6 +19,7 @@ type Talk struct {
 	*Console
 	interrupts chan os.Signal
 	warned     bool     // whether the user was told that another Ctrl-C leaves
+	asked      bool     // whether the next message answers a question
 	options    []string // the answers that can be given by number
 }
 
@@ -121,7 +122,7 @@ func (t *Talk) interruptible(outer context.Context, f func(context.Context) erro
 // with its number, or in other words. Without a question and options it
 // withdraws the last offer.
 func (t *Talk) Offer(question string, options ...string) {
-	t.options = options
+	t.asked, t.options = question != "" || len(options) > 0, options
 	var lines []string
 	if question != "" {
 		lines = append(lines, "? "+question)
@@ -129,10 +130,13 @@ func (t *Talk) Offer(question string, options ...string) {
 	for i, option := range options {
 		lines = append(lines, fmt.Sprintf("  %d. %s", i+1, option))
 	}
-	if len(lines) > 0 {
+	if t.asked {
 		t.Aside("%s", strings.Join(lines, "\n")) // as one text, into which no news can come
 	}
 }
+
+// Offers reports whether the next message answers a question of [Talk.Offer].
+func (t *Talk) Offers() bool { return t.asked }
 
 // Chosen returns the option whose number a message is, or the message itself.
 func (t *Talk) Chosen(message string) string {

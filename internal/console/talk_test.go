@@ -78,6 +78,8 @@ func TestOptionsAreChosenByNumber(t *testing.T) {
 	for message, want := range map[string]string{"1": "red", "2": "blue", "3": "3", "0": "0", "green": "green"} {
 		require.Equal(t, want, talk.Chosen(message))
 	}
+	require.True(t, talk.Offers())
 	talk.Offer("")
+	require.False(t, talk.Offers())
 	require.Equal(t, "1", talk.Chosen("1"))
 }

@@ -21,6 +21,13 @@ type Said struct {
 const (
 	shownTitle = 60
 	shownWords = 70
+	shownLine  = 300 // of a line of Last
+)
+
+// Bounds of [Last], in lines.
+const (
+	shownUser  = 3
+	shownModel = 8
 )
 
 // Line says how many messages there are, what the conversation is called, and what was
@@ -41,6 +48,60 @@ func Line(messages int, title string, said []Said) string {
 	}
 	return line
 }
+
+// Last returns what somebody reads who goes on with a conversation: the first lines of
+// what the user said last, and the last lines of what the model said after that. They
+// are few, and have no control characters. They are empty if line, which [Line] has
+// made, shows all of it.
+func Last(line string, said []Said) (user, model []string) {
+	for i := len(said) - 1; i >= 0 && user == nil; i-- {
+		switch text := strings.TrimSpace(said[i].Text); {
+		case text == "":
+		case said[i].ByUser:
+			user = beginning(text)
+		case model == nil:
+			model = end(text)
+		}
+	}
+	if isIn(line, user) && isIn(line, model) {
+		return nil, nil
+	}
+	return user, model
+}
+
+func isIn(line string, words []string) bool {
+	return len(words) == 0 || len(words) == 1 && strings.Contains(line, words[0])
+}
+
+// beginning is the first lines of a text.
+func beginning(text string) []string {
+	lines := strings.Split(text, "\n")
+	more := len(lines) > shownUser
+	lines = lines[:min(len(lines), shownUser)]
+	for i, line := range lines {
+		if long := len(line) > shownLine; long || more && i == len(lines)-1 {
+			line = cut.Head(line, shownLine) + " …"
+		}
+		lines[i] = oneLine(line)
+	}
+	return lines
+}
+
+// end is the last lines of a text.
+func end(text string) []string {
+	lines := strings.Split(text, "\n")
+	more := len(lines) > shownModel
+	lines = lines[max(len(lines)-shownModel, 0):]
+	for i, line := range lines {
+		if long := len(line) > shownLine; long || more && i == 0 {
+			line = "… " + cut.Tail(line, shownLine)
+		}
+		lines[i] = oneLine(line)
+	}
+	return lines
+}
+
+func oneLine(line string) string { return screen.Visible(strings.TrimRight(line, "\r")) }
 
 func last(said []Said) (who, words string) {
 	for i := len(said) - 1; i >= 0; i-- {

@@ -30,3 +30,26 @@ func TestLine(t *testing.T) {
 		t.Run(name, func(t *testing.T) { require.Equal(t, tt.want, recap.Line(tt.messages, tt.title, tt.said)) })
 	}
 }
+
+func TestLast(t *testing.T) {
+	said := func(byUser bool, text string) recap.Said { return recap.Said{ByUser: byUser, Text: text} }
+	for name, tt := range map[string]struct {
+		said        []recap.Said
+		user, model []string
+	}{
+		"nothing":           {nil, nil, nil},
+		"all is in a line":  {[]recap.Said{said(true, "hi there"), said(false, "Hello.")}, nil, nil},
+		"both":              {[]recap.Said{said(true, "hi there"), said(false, "Hello."), said(true, "plant a tree"), said(false, "It\ngrows."), said(false, "")}, []string{"plant a tree"}, []string{"It", "grows."}},
+		"no answer":         {[]recap.Said{said(false, "Hello."), said(true, "a\nb\nc\nd")}, []string{"a", "b", "c …"}, nil},
+		"many lines":        {[]recap.Said{said(true, "hi there"), said(false, strings.Repeat("x\n", 20)+"end")}, []string{"hi there"}, []string{"… x", "x", "x", "x", "x", "x", "x", "end"}},
+		"long lines":        {[]recap.Said{said(true, strings.Repeat("a", 500)), said(false, strings.Repeat("b", 500)+"end")}, []string{strings.Repeat("a", 300) + " …"}, []string{"… " + strings.Repeat("b", 297) + "end"}},
+		"hostile":           {[]recap.Said{said(true, "a\x1b[2J\r\n\u202eb"), said(false, "\x1b]0;x\x07\n✓ done")}, []string{"a␛[2J", "<U+202E>b"}, []string{"␛]0;x␇", "✓ done"}},
+		"before the answer": {[]recap.Said{said(true, "look"), said(false, "I look."), said(false, "Here it\nis.")}, []string{"look"}, []string{"Here it", "is."}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			user, model := recap.Last(recap.Line(2, "hi there", tt.said), tt.said)
+			require.Equal(t, tt.user, user)
+			require.Equal(t, tt.model, model)
+		})
+	}
+}

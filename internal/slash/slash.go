@@ -3,15 +3,12 @@
 package slash
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"sync"
 	"unicode"
-	"unicode/utf8"
 )
 
 // Entry is a command as a list of commands shows it.
@@ -45,43 +42,6 @@ func Is(line string) bool {
 	return ok
 }
 
-// Help explains the command of a name or, with an empty one, lists all of them.
-func Help(commands []Entry, name string, out io.Writer) error {
-	if name == "" {
-		return list(commands, out)
-	}
-	name = strings.TrimPrefix(name, "/")
-	at := slices.IndexFunc(commands, func(e Entry) bool { return e.Name == name })
-	if at < 0 {
-		return Unknown(name, "")
-	}
-	c := commands[at]
-	text := "/" + c.label() + ": " + c.Summary + "\n"
-	if c.Help != "" {
-		text += c.Help + "\n"
-	}
-	_, err := io.WriteString(out, text)
-	return err
-}
-
-// maxColumn is the longest command for which a list makes room, in characters.
-const maxColumn = 24
-
-func list(commands []Entry, out io.Writer) error {
-	var text strings.Builder
-	width := 0
-	for _, c := range commands {
-		if n := utf8.RuneCountInString(c.label()); n <= maxColumn {
-			width = max(width, n)
-		}
-	}
-	for _, c := range slices.SortedFunc(slices.Values(commands), func(a, b Entry) int { return cmp.Compare(a.Name, b.Name) }) {
-		fmt.Fprintf(&text, "/%-*s  %s\n", width, c.label(), c.Summary)
-	}
-	_, err := io.WriteString(out, text.String())
-	return err
-}
-
 func (e Entry) label() string { return strings.TrimSpace(e.Name + " " + e.Usage) }
 
 // Unknown returns the error for a name that no command has. like is the name that
@@ -95,6 +55,10 @@ func Unknown(name, like string) error {
 	}
 	return fmt.Errorf("no command /%s; /help lists the commands", name)
 }
+
+// Leaves reports whether a line says that a conversation is over, in the word of a shell.
+// It is no command, and means something else where a question was asked.
+func Leaves(line string) bool { return line == "exit" || line == "quit" }
 
 // Output passes on what a command writes, until End is called. Without a writer
 // it keeps the text, up to a limit. It is safe for concurrent use.
@@ -114,6 +78,9 @@ func NewOutput(to io.Writer, limit int) *Output { return &Output{to: to, limit: 
 
 // Live reports whether a writer gets the text as it comes.
 func (o *Output) Live() bool { return o.to != nil }
+
+// Columns is how many columns the lines of the writer may have; 0 for any number.
+func (o *Output) Columns() int { return columnsOf(o.to) }
 
 // Write passes on or keeps a text. After End it returns [io.ErrClosedPipe].
 func (o *Output) Write(b []byte) (int, error) {

@@ -75,3 +75,34 @@ func TestOutput(t *testing.T) {
 	_, err = io.WriteString(NewOutput(failing{}, 0), "x")
 	require.ErrorIs(t, err, errDisk)
 }
+
+// narrow is a terminal of so many columns.
+type narrow struct {
+	strings.Builder
+	columns int
+}
+
+func (n *narrow) Columns() int { return n.columns }
+
+// At a terminal, no line is broken within a word, and none is too long.
+func TestHelpInANarrowTerminal(t *testing.T) {
+	commands := []Entry{
+		{Name: "cp", Usage: "SRC [DEST]", Summary: "copy a file or directory of this machine into the workspace", Help: "Quote names with blanks.\nFiles are replaced only with --force."},
+		{Name: "switch-something", Usage: "[on|off]", Summary: "ask before each command, or no longer"},
+	}
+	for name, tt := range map[string]struct {
+		columns int
+		command string
+		want    string
+	}{
+		"wide":   {76, "", "/cp SRC [DEST]  copy a file or directory of this machine into the workspace\n/switch-something [on|off]\n                ask before each command, or no longer\n"},
+		"narrow": {40, "", "/cp SRC [DEST]\n    copy a file or directory of this\n    machine into the workspace\n/switch-something [on|off]\n    ask before each command, or no\n    longer\n"},
+		"one":    {40, "cp", "/cp SRC [DEST]: copy a file or directory\n  of this machine into the workspace\nQuote names with blanks.\nFiles are replaced only with --force.\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out := &narrow{columns: tt.columns}
+			require.NoError(t, Help(commands, tt.command, NewOutput(out, 0)))
+			require.Equal(t, tt.want, out.String())
+		})
+	}
+}

@@ -8,7 +8,8 @@ import { Composer } from './composer.js'
 import { Panel } from './panel.js'
 import { Settings } from './settings.js'
 import { closeDialog } from './dialog.js'
-import { fork, openMenu, showSessions } from './session.js'
+import { editMessage, forkAt, openMenu, showSessions } from './session.js'
+import { openSessions } from './sessions.js'
 import { say, showLink, showState, showWrong } from './status.js'
 
 const api = new API(takeToken())
@@ -84,11 +85,12 @@ function take(ops) {
 		panel.update(state)
 		composer.update(state)
 		settings.update(state)
+		for (const what of ['undo', 'fork']) $('log').classList.toggle('can-' + what, !!state.can?.[what])
 		if (first && document.activeElement === document.body && !matchMedia('(pointer:coarse)').matches) composer.text.focus()
 	} else composer.seeQuestion()
 	showEmpty()
 	showLink(link)
-	$('new').hidden = !can.open
+	$('new').hidden = $('manage').hidden = !can.open
 }
 
 /** Takes in the list of the open sessions. */
@@ -114,10 +116,14 @@ function showList() {
 	showSessions([...open, ...closed], api.session)
 }
 
-/** Shows a session that the server has just begun, which the list may not have yet. */
-function begun({ id }) {
+/**
+ * Shows a session that the server has just begun, which the list may not have yet. A
+ * fork from a message has its text, to be said otherwise.
+ */
+function begun({ id, text }) {
 	coming = id
 	go(id)
+	if (text) composer.prepend(text)
 }
 
 const examples = ['Explain how this project is built', 'Find out why the tests fail, and mend it', 'Write a test for what changed last']
@@ -181,6 +187,9 @@ function setTheme(theme) {
 	$('theme').textContent = 'Theme: ' + theme
 }
 
+/** Puts a text that was taken back into the field. */
+const edit = (text) => text && composer.prepend(text)
+
 /** The page's own buttons, by their data-do. */
 const own = {
 	side: () => sheet('side', true),
@@ -195,7 +204,8 @@ const own = {
 	refresh: () => panel.refresh(),
 	stop: () => api.post(api.in('interrupt')),
 	theme: () => setTheme(themes[(themes.indexOf(localStorage.getItem('pygent:theme') ?? 'system') + 1) % themes.length]),
-	menu: () => openMenu(api, state.can ?? {}, begun, (text) => text && composer.prepend(text), settings),
+	menu: () => openMenu(api, state.can ?? {}, begun, edit, settings),
+	sessions: () => openSessions(api, can, begun, findKept),
 	new: async () => begun(await api.post('sessions')),
 }
 
@@ -208,8 +218,8 @@ const acts = {
 	answer: (button) => answer(button),
 	retry: () => api.post(api.in('retry')),
 	resume: () => api.post(api.in('retry')),
-	fork: ({ dataset }) => fork(api, dataset.checkpoint, begun),
-	restore: async ({ dataset }) => composer.prepend((await api.post(api.in('restore'), { checkpoint: Number(dataset.checkpoint) })).text),
+	edit: ({ dataset }) => editMessage(api, Number(dataset.said), edit),
+	fork: ({ dataset }) => forkAt(api, { said: Number(dataset.said) }, begun),
 	view: ({ dataset }) => panel.view(dataset.path),
 	'stop-shell': () => api.delete(api.in('shell')),
 	'cancel-task': ({ dataset }) => api.post(api.in(`tasks/${encodeURIComponent(dataset.task)}/cancel`)),

@@ -21,7 +21,6 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/commands"
 	"github.com/x/pygent/internal/screen"
 	"github.com/x/pygent/internal/spelling"
 )
@@ -233,7 +232,7 @@ func (c sessionCmd) Run(ctx context.Context, s *settings, parsed *kong.Context, 
 	}
 	var over atomic.Bool // whether the session has ended; until then it shows its events itself
 	show := warnings(pygent.EventPrinter(screen.Stderr()))
-	opts = append(opts, first, pygent.WithCommands(commands.All()...), pygent.WithResume(c.goesOnWithFile(cfg)), pygent.OnEvent(func(e pygent.Event) {
+	opts = append(opts, first, pygent.WithCommands(sessionCommands()...), pygent.WithResume(c.goesOnWithFile(cfg)), pygent.OnEvent(func(e pygent.Event) {
 		if over.Load() {
 			show(e)
 		}

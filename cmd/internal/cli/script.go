@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/commands"
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/screen"
 	"github.com/x/pygent/script"
@@ -234,7 +233,7 @@ func (s *settings) checkScript(one *script.Script) (pygent.Config, error) {
 	for _, warning := range cfg.Warnings {
 		warn(warning)
 	}
-	ours := commands.All()
+	ours := sessionCommands()
 	for _, name := range []string{"compact", "exit", "help", "new", "resume"} {
 		ours = append(ours, pygent.Command{Name: name})
 	}

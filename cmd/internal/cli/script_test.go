@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/commands"
 	"github.com/x/pygent/pygenttest"
 	"github.com/x/pygent/script"
 )
@@ -119,7 +118,7 @@ func TestTheUsersOwnScriptGoesBeforeTheProjects(t *testing.T) {
 
 // A script that was found can have no command that every agent has, or that pygent adds.
 func TestScriptCheckKnowsAllCommands(t *testing.T) {
-	a, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithDocker(pygent.DockerNever), pygent.WithCommands(commands.All()...))
+	a, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithDocker(pygent.DockerNever), pygent.WithCommands(sessionCommands()...))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, a.Close()) })
 	for _, c := range a.Commands() {

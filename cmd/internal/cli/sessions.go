@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,6 +15,7 @@ import (
 	"time"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/commands"
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/livearea"
 	"github.com/x/pygent/internal/numeral"
@@ -79,6 +82,35 @@ func (c sessionsListCmd) Run(out *output) error {
 		out.println(line)
 	}
 	return nil
+}
+
+// sessionCommands are the commands of a session.
+func sessionCommands() []pygent.Command {
+	return append(commands.All(), pygent.Command{
+		Name: "sessions", Summary: "list the kept sessions of this directory", Output: pygent.OutputTable,
+		Help: "To go on with one, leave, and start pygent with --resume and its ID.",
+		Run: func(_ context.Context, _ *pygent.Agent, args string, out io.Writer) error {
+			if args != "" {
+				return errors.New("it takes no arguments; pygent sessions list --all lists those of all directories")
+			}
+			return listHere(out)
+		},
+	})
+}
+
+// listHere lists the sessions of this directory in one of them.
+func listHere(out io.Writer) error {
+	_, all, err := kept()
+	if err != nil {
+		return err
+	}
+	list := ofDirectory(all, workingDir())
+	if len(list) == 0 {
+		_, err := fmt.Fprintln(out, "no session of this directory is kept")
+		return err
+	}
+	_, err = fmt.Fprintf(out, "%s\nTo go on with one: /exit, then pygent --resume ID\n", strings.Join(lines(list, 0, false), "\n"))
+	return err
 }
 
 // Bounds of the columns of a list, in bytes.

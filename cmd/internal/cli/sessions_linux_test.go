@@ -323,6 +323,29 @@ func TestAPipedSessionGoesOn(t *testing.T) {
 	require.Contains(t, got.stderr, "kept as session "+u.session().ID)
 }
 
+// A plain session shows what was said last, with nothing that could drive a terminal.
+func TestAPipedSessionShowsWhatWasSaidLast(t *testing.T) {
+	u := newUser(t, pygenttest.Text("One.\n\nTwo \x1b[2J."), pygenttest.Text("Again."))
+	u.does("--no-docker", "--cwd", "hi there")
+	require.Contains(t, u.does("--continue", "and on").stdout, "\n  > hi there\n  One.\n\n  Two ␛[2J.\n")
+}
+
+// A session lists those of its directory, and says how to go on with one. The word exit
+// alone leaves, as in a shell.
+func TestASessionListsTheOthers(t *testing.T) {
+	u := newUser(t, pygenttest.Text("Hello."), pygenttest.Text("Well?"))
+	u.does("--no-docker", "--cwd", "plant a tree")
+	first := u.session().ID
+	p := u.sits("--no-docker", "--cwd", "and another")
+	p.Await("Well?", "Done", "Ready")
+	p.Type("/sessions\n")
+	p.Await("2 messages  plant a tree", "(open) and another", "To go on with one: /exit, then pygent --resume ID")
+	p.Type("exit\n")
+	require.NoError(t, p.Wait())
+	require.Contains(t, p.All(), first)
+	require.Len(t, u.server.Requests(), 2)
+}
+
 func TestSessionsAreListedShownExportedAndRemoved(t *testing.T) {
 	u := newUser(t, pygenttest.Call("bash", map[string]any{"cmd": "printf 'a\\033[2Jb ``` c'"}), stop("Done **it**."), stop("Two."))
 	u.does("run", "--no-docker", "make \x1b[31mit red", "--cwd")

@@ -3,7 +3,9 @@ package cli
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 
@@ -41,12 +43,12 @@ func (c uiCmd) Run(ctx context.Context, s *settings, logs *libraryLog) error {
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	opener := &uiOpener{settings: s}
-	agent, kept, cfg, err := opener.open(ctx, c.goesOn, c.Message)
+	agent, kept, cfg, err := opener.open(ctx, *s, c.goesOn, c.Message)
 	if err != nil {
 		return asUsage(err)
 	}
 	defer kept.prune(ctx, cfg.SessionLimits)()
-	server, err := web.New(web.WithOpen(opener.more), web.WithList(opener.list), web.WithHosts(c.hosts()...))
+	server, err := web.New(web.WithOpen(opener.more), web.WithList(opener.list), web.WithRemove(opener.remove), web.WithHosts(c.hosts()...))
 	if err == nil {
 		pygent.RegisterFace(pygent.FaceWeb, server.Face(web.ServeOptions{
 			Listen: c.Listen, AllowRemote: c.AllowRemote, CertFile: c.TLSCert, KeyFile: c.TLSKey, BehindProxy: c.BehindProxy,
@@ -80,10 +82,10 @@ type uiOpener struct {
 }
 
 // open makes the agent of a session, a new one or one that goes on.
-func (u *uiOpener) open(ctx context.Context, goes goesOn, message []string) (*pygent.Agent, *keeping, pygent.Config, error) {
+// The settings are a copy, because scripts run for each agent.
+func (u *uiOpener) open(ctx context.Context, s settings, goes goesOn, message []string) (*pygent.Agent, *keeping, pygent.Config, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	s := *u.settings // scripts run for each agent
 	var kept keeping
 	cfg, opts, err := s.options(ctx, func(cfg *pygent.Config) (err error) {
 		if err = goes.checkResumable(*cfg, message); err == nil {
@@ -103,9 +105,14 @@ func (u *uiOpener) open(ctx context.Context, goes goesOn, message []string) (*py
 	return agent, &kept, cfg, err
 }
 
-// more makes the agent of another session.
+// more makes the agent of another session. --load was about the first one.
 func (u *uiOpener) more(ctx context.Context, o web.Open) (*pygent.Agent, error) {
-	agent, _, _, err := u.open(ctx, goesOn{Resume: which{given: o.Continue != "", id: o.Continue}}, nil)
+	s := *u.settings
+	s.Load = nil
+	if o.Snapshot != "" {
+		s.Load = &o.Snapshot
+	}
+	agent, _, _, err := u.open(ctx, s, goesOn{Resume: which{given: o.Continue != "", id: o.Continue}}, nil)
 	return agent, err
 }
 
@@ -113,4 +120,19 @@ func (u *uiOpener) more(ctx context.Context, o web.Open) (*pygent.Agent, error) 
 func (u *uiOpener) list(context.Context, string) ([]pygent.SessionInfo, error) {
 	_, all, err := kept()
 	return ofDirectory(all, workingDir()), err
+}
+
+// remove removes a session of this directory, and the files of its checkpoints.
+func (u *uiOpener) remove(ctx context.Context, _, id string) error {
+	dir, all, err := kept()
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(ofDirectory(all, workingDir()), func(info pygent.SessionInfo) bool { return info.ID == id }) {
+		return fs.ErrNotExist
+	}
+	if err := pygent.RemoveSession(dir, id); err != nil {
+		return err
+	}
+	return pygent.RemoveCheckpoints(ctx, treesOf(dir), dir)
 }

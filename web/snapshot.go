@@ -1,0 +1,68 @@
+package web
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/x/pygent"
+)
+
+// postSave saves a session in a directory of the machine of the server.
+func (s *Server) postSave(c call) (any, error) {
+	one, err := c.session(s)
+	if err != nil {
+		return nil, err
+	}
+	if !s.opts.allowed().Snapshots {
+		return nil, errNoRight
+	}
+	var in struct {
+		Dir     string `json:"dir"`
+		Replace bool   `json:"replace"`
+	}
+	if err := c.read(&in); err != nil {
+		return nil, err
+	}
+	dir, err := directory(in.Dir)
+	if err != nil {
+		return nil, err
+	}
+	var opts []pygent.SaveOption
+	if in.Replace {
+		opts = append(opts, pygent.SaveReplace())
+	}
+	saved, err := one.agent.Save(c.Context(), dir, opts...)
+	switch {
+	case errors.Is(err, pygent.ErrSnapshotExists):
+		return nil, fail(http.StatusConflict, "exists", oneLine(err.Error()))
+	case errors.Is(err, pygent.ErrAgentBusy):
+		return nil, fail(http.StatusConflict, "busy", "the agent works; stop it first")
+	case err != nil:
+		return nil, err
+	}
+	count, bytes := saved.Files()
+	left := []string{}
+	for _, name := range saved.LeftOut() {
+		left = append(left, oneLine(name))
+	}
+	return map[string]any{"dir": saved.Dir(), "files": count, "bytes": bytes, "left_out": left}, nil
+}
+
+// directory returns a directory of this machine that a person has named. What is
+// relative would be so to the directory of the server, which the person does not see.
+func directory(name string) (string, error) {
+	if rest, ok := strings.CutPrefix(filepath.ToSlash(name), "~/"); ok {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", err
+		}
+		name = filepath.Join(home, rest)
+	}
+	if !filepath.IsAbs(name) || strings.ContainsRune(name, 0) {
+		return "", fail(http.StatusBadRequest, "bad_directory", "name a directory from the root on, or from your home by ~/")
+	}
+	return filepath.Clean(name), nil
+}
