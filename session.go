@@ -12,6 +12,7 @@ import (
 
 	"github.com/x/pygent/internal/callwords"
 	"github.com/x/pygent/internal/console"
+	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/feed"
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/sandbox"
@@ -224,7 +225,8 @@ func (s *session) banner(ctx context.Context) {
 	if s.agent.UseDocker() {
 		where = "in Docker (" + info.Image + ")"
 	}
-	s.talk.Say("%s: commands run %s, in %s%s", s.agent.Persona().Name, where, info.Workspace, info.protection())
+	const shownName = 100 // bytes
+	s.talk.Say("%s: commands run %s, in %s%s", cut.Line(s.agent.Persona().Name, shownName), where, info.Workspace, info.protection())
 	if info.Fallback != "" {
 		s.talk.Say("! NOT in a container: %s", info.Fallback)
 	}

@@ -26,13 +26,16 @@ func (s *session) prompt() string {
 	return prompt
 }
 
+// shownName is how much of a name the banner shows, in columns.
+const shownName = 100
+
 // banner shows who the agent is, where commands run, and where the files are.
 func (s *session) banner() {
 	info := s.describe()
 	s.hostDir = info.HostDir
-	title := s.theme.bold(oneLine(s.agent.Persona().Name))
+	title := s.theme.bold(livearea.Cut(oneLine(s.agent.Persona().Name), shownName))
 	if model := cmp.Or(s.agent.State().Settings.Model, s.doing.model); model != "" {
-		title += s.theme.dim(" · ") + oneLine(model)
+		title += s.theme.dim(" · ") + livearea.Cut(oneLine(model), shownName)
 	}
 	lines := append([]string{title, ""}, s.fact("commands", s.where(info))...)
 	lines = append(lines, s.fact("network", s.network(info))...)

@@ -1,12 +1,16 @@
 package web_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/x/pygent"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -18,19 +22,13 @@ func TestAnEndlessAnswerIsKeptToItsEnd(t *testing.T) {
 		fmt.Fprintf(&text, "Paragraph %d.\n\n", i)
 	}
 	s := serve(t, []pygenttest.Reply{pygenttest.Text("Before."), pygenttest.Text(text.String()), pygenttest.Text("After.")})
-	p := s.open("")
-	s.say("Begin.")
-	p.shows("<p>Before.</p>")
-	p.rests()
-	s.say("Write for ever.")
-	p.until("its end", func(p *page) bool { return p.state.Context.Used > 10_000 && !p.state.Busy })
-	s.say("And now?")
-	p.shows("<p>After.</p>")
-	p.rests()
-
+	for _, say := range []string{"Begin.", "Write for ever.", "And now?"} {
+		s.say(say)
+		s.rests()
+	}
 	late := s.open("")
+	late.until("all of it", func(p *page) bool { return p.whole() })
 	late.shows("<p>Paragraph 4499.</p>", "<p>After.</p>")
-	late.rests()
 	late.mu.Lock()
 	defer late.mu.Unlock()
 	require.LessOrEqual(t, len(late.html), 4000, "what is kept is bounded")
@@ -39,4 +37,18 @@ func TestAnEndlessAnswerIsKeptToItsEnd(t *testing.T) {
 		parent := late.parent[key]
 		require.True(t, parent == "" || parent == "tasks" || late.html[parent] != "", "%s is in %s, which is gone", key, parent)
 	}
+}
+
+// rests waits until the agent has done what was said.
+func (s *served) rests() {
+	s.t.Helper()
+	require.Eventually(s.t, func() bool {
+		var list struct {
+			Sessions []struct{ Activity pygent.Activity }
+		}
+		status, body := s.do(s.request(http.MethodGet, "/sessions", nil))
+		require.Equal(s.t, http.StatusOK, status)
+		require.NoError(s.t, json.Unmarshal(body, &list))
+		return list.Sessions[0].Activity == pygent.ActivityIdle && len(s.agent.State().Unheard) == 0
+	}, patience, 5*time.Millisecond)
 }

@@ -16,6 +16,8 @@
 //	mux.Handle("/agent/", server)
 //	id, err := server.Add("ada", agent)
 //
+// The example web_users of the repository is such a program.
+//
 // # What a server does
 //
 // The server carries the turns out: it makes a run when somebody says something, queues

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"time"
@@ -95,6 +96,7 @@ func Serve(ctx context.Context, s *Server, o ServeOptions) error {
 	server := &http.Server{
 		Handler: s, ReadHeaderTimeout: headerWithin, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		BaseContext: func(net.Listener) context.Context { return ctx },
+		ErrorLog:    slog.NewLogLogger(s.opts.log.Handler(), slog.LevelWarn),
 	}
 	address := s.address(listener.Addr(), secure)
 	if o.Out != nil {

@@ -55,13 +55,15 @@ func fileError(err error) error {
 	return err
 }
 
-// filePath returns the path in a query. The runtime confines it to the workspace.
-func filePath(c call) (string, error) {
+// file returns the session that the path of a request names, and the file of its query.
+// The runtime confines that to the workspace.
+func (c call) file(s *Server) (*session, string, error) {
+	one, err := c.session(s)
 	name := c.URL.Query().Get("path")
-	if name == "" || strings.ContainsRune(name, 0) || !utf8.ValidString(name) {
-		return "", fail(http.StatusBadRequest, "bad_request", "path does not name a file")
+	if err == nil && (name == "" || strings.ContainsRune(name, 0) || !utf8.ValidString(name)) {
+		err = fail(http.StatusBadRequest, "bad_request", "path does not name a file")
 	}
-	return name, nil
+	return one, name, err
 }
 
 // listFiles lists a directory of the workspace.
@@ -99,11 +101,7 @@ type viewed struct {
 
 // viewFile shows a file of the workspace, or says what it is.
 func (s *Server) viewFile(c call) (any, error) {
-	one, err := c.session(s)
-	if err != nil {
-		return nil, err
-	}
-	name, err := filePath(c)
+	one, name, err := c.file(s)
 	if err != nil {
 		return nil, err
 	}
@@ -182,6 +180,7 @@ type limited struct {
 	most int
 }
 
+// Write keeps what fits, and returns errEnough for the rest.
 func (l *limited) Write(p []byte) (int, error) {
 	fits := min(len(p), l.most-l.Len())
 	l.Buffer.Write(p[:fits])
@@ -208,11 +207,7 @@ func beginning(ctx context.Context, rt pygent.Runtime, name string, most int) ([
 
 // putFile writes a file of the workspace. It is there whole, or not at all.
 func (s *Server) putFile(c call) (any, error) {
-	one, err := c.session(s)
-	if err != nil {
-		return nil, err
-	}
-	name, err := filePath(c)
+	one, name, err := c.file(s)
 	if err != nil {
 		return nil, err
 	}

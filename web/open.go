@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"net/http"
+	"slices"
 
 	"github.com/x/pygent"
 )
@@ -39,7 +40,10 @@ func (s *Server) deleteKept(c call) (any, error) {
 	if _, err := s.session(c.user, id); err == nil {
 		return nil, fail(http.StatusConflict, "in_use", "the session is open; close it first")
 	}
-	err := s.opts.remove(c.Context(), c.user, id)
+	err := s.checkKept(c, id)
+	if err == nil {
+		err = s.opts.remove(c.Context(), c.user, id)
+	}
 	switch {
 	case errors.Is(err, pygent.ErrSessionInUse):
 		return nil, fail(http.StatusConflict, "in_use", oneLine(err.Error()))
@@ -71,6 +75,9 @@ func (s *Server) postSession(c call) (any, error) {
 		if one, err := s.session(c.user, in.Continue); err == nil { // it is open
 			return &status{http.StatusOK, map[string]string{"id": one.id}}, nil
 		}
+		if err := s.checkKept(c, in.Continue); err != nil {
+			return nil, err
+		}
 	}
 	if in.Snapshot != "" {
 		if !s.opts.allowed().Snapshots {
@@ -86,6 +93,19 @@ func (s *Server) postSession(c call) (any, error) {
 		return nil, err
 	}
 	return &status{http.StatusCreated, map[string]string{"id": id}}, nil
+}
+
+// checkKept refuses what is none of the user's kept sessions, so that what a page sends
+// never becomes the path of something else.
+func (s *Server) checkKept(c call, id string) error {
+	if s.opts.list == nil {
+		return nil
+	}
+	kept, err := s.opts.list(c.Context(), c.user)
+	if err == nil && !slices.ContainsFunc(kept, func(info pygent.SessionInfo) bool { return info.ID == id }) {
+		err = errNoSession
+	}
+	return err
 }
 
 // fork begins a session that goes on from a checkpoint of another one.

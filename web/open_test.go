@@ -3,7 +3,6 @@ package web_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"os"
 	"testing"
@@ -32,8 +31,6 @@ func TestSessionsAreBegunClosedAndContinued(t *testing.T) {
 		id := o.Continue
 		if id == "" {
 			id = pygent.NewSessionID()
-		} else if id == "missing" {
-			return nil, errors.New("there is no such session")
 		}
 		where := workspace
 		for _, info := range must(pygent.ListSessions(dir)) {
@@ -76,9 +73,9 @@ func TestSessionsAreBegunClosedAndContinued(t *testing.T) {
 	require.NotEqual(t, s.id, forked.ID)
 	status, _ = s.do(s.request(http.MethodGet, "/sessions/"+forked.ID, nil))
 	require.Equal(t, http.StatusOK, status)
-	status, body = s.do(s.request(http.MethodPost, "/sessions", `{"continue":"missing"}`))
-	require.Equal(t, http.StatusUnprocessableEntity, status)
-	require.Contains(t, string(body), "there is no such session")
+	for _, id := range []string{"missing", "../" + s.id, "../../etc", dir + "/" + s.id} {
+		open(`{"continue":"`+id+`"}`, http.StatusNotFound)
+	}
 }
 
 func TestAnAgentOfTheHostIsNotClosedByAPage(t *testing.T) {

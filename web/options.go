@@ -33,7 +33,7 @@ type options struct {
 // Open says which session [WithOpen] is asked for. The zero value is a new one.
 type Open struct {
 	User     string // whose it will be, as [WithUser] said; empty for the one who has the token
-	Continue string // the id of a kept session to go on with; empty for a new one
+	Continue string // the id of a kept session to go on with, of those that WithList names; empty for a new one
 	Snapshot string // the directory of a snapshot to go on from, as [pygent.LoadSnapshot] takes it; empty for none
 }
 
@@ -57,7 +57,8 @@ func (l Limits) withDefaults() Limits {
 
 // WithOpen lets people begin and continue sessions: open makes the agent, which the
 // server closes. ctx ends when the request does; the agent lives on. Without it, the
-// page shows only the agents that were added.
+// page shows only the agents that were added. Without WithList, open has to check the id
+// of a session to continue itself: it is what somebody sends.
 func WithOpen(open func(ctx context.Context, o Open) (*pygent.Agent, error)) Option {
 	return func(o *options) { o.open = open }
 }
@@ -104,10 +105,10 @@ func WithUser(user func(*http.Request) (string, error)) Option {
 	return func(o *options) { o.user = user }
 }
 
-// WithHosts sets the names by which the server may be reached, as in the Host header,
-// with or without a port. The default is the names of this machine for itself:
-// localhost, 127.0.0.1 and [::1]. Requests for others are refused, because a foreign
-// site can give its name the address of this machine.
+// WithHosts adds names by which the server may be reached, as in the Host header, with
+// or without a port, to those of this machine for itself: localhost, 127.0.0.1 and
+// [::1]. Requests for others are refused, because a foreign site can give its name the
+// address of this machine.
 func WithHosts(names ...string) Option {
 	return func(o *options) { o.hosts = append(o.hosts, names...) }
 }

@@ -37,17 +37,17 @@ type Server struct {
 // errClosed is the error of what is asked of a server or a session that was closed.
 var errClosed = fail(http.StatusServiceUnavailable, "closed", "the session is closed")
 
+// errNoSession is the answer to one who names a session that they do not have.
+var errNoSession = fail(http.StatusNotFound, "no_session", "there is no such session, or it is not open")
+
 // New returns a server without any sessions.
 func New(opts ...Option) (*Server, error) {
-	var o options
+	o := options{hosts: []string{"localhost", "127.0.0.1", "[::1]"}}
 	for _, opt := range opts {
 		opt(&o)
 	}
 	if o.err != nil {
 		return nil, fmt.Errorf("make the web page: %w", o.err)
-	}
-	if len(o.hosts) == 0 {
-		o.hosts = []string{"localhost", "127.0.0.1", "[::1]"}
 	}
 	o.token = cmp.Or(o.token, rand.Text()+rand.Text())
 	o.limits = o.limits.withDefaults()
@@ -135,7 +135,7 @@ func (s *Server) session(user, id string) (*session, error) {
 	if found := s.sessions[id]; found != nil && found.user == user {
 		return found, nil
 	}
-	return nil, fail(http.StatusNotFound, "no_session", "there is no such session, or it is not open")
+	return nil, errNoSession
 }
 
 // sessionsOf returns the open sessions of a user, the newest first.

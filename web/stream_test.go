@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -130,4 +131,42 @@ func (s *served) events(after string, last pygent.EventType) (list []event) {
 	}
 	require.FailNow(s.t, "the stream ended")
 	return nil
+}
+
+// A program that was away too long is told so. It begins with the history, and a page
+// by what is seen: neither misses anything.
+func TestAProgramThatWasAwayTooLongIsToldSo(t *testing.T) {
+	replies := []pygenttest.Reply{}
+	for i := range 5 {
+		content := strings.Repeat("much\n", 60_000) + strconv.Itoa(i)
+		replies = append(replies, pygenttest.Call("write_file", map[string]any{"path": "much.txt", "content": content}))
+	}
+	s := serve(t, append([]pygenttest.Reply{pygenttest.Text("Hello.")}, append(replies, pygenttest.Text("That was much."), pygenttest.Text("Well."))...), pygent.WithConfirmBash(false))
+	p := s.open("")
+	s.say("Hi.")
+	known := s.events("", pygent.EventRunEnd)
+	p.shows("<p>Hello.</p>")
+	p.rests()
+	p.close()
+	s.say("Do much.")
+	s.open("").shows("<p>That was much.</p>")
+
+	r := s.request(http.MethodGet, "/sessions/"+s.id+"/events", nil)
+	r.Header.Set("Last-Event-ID", known[len(known)-1].id)
+	status, body := s.do(r)
+	require.Equal(t, http.StatusGone, status)
+	require.Contains(t, string(body), `"code":"too_old"`)
+	var history struct {
+		At      string
+		Entries json.RawMessage
+	}
+	s.get("/history", &history)
+	require.True(t, strings.Contains(string(history.Entries), "That was much."))
+	s.say("And now?")
+	later := s.events(history.At, pygent.EventRunEnd)
+	require.Equal(t, "And now?", later[0].event.Text, "it goes on from there")
+
+	s.again(p)
+	p.shows("<p>That was much.</p>")
+	require.Equal(t, 5, strings.Count(p.now(), `<span class="verb">Wrote</span>`))
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -57,6 +58,14 @@ func TestASaveShowsItsProgressAndIsInterrupted(t *testing.T) {
 	p.Key("ctrl+d")
 	require.NoError(t, p.Wait(), p.All())
 	require.Contains(t, p.All(), "saving 3.2 GB in 2 files; this may take a while")
+	p = u.sits(unasked...)
+	p.Await("Ready")
+	p.Type("/save " + filepath.Join(base, "other") + "\n")
+	p.Await("░", " % saving · Ctrl-C leaves it out")
+	p.Signal(syscall.SIGTERM)
+	require.Error(t, p.Wait())
+	require.Equal(t, 128+int(syscall.SIGTERM), p.cmd.ProcessState.ExitCode(), p.All())
+	require.Equal(t, "snap", only(t, base), "a signal leaves nothing half, either")
 	require.Contains(t, u.does("--no-docker", "--load", snap).stdout, "the model said last: Hello.")
 }
 

@@ -293,6 +293,35 @@ func TestTheTerminalIsGivenBack(t *testing.T) {
 	}
 }
 
+// A signal while the model sums up the conversation leaves the conversation as it was.
+func TestSignalsWhileTheModelSumsUp(t *testing.T) {
+	for name, tt := range map[string]struct {
+		do   func(p *person)
+		code int
+	}{
+		"TERM": {func(p *person) { p.Signal(syscall.SIGTERM) }, 128 + int(syscall.SIGTERM)},
+		"HUP":  {func(p *person) { p.Signal(syscall.SIGHUP) }, 128 + int(syscall.SIGHUP)},
+		"INT":  {func(p *person) { p.Signal(os.Interrupt); p.Await("■ Interrupted", "Ready"); p.Key("ctrl+d") }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			long := strings.Repeat("word ", 2000)
+			p := sit(t, pygenttest.NewServer(t, pygenttest.Text(long+"One."), pygenttest.Text(long+"Two."), pygenttest.Text("Never.").WithGate(nil)))
+			for _, answer := range []string{"One.", "Two."} {
+				p.Type("go\n")
+				p.Await(answer, "Done", "Ready")
+			}
+			p.Type("/compact\n")
+			p.Await("· the model sums up the conversation")
+			tt.do(p)
+			_ = p.Wait()
+			require.Equal(t, tt.code, p.cmd.ProcessState.ExitCode(), p.All())
+			p.requireGivenBack()
+			require.Len(t, p.conversation(), 5)
+		})
+	}
+}
+
 // A server may have a library log what it likes. It does not get into the screen.
 func TestWhatLibrariesLogIsToldAfterTheSession(t *testing.T) {
 	unasked := make(chan struct{})

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -177,6 +178,30 @@ func TestASessionIsForkedAtATerminal(t *testing.T) {
 }
 
 // A plain session says the same of a restore, and offers nothing.
+// A signal during an /undo leaves it done or not, and the session goes on.
+func TestASignalDuringAnUndo(t *testing.T) {
+	u := newUser(t, writes("poem.txt", "roses"), pygenttest.Text("It is about roses."), pygenttest.Text("As you like."))
+	u.write("poem.txt", "violets\n")
+	p := u.sits(unasked...)
+	p.Await("Ready")
+	p.Type("write a poem\n")
+	p.Await("It is about roses.", "Done", "Ready")
+	p.Type("/undo")
+	p.Await("› /undo")
+	p.Key("enter")
+	p.Signal(syscall.SIGTERM)
+	require.Error(t, p.Wait())
+	require.Equal(t, 128+int(syscall.SIGTERM), p.cmd.ProcessState.ExitCode(), p.All())
+	p.requireGivenBack()
+	got := u.does("--continue", "and on")
+	require.Contains(t, got.stdout, "As you like.")
+	if strings.Contains(got.stdout, "goes on after 4 messages") {
+		require.Equal(t, "roses\n", u.file("poem.txt"))
+	} else {
+		require.Equal(t, "violets\n", u.file("poem.txt"))
+	}
+}
+
 func TestTurnsAreUndoneInAPlainSession(t *testing.T) {
 	u := newUser(t, writes("poem.txt", "roses"), pygenttest.Text("It is about roses."), pygenttest.Text("Fine."))
 	cmd := u.command(unasked...)
