@@ -17,6 +17,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/htmlmark"
+	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/plain"
 	"github.com/x/pygent/internal/sniff"
 )
@@ -145,7 +146,7 @@ func (v *viewed) show(data []byte) {
 	text := strings.TrimSuffix(strings.ToValidUTF8(string(data), "\uFFFD"), "\uFFFD")
 	if kind.Name != "" || bytes.IndexByte(data, 0) >= 0 || strings.Count(text, "\uFFFD")*10 > len(text) {
 		v.Kind, v.Truncated = "binary", false
-		v.HTML = `<p class="reason">` + esc("This is no text"+prefixed(" but ", kind.Name)+": "+size(v.Size)+".") + `</p>`
+		v.HTML = `<p class="reason">` + esc("This is no text"+prefixed(" but ", kind.Name)+": "+numeral.Bytes(v.Size)+".") + `</p>`
 		return
 	}
 	v.Kind, v.Text = "text", text
@@ -155,7 +156,7 @@ func (v *viewed) show(data []byte) {
 	}
 	v.HTML = `<pre class="chroma" tabindex="0"><code>` + htmlmark.Highlight(strings.TrimPrefix(path.Ext(v.Path), "."), shown) + `</code></pre>`
 	if v.Truncated {
-		v.HTML += `<p class="reason">` + esc("The first "+size(int64(len(data)))+" of "+size(v.Size)+". Download the file to see all of it.") + `</p>`
+		v.HTML += `<p class="reason">` + esc("The first "+numeral.Bytes(int64(len(data)))+" of "+numeral.Bytes(v.Size)+". Download the file to see all of it.") + `</p>`
 	}
 }
 

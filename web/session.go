@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/faces"
 	"github.com/x/pygent/internal/guard"
 )
 
@@ -239,34 +240,25 @@ func (s *session) background(f func()) {
 
 // follow passes on the agent's events.
 func (s *session) follow(after int64) {
-	for s.ctx.Err() == nil {
-		gone := false
-		for e, err := range s.agent.Subscribe(s.ctx, after) {
-			if err != nil {
-				gone = true
-				break
-			}
-			after = e.Seq
-			if !s.post(func() { s.event(e) }) {
-				return
-			}
-		}
-		if !gone {
-			s.post(s.agentClosed)
-			return
-		}
+	pass := func(e pygent.Event) bool { return s.post(func() { s.event(e) }) }
+	closed := faces.Follow(s.ctx, s.agent, after, pass, func() (after int64, ok bool) {
 		again := make(chan int64, 1)
 		if !s.post(func() {
 			s.show() // from the history
 			s.endTurn()
 			again <- s.seen
 		}) {
-			return
+			return 0, false
 		}
 		select {
 		case after = <-again:
+			return after, true
 		case <-s.ctx.Done():
+			return 0, false
 		}
+	})
+	if closed {
+		s.post(s.agentClosed)
 	}
 }
 
