@@ -53,8 +53,10 @@ arm64: ## run the tests of the local runtime for arm64 under qemu-user
 demo: ## see a session at once, without a key
 	go run ./cmd/pygent demo
 
-picture: ## draw the session of the README anew; the test plays it without comparing the picture, which has times
+picture: ## draw the sessions of the README anew; the tests play them without comparing the pictures, which have times
 	go test -count=1 -run TestTheSessionOfTheREADME ./cmd/internal/cli -update
+	scripts/chromium.sh
+	cd e2e/browser && go test -count=1 -run TestThePageOfTheREADME . -update
 
 engine: ## start a Docker Engine if none answers
 	@scripts/engine.sh start

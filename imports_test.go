@@ -47,6 +47,9 @@ var layers = [][]string{
 	{ // The package that users import.
 		".",
 	},
+	{ // What faces share.
+		"internal/faces",
+	},
 	{ // Faces, which programs import.
 		"script", "terminal", "web",
 	},

@@ -1,16 +1,14 @@
 package terminal
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/callwords"
 	"github.com/x/pygent/internal/edit"
+	"github.com/x/pygent/internal/faces"
 	"github.com/x/pygent/internal/form"
 	"github.com/x/pygent/internal/hostask"
 )
@@ -70,8 +68,8 @@ func (s *session) questionAbout(ctx context.Context, r pygent.ApprovalRequest) *
 	if r.Runtime.Kind == "docker" {
 		where = "in the container"
 	}
-	m := &menu{head: "Allow this call of " + oneLine(r.Call.Name) + " " + where + "?", body: argumentsText(r.Call.Arguments)}
-	command, isCommand := commandOf(r.Call)
+	m := &menu{head: "Allow this call of " + oneLine(r.Call.Name) + " " + where + "?", body: faces.ArgumentsText(r.Call.Arguments)}
+	command, isCommand := faces.CommandOf(r.Call)
 	switch {
 	case isCommand:
 		m.head, m.body = "Run this "+where+"?", command.Cmd
@@ -114,51 +112,6 @@ func (m *menu) changes(r pygent.ApprovalRequest, where string) {
 	if len(diffs) == len(r.Changes) { // else the arguments say more
 		m.diffs = diffs
 	}
-}
-
-// bashCall is what the model gives to the tool bash.
-type bashCall struct {
-	Cmd        string  `json:"cmd"`
-	Timeout    float64 `json:"timeout"`
-	Cwd        string  `json:"cwd"`
-	Background bool    `json:"background"`
-}
-
-// commandOf returns the command of a call of bash that has no other arguments.
-func commandOf(call pygent.ToolCall) (c bashCall, ok bool) {
-	d := json.NewDecoder(strings.NewReader(call.Arguments))
-	d.DisallowUnknownFields()
-	return c, call.Name == "bash" && d.Decode(&c) == nil && c.Cmd != ""
-}
-
-// argumentsText shows arguments with their texts as they are.
-func argumentsText(args string) string {
-	var fields map[string]json.RawMessage
-	if json.Unmarshal([]byte(args), &fields) != nil {
-		return args
-	}
-	var b strings.Builder
-	d := json.NewDecoder(strings.NewReader(args))
-	_, _ = d.Token() // the brace: it is an object
-	for d.More() {
-		name, err := d.Token()
-		var value json.RawMessage
-		if err != nil || d.Decode(&value) != nil {
-			return args
-		}
-		var text string
-		if json.Unmarshal(value, &text) == nil {
-			if strings.Contains(text, "\n") {
-				text = "\n" + text
-			}
-			fmt.Fprintf(&b, "%v: %s\n", name, text)
-			continue
-		}
-		var indented bytes.Buffer
-		_ = json.Indent(&indented, value, "", "  ")
-		fmt.Fprintf(&b, "%v: %s\n", name, indented.String())
-	}
-	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // approveHosts asks the person whether commands may reach hosts.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/faces"
 	"github.com/x/pygent/internal/mention"
 )
 
@@ -85,13 +86,13 @@ func (s *session) takeBack() bool {
 // typedAll returns the text of a message. It reports false if that does not stand for
 // all of the message, because a file went along that it does not name.
 func typedAll(m pygent.Message) (text string, ok bool) {
-	text, _ = spoken(m)
+	text, _ = faces.Spoken(m)
 	named := map[string]bool{}
 	for _, name := range slices.Concat(mention.Names(text)...) {
 		named[path.Clean(name)] = true
 	}
 	for _, p := range m.Parts {
-		if _, isFile := attached(p); isFile && (p.FileName == "" || !named[path.Clean(p.FileName)]) {
+		if _, isFile := faces.Attached(p); isFile && (p.FileName == "" || !named[path.Clean(p.FileName)]) {
 			return text, false
 		}
 	}
@@ -100,10 +101,10 @@ func typedAll(m pygent.Message) (text string, ok bool) {
 
 // queued is a message in a line.
 func (s *session) queued(m pygent.Message) string {
-	text, labels := spoken(m)
+	text, labels := faces.Spoken(m)
 	text = s.typedAs(text)
 	for _, label := range labels {
-		text += " [" + label + "]"
+		text += " [" + visible(label) + "]"
 	}
 	return text
 }

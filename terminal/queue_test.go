@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/faces"
 )
 
 func TestWhatIsTakenBackKeepsItsFiles(t *testing.T) {
@@ -26,7 +27,7 @@ func TestWhatIsTakenBackKeepsItsFiles(t *testing.T) {
 			s := &session{}
 			s.input.history = openHistory("")
 			s.queue.held = []pygent.Message{tt.message}
-			text, _ := spoken(tt.message)
+			text, _ := faces.Spoken(tt.message)
 			if !tt.taken {
 				_, ok := typedAll(tt.message)
 				require.False(t, ok)
@@ -44,8 +45,8 @@ func TestFilesThatAreReadTooLateAnswerNoQuestion(t *testing.T) {
 		ended turn
 		held  int
 	}{
-		"a question":    {turn{result: &pygent.Result{Status: pygent.StatusAwaitingUser}}, 1},
-		"a failed turn": {turn{err: errInterrupted}, 1},
+		"a question":    {turn{Outcome: faces.Outcome{Result: &pygent.Result{Status: pygent.StatusAwaitingUser}}}, 1},
+		"a failed turn": {turn{Outcome: faces.Outcome{Err: errInterrupted}}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := onBroken(t)

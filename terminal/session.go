@@ -11,6 +11,7 @@ import (
 	uv "github.com/charmbracelet/ultraviolet"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/faces"
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/livearea"
 	"github.com/x/pygent/internal/sandbox"
@@ -236,25 +237,13 @@ func (s *session) background(f func()) {
 
 // follow passes on the agent's events.
 func (s *session) follow(after int64) {
-	for s.ctx.Err() == nil {
-		gone := false
-		for e, err := range s.agent.Subscribe(s.ctx, after) {
-			if err != nil {
-				gone = true
-				break
-			}
-			after = e.Seq
-			if !s.post(func() { s.event(e) }) {
-				return
-			}
-		}
-		if !gone {
-			s.post(s.agentClosed)
-			return
-		}
+	pass := func(e pygent.Event) bool { return s.post(func() { s.event(e) }) }
+	closed := faces.Follow(s.ctx, s.agent, after, pass, func() (int64, bool) {
 		state := s.agent.State()
-		after = state.Seq
-		s.post(func() { s.missed(state) })
+		return state.Seq, s.post(func() { s.missed(state) })
+	})
+	if closed {
+		s.post(s.agentClosed)
 	}
 }
 

@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/faces"
 	"github.com/x/pygent/internal/numeral"
 )
 
@@ -26,14 +26,9 @@ type turn struct {
 	interrupted bool
 	messages    int // how many the history had when it began
 
-	returned bool
-	result   *pygent.Result
-	err      error
-	last     int64 // the number of the run's last event
+	returned      bool
+	faces.Outcome // once it has
 }
-
-// runFunc makes a run of the agent.
-type runFunc func(ctx context.Context, opts ...pygent.RunOption) (*pygent.Result, error)
 
 // send makes a turn that begins with a message.
 func (s *session) send(text string, parts ...pygent.Part) {
@@ -46,22 +41,17 @@ func (s *session) send(text string, parts ...pygent.Part) {
 func (s *session) resume() { s.begin("", s.agent.Resume) }
 
 // begin makes a turn. It waits for the run in a goroutine.
-func (s *session) begin(message string, run runFunc) {
+func (s *session) begin(message string, run faces.RunFunc) {
 	ctx, cancel := context.WithCancelCause(s.ctx)
 	t := &turn{cancel: cancel, began: time.Now(), message: message, messages: s.agent.History().Len()}
 	s.turn, s.display.changed = t, true
 	s.withdrawOffer()
 	s.doing.is("Beginning", t.began)
 	s.background(func() {
-		var last atomic.Int64
-		result, err := run(ctx, pygent.WithEndOnReply(), pygent.OnEvent(func(e pygent.Event) {
-			if e.Type == pygent.EventRunEnd && e.Task == "" {
-				last.Store(e.Seq)
-			}
-		}))
+		outcome := faces.Turn(ctx, run)
 		cancel(nil)
 		s.post(func() {
-			t.returned, t.result, t.err, t.last = true, result, err, last.Load()
+			t.returned, t.Outcome = true, outcome
 			s.endTurn()
 		})
 	})
@@ -87,7 +77,7 @@ func (s *session) interruptTurn() {
 // endTurn ends the turn if it is over.
 func (s *session) endTurn() {
 	t := s.turn
-	if t == nil || !t.returned || s.seen < t.last {
+	if t == nil || !t.returned || s.seen < t.Last {
 		return
 	}
 	s.finishText()
@@ -96,25 +86,15 @@ func (s *session) endTurn() {
 	s.outcome(t)
 	s.flushNews()
 	switch {
-	case errors.Is(t.err, pygent.ErrAgentClosed):
+	case errors.Is(t.Err, pygent.ErrAgentClosed):
 		s.agentClosed()
 	case s.leaving != nil && s.leaving.decided:
 		s.leaveFiles()
-	case t.goesWell() && !t.interrupted:
+	case t.GoesWell() && !t.interrupted:
 		s.sendUnheard()
 	default:
 		s.hold()
 	}
-}
-
-// goesWell reports whether the model ended the turn itself, and asks nothing.
-func (t *turn) goesWell() bool {
-	return t.err == nil && t.result != nil && (t.result.Status == pygent.StatusReplied || t.result.Status == pygent.StatusStopped)
-}
-
-// asks reports whether the model ended the turn with a question.
-func (t *turn) asks() bool {
-	return t.err == nil && t.result != nil && t.result.Status == pygent.StatusAwaitingUser
 }
 
 // outcome shows how a turn ended. One that Ctrl-C came too late for ended by itself.
@@ -123,16 +103,16 @@ func (s *session) outcome(t *turn) {
 		s.input.editor.set(t.message)
 	}
 	switch {
-	case t.interrupted && !t.goesWell() && !t.asks():
+	case t.interrupted && !t.GoesWell() && !t.Asks():
 		s.say(kindEnd, s.theme.warn("■ Interrupted")+s.theme.dim(s.facts(t)))
 		return
-	case errors.Is(t.err, pygent.ErrAgentClosed): // see agentClosed
+	case errors.Is(t.Err, pygent.ErrAgentClosed): // see agentClosed
 		return
-	case t.err != nil:
-		s.say(kindEnd, s.wrapped(s.theme.bad("✗ ")+s.failure(t.err)))
+	case t.Err != nil:
+		s.say(kindEnd, s.wrapped(s.theme.bad("✗ ")+s.failure(t.Err)))
 		return
 	}
-	r := t.result
+	r := t.Result
 	switch r.Status {
 	case pygent.StatusReplied:
 		if r.Steps == 0 {
@@ -157,7 +137,7 @@ func (s *session) outcome(t *turn) {
 
 // facts says how much a turn took: steps, time, tokens, cost and the context.
 func (s *session) facts(t *turn) string {
-	r := t.result
+	r := t.Result
 	if r == nil {
 		return ""
 	}
@@ -232,7 +212,7 @@ func (s *session) heard(e pygent.Event) {
 	}
 	text, labels := e.Text, []string(nil)
 	if e.Message != nil {
-		text, labels = spoken(*e.Message)
+		text, labels = faces.Spoken(*e.Message)
 	}
 	if s.turn != nil && text == s.turn.message {
 		s.turn.message = ""

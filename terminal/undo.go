@@ -5,6 +5,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/cut"
+	"github.com/x/pygent/internal/faces"
 )
 
 // restored says what a restore did. What the person had said in the turn that is gone is
@@ -17,7 +18,7 @@ func (s *session) restored(e pygent.Event) {
 	}
 	ed, said := &s.input.editor, ""
 	if e.Restored.Message != nil {
-		said, _ = spoken(*e.Restored.Message)
+		said, _ = faces.Spoken(*e.Restored.Message)
 		said = strings.TrimSpace(said)
 	}
 	switch {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/faces"
 	"github.com/x/pygent/internal/mention"
 )
 
@@ -103,7 +104,7 @@ func (s *Server) deleteMessage(c call) (any, error) {
 		if !ok {
 			return fail(http.StatusConflict, "heard", "the agent has heard it already")
 		}
-		text, _ = spoken(msg)
+		text, _ = faces.Spoken(msg)
 		return nil
 	})
 	return map[string]string{"text": text}, err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/edit"
+	"github.com/x/pygent/internal/faces"
 	"github.com/x/pygent/internal/htmlmark"
 	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/plain"
@@ -71,7 +72,7 @@ var verbs = map[string]verb{
 func (c *card) describe(call pygent.ToolCall, tool *pygent.ToolInfo) {
 	c.call, c.verb = call, verbs[call.Name]
 	c.what = callTitle(call, tool)
-	if command, ok := commandOf(call); ok {
+	if command, ok := faces.CommandOf(call); ok {
 		c.what = strings.TrimSpace(command.Cmd)
 	} else if c.verb != (verb{}) && tool != nil && len(tool.Paths) > 0 {
 		c.what = tool.Paths[0]
@@ -289,10 +290,10 @@ func (v *view) putCard(c *card) {
 // bodyHTML is what a card shows when it is open.
 func (c *card) bodyHTML() string {
 	command := ""
-	if call, ok := commandOf(c.call); ok {
+	if call, ok := faces.CommandOf(c.call); ok {
 		command = `<pre class="cmd">` + exact(head(call.Cmd, maxCommand)) + `</pre>`
 	} else if c.state == cardOff || c.state == cardBad || c.body == "" && c.call.Arguments != "" && json.Valid([]byte(c.call.Arguments)) {
-		command = `<pre class="args">` + exact(head(argumentsText(c.call.Arguments), maxCommand)) + `</pre>`
+		command = `<pre class="args">` + exact(head(faces.ArgumentsText(c.call.Arguments), maxCommand)) + `</pre>`
 	}
 	if c.state == cardRuns {
 		return command + `<div data-slot></div><pre class="out" tabindex="0" data-out></pre>` + c.foot

@@ -24,6 +24,8 @@
 // what is said meanwhile, and asks the person about calls and the questions of tools.
 // The first answer counts, whichever page gives it. Reloading a page, a second one, or
 // a laptop that was closed change nothing: the session goes on, and the page catches up.
+// A kept session that nobody looks at and in which nothing goes on is closed after an
+// hour ([Limits]), if the server has opened it, and can go on.
 //
 // # Safety
 //

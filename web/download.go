@@ -151,6 +151,7 @@ func (a *attachmentWriter) begin() {
 	a.w.WriteHeader(http.StatusOK)
 }
 
+// Write writes a part of the file, with the headers before the first.
 func (a *attachmentWriter) Write(p []byte) (int, error) {
 	a.begin()
 	if err := a.control.SetWriteDeadline(time.Now().Add(writeLimit)); err != nil && !errors.Is(err, http.ErrNotSupported) {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/numeral"
 )
 
 // event handles an event of the agent or of one of its tasks.
@@ -167,7 +168,7 @@ func (v *view) writingCall(d pygent.CallDelta) {
 		v.writing[d.Index] = c
 	}
 	c.what = cmp.Or(d.Path, d.Tool)
-	c.fact = size(int64(d.Bytes)) + " so far"
+	c.fact = numeral.Bytes(int64(d.Bytes)) + " so far"
 	v.putCard(c)
 }
 
@@ -232,7 +233,7 @@ func progressWords(p pygent.ProgressInfo) string {
 	case p.Total > 0:
 		return strings.TrimSpace(percent(p.Current, p.Total) + " " + oneLine(p.Text))
 	case p.Current > 0:
-		return strings.TrimSpace(size(p.Current) + " " + oneLine(p.Text))
+		return strings.TrimSpace(numeral.Bytes(p.Current) + " " + oneLine(p.Text))
 	}
 	return oneLine(p.Text)
 }

@@ -22,16 +22,9 @@ func (s *Server) getEvents(c call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	st := &stream{user: c.user, awake: make(chan struct{}, 1)}
-	if err := s.enter(st); err != nil {
-		return nil, err
-	}
-	defer s.work.Done()
-	defer s.leave(st)
-	ctx, cancel := context.WithCancel(c.Context())
-	defer cancel()
-	defer context.AfterFunc(one.ctx, cancel)()
-	return nil, one.sendEvents(ctx, c.w, after)
+	return s.streaming(c, one.ctx, map[string]string{one.id: ""}, func(ctx context.Context, _ *stream) error {
+		return one.sendEvents(ctx, c.w, after)
+	})
 }
 
 // after reads the id of the last event that a program knows.
@@ -56,66 +49,91 @@ const silence = 250 * time.Millisecond
 // errTooOld is the answer to one who was away too long.
 var errTooOld = fail(http.StatusGone, "too_old", "events are missing; begin with the history")
 
-// sendEvents sends events until ctx ends, or the program does not read.
-func (s *session) sendEvents(ctx context.Context, w http.ResponseWriter, after int64) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	type next struct {
-		event pygent.Event
-		err   error
-	}
-	events := make(chan next)
+// nextEvent is an event of an agent, or why there are no more.
+type nextEvent struct {
+	event pygent.Event
+	err   error
+}
+
+// subscribe passes the agent's events on until ctx ends. The server waits for that.
+func (s *session) subscribe(ctx context.Context, after int64) <-chan nextEvent {
+	events := make(chan nextEvent)
 	s.server.work.Go(func() {
 		defer close(events)
 		for e, err := range s.agent.Subscribe(ctx, after) {
 			select {
-			case events <- next{e, err}:
+			case events <- nextEvent{e, err}:
 			case <-ctx.Done():
 				return
 			}
 		}
 	})
-	var out *sse
-	begin := func() bool {
-		if out == nil {
-			out = newSSE(w)
-			return out.begin()
-		}
+	return events
+}
+
+// eventWriter writes events to a program. It begins with the first of them, so that
+// what is wrong before can be an error of the request.
+type eventWriter struct {
+	w     http.ResponseWriter
+	epoch string
+	out   *sse // nil before the beginning
+}
+
+// begin begins the stream, if it has not begun.
+func (e *eventWriter) begin() bool {
+	if e.out != nil {
 		return true
 	}
+	e.out = newSSE(e.w)
+	return e.out.begin()
+}
+
+// write writes an event. The error, if there is one, is the end of the stream.
+func (e *eventWriter) write(next nextEvent) error {
+	switch {
+	case next.err != nil && e.out == nil:
+		return errTooOld
+	case next.err != nil:
+		e.out.sendAs("", asAPIError(errTooOld).body())
+		e.out.flush()
+		return errAnswered
+	case e.begin() && e.out.sendAs(position(e.epoch, next.event.Seq), next.event) && e.out.flush():
+		return nil
+	}
+	return errAnswered
+}
+
+// sendEvents sends events until ctx ends, or the program does not read.
+func (s *session) sendEvents(ctx context.Context, w http.ResponseWriter, after int64) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	events := s.subscribe(ctx, after)
+	out := eventWriter{w: w, epoch: s.epoch}
 	// A moment shows whether the events are still there; a stream that is silent has
 	// begun well.
 	silent := time.NewTimer(silence)
 	defer silent.Stop()
 	beat := time.NewTicker(keepAlive)
 	defer beat.Stop()
-	for {
-		ok := true
+	for ok := true; ok; {
 		select {
-		case e, more := <-events:
-			switch {
-			case !more:
-				return errAnswered
-			case e.err != nil && out == nil:
-				return errTooOld
-			case e.err != nil:
-				out.sendAs("", asAPIError(errTooOld).body())
-				out.flush()
+		case next, more := <-events:
+			if !more {
 				return errAnswered
 			}
-			ok = begin() && out.sendAs(position(s.epoch, e.event.Seq), e.event) && out.flush()
+			if err := out.write(next); err != nil {
+				return err
+			}
 		case <-silent.C:
-			ok = begin()
+			ok = out.begin()
 		case <-beat.C:
-			ok = begin() && out.comment()
+			ok = out.begin() && out.out.comment()
 		case <-ctx.Done():
-			if out == nil {
+			if out.out == nil {
 				return errClosed
 			}
 			return errAnswered
 		}
-		if !ok {
-			return errAnswered
-		}
 	}
+	return errAnswered
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/htmlmark"
+	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/plain"
 	"github.com/x/pygent/internal/sniff"
 )
@@ -54,13 +55,15 @@ func fileError(err error) error {
 	return err
 }
 
-// filePath returns the path in a query. The runtime confines it to the workspace.
-func filePath(c call) (string, error) {
+// file returns the session that the path of a request names, and the file of its query.
+// The runtime confines that to the workspace.
+func (c call) file(s *Server) (*session, string, error) {
+	one, err := c.session(s)
 	name := c.URL.Query().Get("path")
-	if name == "" || strings.ContainsRune(name, 0) || !utf8.ValidString(name) {
-		return "", fail(http.StatusBadRequest, "bad_request", "path does not name a file")
+	if err == nil && (name == "" || strings.ContainsRune(name, 0) || !utf8.ValidString(name)) {
+		err = fail(http.StatusBadRequest, "bad_request", "path does not name a file")
 	}
-	return name, nil
+	return one, name, err
 }
 
 // listFiles lists a directory of the workspace.
@@ -98,11 +101,7 @@ type viewed struct {
 
 // viewFile shows a file of the workspace, or says what it is.
 func (s *Server) viewFile(c call) (any, error) {
-	one, err := c.session(s)
-	if err != nil {
-		return nil, err
-	}
-	name, err := filePath(c)
+	one, name, err := c.file(s)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +146,7 @@ func (v *viewed) show(data []byte) {
 	text := strings.TrimSuffix(strings.ToValidUTF8(string(data), "\uFFFD"), "\uFFFD")
 	if kind.Name != "" || bytes.IndexByte(data, 0) >= 0 || strings.Count(text, "\uFFFD")*10 > len(text) {
 		v.Kind, v.Truncated = "binary", false
-		v.HTML = `<p class="reason">` + esc("This is no text"+prefixed(" but ", kind.Name)+": "+size(v.Size)+".") + `</p>`
+		v.HTML = `<p class="reason">` + esc("This is no text"+prefixed(" but ", kind.Name)+": "+numeral.Bytes(v.Size)+".") + `</p>`
 		return
 	}
 	v.Kind, v.Text = "text", text
@@ -157,7 +156,7 @@ func (v *viewed) show(data []byte) {
 	}
 	v.HTML = `<pre class="chroma" tabindex="0"><code>` + htmlmark.Highlight(strings.TrimPrefix(path.Ext(v.Path), "."), shown) + `</code></pre>`
 	if v.Truncated {
-		v.HTML += `<p class="reason">` + esc("The first "+size(int64(len(data)))+" of "+size(v.Size)+". Download the file to see all of it.") + `</p>`
+		v.HTML += `<p class="reason">` + esc("The first "+numeral.Bytes(int64(len(data)))+" of "+numeral.Bytes(v.Size)+". Download the file to see all of it.") + `</p>`
 	}
 }
 
@@ -181,6 +180,7 @@ type limited struct {
 	most int
 }
 
+// Write keeps what fits, and returns errEnough for the rest.
 func (l *limited) Write(p []byte) (int, error) {
 	fits := min(len(p), l.most-l.Len())
 	l.Buffer.Write(p[:fits])
@@ -207,11 +207,7 @@ func beginning(ctx context.Context, rt pygent.Runtime, name string, most int) ([
 
 // putFile writes a file of the workspace. It is there whole, or not at all.
 func (s *Server) putFile(c call) (any, error) {
-	one, err := c.session(s)
-	if err != nil {
-		return nil, err
-	}
-	name, err := filePath(c)
+	one, name, err := c.file(s)
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,7 @@ type apiError struct {
 	message string
 }
 
+// Error returns what is wrong, for people.
 func (e *apiError) Error() string { return e.message }
 
 func fail(status int, code, message string) error { return &apiError{status, code, message} }

@@ -1,14 +1,13 @@
 package web
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"strings"
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/callwords"
+	"github.com/x/pygent/internal/faces"
 )
 
 // aloud is a question as it is read aloud.
@@ -93,8 +92,8 @@ func (a *ask) approvalHTML(b *strings.Builder) {
 	if r.Runtime.Kind == "docker" {
 		where = "in the container"
 	}
-	title, body, facts := "Allow this call of "+oneLine(r.Call.Name)+" "+where+"?", argumentsText(r.Call.Arguments), []string{}
-	command, isCommand := commandOf(r.Call)
+	title, body, facts := "Allow this call of "+oneLine(r.Call.Name)+" "+where+"?", faces.ArgumentsText(r.Call.Arguments), []string{}
+	command, isCommand := faces.CommandOf(r.Call)
 	switch {
 	case isCommand:
 		title, body = "Run this "+where+"?", command.Cmd
@@ -189,51 +188,6 @@ func (a *ask) questionHTML(b *strings.Builder, title string, q pygent.Question) 
 			a.id, a.button("answer", "btn main", "Answer"), a.button("deny", "btn", "Do not answer"))
 	}
 	b.WriteString(`</div></section>`)
-}
-
-// bashCall is what the model gives to the tool bash.
-type bashCall struct {
-	Cmd        string  `json:"cmd"`
-	Timeout    float64 `json:"timeout"`
-	Cwd        string  `json:"cwd"`
-	Background bool    `json:"background"`
-}
-
-// commandOf returns the command of a call of bash that has no other arguments.
-func commandOf(call pygent.ToolCall) (c bashCall, ok bool) {
-	d := json.NewDecoder(strings.NewReader(call.Arguments))
-	d.DisallowUnknownFields()
-	return c, call.Name == "bash" && d.Decode(&c) == nil && c.Cmd != ""
-}
-
-// argumentsText shows arguments with their texts as they are.
-func argumentsText(args string) string {
-	var fields map[string]json.RawMessage
-	if json.Unmarshal([]byte(args), &fields) != nil {
-		return args
-	}
-	var b strings.Builder
-	d := json.NewDecoder(strings.NewReader(args))
-	_, _ = d.Token() // the brace: it is an object
-	for d.More() {
-		name, err := d.Token()
-		var value json.RawMessage
-		if err != nil || d.Decode(&value) != nil {
-			return args
-		}
-		var text string
-		if json.Unmarshal(value, &text) == nil {
-			if strings.Contains(text, "\n") {
-				text = "\n" + text
-			}
-			fmt.Fprintf(&b, "%v: %s\n", name, text)
-			continue
-		}
-		var indented bytes.Buffer
-		_ = json.Indent(&indented, value, "", "  ")
-		fmt.Fprintf(&b, "%v: %s\n", name, indented.String())
-	}
-	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // callTitle says what a call does, for people.

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/x/pygent"
 )
@@ -44,6 +45,10 @@ type Limits struct {
 	Streams  int   // of one user at the same time; 32 by default
 	Body     int64 // bytes of a request, but for uploads; 32 MiB by default
 	Upload   int64 // bytes of an uploaded file; 1 GiB by default
+	// Idle is how long a kept session that [WithOpen] has opened stays open while nobody
+	// looks at it and nothing goes on in it. It can go on later. An hour by default; with
+	// less than none it stays.
+	Idle time.Duration
 }
 
 func (l Limits) withDefaults() Limits {
@@ -52,6 +57,7 @@ func (l Limits) withDefaults() Limits {
 		Streams:  cmp.Or(l.Streams, 32),
 		Body:     cmp.Or(l.Body, 32<<20),
 		Upload:   cmp.Or(l.Upload, 1<<30),
+		Idle:     cmp.Or(l.Idle, time.Hour),
 	}
 }
 
@@ -105,10 +111,10 @@ func WithUser(user func(*http.Request) (string, error)) Option {
 	return func(o *options) { o.user = user }
 }
 
-// WithHosts sets the names by which the server may be reached, as in the Host header,
-// with or without a port. The default is the names of this machine for itself:
-// localhost, 127.0.0.1 and [::1]. Requests for others are refused, because a foreign
-// site can give its name the address of this machine.
+// WithHosts adds names by which the server may be reached, as in the Host header, with
+// or without a port, to those of this machine for itself: localhost, 127.0.0.1 and
+// [::1]. Requests for others are refused, because a foreign site can give its name the
+// address of this machine.
 func WithHosts(names ...string) Option {
 	return func(o *options) { o.hosts = append(o.hosts, names...) }
 }

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/x/pygent"
 )
@@ -42,15 +43,12 @@ var errNoSession = fail(http.StatusNotFound, "no_session", "there is no such ses
 
 // New returns a server without any sessions.
 func New(opts ...Option) (*Server, error) {
-	var o options
+	o := options{hosts: []string{"localhost", "127.0.0.1", "[::1]"}}
 	for _, opt := range opts {
 		opt(&o)
 	}
 	if o.err != nil {
 		return nil, fmt.Errorf("make the web page: %w", o.err)
-	}
-	if len(o.hosts) == 0 {
-		o.hosts = []string{"localhost", "127.0.0.1", "[::1]"}
 	}
 	o.token = cmp.Or(o.token, rand.Text()+rand.Text())
 	o.limits = o.limits.withDefaults()
@@ -136,6 +134,7 @@ func (s *Server) session(user, id string) (*session, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if found := s.sessions[id]; found != nil && found.user == user {
+		found.used = time.Now()
 		return found, nil
 	}
 	return nil, errNoSession

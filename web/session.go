@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/faces"
 	"github.com/x/pygent/internal/guard"
 )
 
@@ -32,7 +33,8 @@ type session struct {
 	head   atomic.Pointer[listed]
 	ended  chan struct{} // closed when run has returned
 
-	closeErr error // of the agent; set before ended is closed
+	closeErr error     // of the agent; set before ended is closed
+	used     time.Time // when somebody used it last; guarded by the server's mutex
 
 	ctx    context.Context // ends with the session
 	cancel context.CancelFunc
@@ -63,7 +65,7 @@ type listed struct {
 
 func newSession(server *Server, id, user string, face pygent.FaceSession, owned bool) *session {
 	s := &session{
-		server: server, id: id, user: user, face: face, agent: face.Agent, owned: owned, began: time.Now(),
+		server: server, id: id, user: user, face: face, agent: face.Agent, owned: owned, began: time.Now(), used: time.Now(),
 		ended: make(chan struct{}), posts: make(chan func(), 64), epoch: newEpoch(),
 	}
 	s.ctx, s.cancel = context.WithCancel(server.ctx)
@@ -89,6 +91,8 @@ func (s *session) run() {
 	s.begin()
 	paint := time.NewTicker(paintEvery)
 	defer paint.Stop()
+	idle := s.idleTimer()
+	defer idle.Stop()
 	for !s.over {
 		ticks := paint.C
 		if !s.view.dirty() && !s.tasks.dirty() {
@@ -99,6 +103,14 @@ func (s *session) run() {
 			guard.Call(f, s.failed)
 		case now := <-ticks:
 			guard.Call(func() { s.view.paint(now); s.tasks.paint(now) }, s.failed)
+			continue
+		case <-idle.C:
+			left := s.idleFor()
+			if left <= 0 {
+				s.server.opts.log.Info("session", "id", s.id, "closed", "nobody has used it")
+				return
+			}
+			idle.Reset(left)
 			continue
 		case <-s.ctx.Done():
 			return
@@ -228,34 +240,25 @@ func (s *session) background(f func()) {
 
 // follow passes on the agent's events.
 func (s *session) follow(after int64) {
-	for s.ctx.Err() == nil {
-		gone := false
-		for e, err := range s.agent.Subscribe(s.ctx, after) {
-			if err != nil {
-				gone = true
-				break
-			}
-			after = e.Seq
-			if !s.post(func() { s.event(e) }) {
-				return
-			}
-		}
-		if !gone {
-			s.post(s.agentClosed)
-			return
-		}
+	pass := func(e pygent.Event) bool { return s.post(func() { s.event(e) }) }
+	closed := faces.Follow(s.ctx, s.agent, after, pass, func() (after int64, ok bool) {
 		again := make(chan int64, 1)
 		if !s.post(func() {
 			s.show() // from the history
 			s.endTurn()
 			again <- s.seen
 		}) {
-			return
+			return 0, false
 		}
 		select {
 		case after = <-again:
+			return after, true
 		case <-s.ctx.Done():
+			return 0, false
 		}
+	})
+	if closed {
+		s.post(s.agentClosed)
 	}
 }
 

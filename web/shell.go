@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/faces"
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/plain"
 )
@@ -124,7 +125,7 @@ func (s *session) startShell(line string) (*shell, error) {
 // shellCard is the card of a command line. Its key is none of the view's, because the
 // view may begin anew while the command runs.
 func shellCard(line string) *card {
-	arguments, _ := json.Marshal(bashCall{Cmd: line}) // a struct of texts and numbers
+	arguments, _ := json.Marshal(faces.BashCall{Cmd: line}) // a struct of texts and numbers
 	c := &card{key: "sh-" + newEpoch(), state: cardRuns, began: time.Now()}
 	c.describe(pygent.ToolCall{Name: "bash", Arguments: string(arguments)}, nil)
 	c.verb = verb{"You run", "You ran"}
@@ -135,6 +136,7 @@ func shellCard(line string) *card {
 // endShell shows how a command line ended.
 func (s *session) endShell(sh *shell) {
 	s.shell = nil
+	s.server.use(s)
 	end := pygent.ToolResult{Bash: &sh.result, Outcome: pygent.OutcomeOK}
 	switch {
 	case errors.Is(sh.err, errInterrupted):

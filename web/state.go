@@ -9,6 +9,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/cut"
+	"github.com/x/pygent/internal/numeral"
 )
 
 // pageState is what the status line and the header of a page show.
@@ -158,5 +159,5 @@ func writingWords(c pygent.CallDelta) string {
 	if c.Bytes < worthSaying {
 		return "Writing " + what
 	}
-	return fmt.Sprintf("Writing %s (%s so far)", what, size(int64(c.Bytes)))
+	return fmt.Sprintf("Writing %s (%s so far)", what, numeral.Bytes(int64(c.Bytes)))
 }

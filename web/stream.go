@@ -21,7 +21,8 @@ const (
 // stream is the connection of a browser, for all of its tabs.
 type stream struct {
 	user  string
-	awake chan struct{} // has room for one
+	views map[string]string // by the ids of the sessions that it looks at; never changed
+	awake chan struct{}     // has room for one
 }
 
 // wake tells the stream that there is something new. It does not wait.
@@ -40,7 +41,18 @@ func (s *Server) postStream(c call) (any, error) {
 	if err := c.read(&in); err != nil {
 		return nil, err
 	}
-	st := &stream{user: c.user, awake: make(chan struct{}, 1)}
+	return s.streaming(c, s.ctx, in.Views, func(ctx context.Context, st *stream) error {
+		w := writer{server: s, stream: st, out: newSSE(c.w), views: map[string]string{}, live: map[string]bool{}}
+		maps.Copy(w.views, in.Views)
+		w.run(ctx)
+		return errAnswered
+	})
+}
+
+// streaming calls send for a stream of a user, which looks at some sessions. The context
+// of send ends with the request, and with what the stream is of.
+func (s *Server) streaming(c call, of context.Context, views map[string]string, send func(context.Context, *stream) error) (any, error) {
+	st := &stream{user: c.user, views: views, awake: make(chan struct{}, 1)}
 	if err := s.enter(st); err != nil {
 		return nil, err
 	}
@@ -48,12 +60,8 @@ func (s *Server) postStream(c call) (any, error) {
 	defer s.leave(st)
 	ctx, cancel := context.WithCancel(c.Context())
 	defer cancel()
-	defer context.AfterFunc(s.ctx, cancel)()
-	out := newSSE(c.w)
-	w := writer{server: s, stream: st, out: out, views: map[string]string{}, live: map[string]bool{}}
-	maps.Copy(w.views, in.Views)
-	w.run(ctx)
-	return nil, errAnswered
+	defer context.AfterFunc(of, cancel)()
+	return nil, send(ctx, st)
 }
 
 // enter counts a stream, unless there are too many of the user.
@@ -81,6 +89,7 @@ func (s *Server) leave(st *stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.streams, st)
+	s.usedLocked(st)
 }
 
 // writer writes a stream.

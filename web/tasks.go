@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -107,6 +108,11 @@ func (l *tasks) dirty() bool {
 		}
 	}
 	return false
+}
+
+// atWork reports whether a task is not at rest.
+func (l *tasks) atWork() bool {
+	return slices.ContainsFunc(l.list, func(t *task) bool { return !t.status.State.AtRest() })
 }
 
 func (l *tasks) paint(now time.Time) {

@@ -34,17 +34,3 @@ func seconds(d time.Duration) string {
 	}
 	return fmt.Sprintf("%d:%02d:%02d", int(d.Hours()), int(d.Minutes())%60, int(d.Seconds())%60)
 }
-
-// size writes a number of bytes for people.
-func size(n int64) string {
-	const kB = 1000
-	switch {
-	case n < kB:
-		return fmt.Sprintf("%d B", n)
-	case n < kB*kB:
-		return fmt.Sprintf("%.1f kB", float64(n)/kB)
-	case n < kB*kB*kB:
-		return fmt.Sprintf("%.1f MB", float64(n)/kB/kB)
-	}
-	return fmt.Sprintf("%.1f GB", float64(n)/kB/kB/kB)
-}

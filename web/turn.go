@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/faces"
 )
 
 // errInterrupted is the cause of a context that the stop button ended.
@@ -19,14 +19,9 @@ type turn struct {
 	cancel      context.CancelCauseFunc
 	interrupted bool
 
-	returned bool
-	result   *pygent.Result
-	err      error
-	last     int64 // the number of the run's last event
+	returned      bool
+	faces.Outcome // once it has
 }
-
-// runFunc makes a run of the agent.
-type runFunc func(ctx context.Context, opts ...pygent.RunOption) (*pygent.Result, error)
 
 // send makes a turn that begins with a message.
 func (s *session) send(msg pygent.Message) {
@@ -39,22 +34,17 @@ func (s *session) send(msg pygent.Message) {
 }
 
 // startTurn makes a turn. It waits for the run in a goroutine.
-func (s *session) startTurn(run runFunc) {
+func (s *session) startTurn(run faces.RunFunc) {
 	ctx, cancel := context.WithCancelCause(s.ctx)
 	t := &turn{cancel: cancel}
 	s.turn, s.queue.stalled = t, false
 	s.asks.withdrawOffer(s)
 	s.view.doing.is("Beginning", time.Now())
 	s.background(func() {
-		var last atomic.Int64
-		result, err := run(ctx, pygent.WithEndOnReply(), pygent.OnEvent(func(e pygent.Event) {
-			if e.Type == pygent.EventRunEnd && e.Task == "" {
-				last.Store(e.Seq)
-			}
-		}))
+		outcome := faces.Turn(ctx, run)
 		cancel(nil)
 		s.post(func() {
-			t.returned, t.result, t.err, t.last = true, result, err, last.Load()
+			t.returned, t.Outcome = true, outcome
 			s.endTurn()
 		})
 	})
@@ -74,17 +64,18 @@ func (s *session) interrupt() {
 // endTurn ends the turn if it is over.
 func (s *session) endTurn() {
 	t := s.turn
-	if t == nil || !t.returned || s.seen < t.last {
+	if t == nil || !t.returned || s.seen < t.Last {
 		return
 	}
 	s.turn = nil
+	s.server.use(s)
 	s.view.endTurn()
 	s.outcome(t)
 	s.log.filesChanged()
 	switch {
-	case errors.Is(t.err, pygent.ErrAgentClosed):
+	case errors.Is(t.Err, pygent.ErrAgentClosed):
 		s.agentClosed()
-	case t.goesWell() && !t.interrupted:
+	case t.GoesWell() && !t.interrupted:
 		s.sendUnheard()
 	default:
 		s.queue.stalled = true
@@ -92,30 +83,20 @@ func (s *session) endTurn() {
 	}
 }
 
-// goesWell reports whether the model ended the turn itself, and asks nothing.
-func (t *turn) goesWell() bool {
-	return t.err == nil && t.result != nil && (t.result.Status == pygent.StatusReplied || t.result.Status == pygent.StatusStopped)
-}
-
-// asks reports whether the model ended the turn with a question.
-func (t *turn) asks() bool {
-	return t.err == nil && t.result != nil && t.result.Status == pygent.StatusAwaitingUser
-}
-
 // outcome shows how a turn ended. One that the button came too late for ended by itself.
 func (s *session) outcome(t *turn) {
 	switch {
-	case t.interrupted && !t.goesWell() && !t.asks():
-		s.view.endLine("Stopped", t.result)
+	case t.interrupted && !t.GoesWell() && !t.Asks():
+		s.view.endLine("Stopped", t.Result)
 		return
-	case errors.Is(t.err, pygent.ErrAgentClosed): // see agentClosed
+	case errors.Is(t.Err, pygent.ErrAgentClosed): // see agentClosed
 		return
-	case t.err != nil:
-		s.view.failure(t.err.Error())
-		s.log.say("The run failed: " + oneLine(t.err.Error()))
+	case t.Err != nil:
+		s.view.failure(t.Err.Error())
+		s.log.say("The run failed: " + oneLine(t.Err.Error()))
 		return
 	}
-	switch r := t.result; r.Status {
+	switch r := t.Result; r.Status {
 	case pygent.StatusStopped:
 		if r.Summary != "" && r.Summary != strings.TrimSpace(r.Message.Text()) {
 			s.view.markdown(r.Summary)
@@ -162,7 +143,7 @@ func (q *queue) shown() []queued {
 
 // queueWords is a message in a line.
 func queueWords(m pygent.Message) string {
-	text, labels := spoken(m)
+	text, labels := faces.Spoken(m)
 	for _, label := range labels {
 		text += " [" + label + "]"
 	}

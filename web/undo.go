@@ -10,6 +10,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/edit"
+	"github.com/x/pygent/internal/faces"
 )
 
 // checkpointError puts an error of checkpoints into a status.
@@ -53,7 +54,7 @@ func restoring(c call, s *Server, restore func(ctx context.Context, a *pygent.Ag
 	}
 	answer := restored{Restored: done, Notes: append([]string{}, done.Notes()...)}
 	if done.Message != nil {
-		text, _ := spoken(*done.Message)
+		text, _ := faces.Spoken(*done.Message)
 		answer.Text = strings.TrimSpace(text)
 	}
 	one.log.filesChanged()
@@ -113,7 +114,7 @@ func (m moment) checkpoint(a *pygent.Agent) (id int64, text string, err error) {
 	if !ok {
 		return 0, "", fail(http.StatusNotFound, "no_message", "there is no such message of the user")
 	}
-	text, _ = spoken(msg)
+	text, _ = faces.Spoken(msg)
 	for _, c := range slices.Backward(a.Checkpoints()) {
 		if c.Kind == pygent.CheckpointStart && c.Messages == before {
 			return c.ID, strings.TrimSpace(text), nil

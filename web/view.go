@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/faces"
 	"github.com/x/pygent/internal/htmlmark"
 	"github.com/x/pygent/internal/markdown"
 	"github.com/x/pygent/internal/numeral"
@@ -110,7 +111,7 @@ func (v *view) dirty() bool { return v.answer != nil && v.answer.changed }
 // user shows what the user said.
 func (v *view) user(m pygent.Message) {
 	v.endMessage()
-	text, labels := spoken(m)
+	text, labels := faces.Spoken(m)
 	if v.first == "" {
 		v.first = strings.TrimSpace(text)
 	}

@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"flag"
 	"fmt"
 	"math"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent/pygenttest"
@@ -99,6 +101,25 @@ func TestTargetsAreLargeEnough(t *testing.T) {
 		small := eval[[]string](p, `[...document.querySelectorAll('button, summary, input, textarea, select, .sessions a')].filter(e => e.checkVisibility() && e.offsetParent && !e.closest('.think')).map(e => [e, e.getBoundingClientRect()])
 			.filter(([e, r]) => r.width && (r.height < %d || r.width < %d)).map(([e, r]) => e.outerHTML.slice(0, 120) + ' ' + r.width + ' × ' + r.height)`, least, least)
 		require.Empty(t, small, view.name)
+	}
+}
+
+var update = flag.Bool("update", false, "draw the picture of the page in the README anew")
+
+// The page as the README shows it. With -update it writes docs/page.png, which is not
+// compared: it has times, and browsers draw letters differently.
+func TestThePageOfTheREADME(t *testing.T) {
+	p := showcase(t)
+	p.size(1280, 1080)
+	p.wait("innerWidth == 1280")
+	p.run(`for (const e of document.querySelectorAll('.reason')) e.textContent = e.textContent.replace(/In \/\S+/, 'In /home/you/app')`) // the directory of the test
+	p.run("document.getElementById('chat').scrollTop = 1e6")
+	picture, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
+	require.NoError(t, err)
+	const most = 200_000 // bytes, so that the README is quick to load
+	require.Less(t, len(picture), most)
+	if *update {
+		require.NoError(t, os.WriteFile(filepath.Join("..", "..", "docs", "page.png"), picture, 0o644))
 	}
 }
 

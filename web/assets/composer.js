@@ -4,6 +4,7 @@ import { $, bytes, el, visible } from './dom.js'
 import { showWrong } from './status.js'
 
 const largestFile = 8 << 20
+const pictures = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'] // an SVG can hold a script
 const settled = 500 // ms: no key answers a question that is younger
 
 /** Composer is the field at the end of the conversation. */
@@ -11,7 +12,7 @@ export class Composer {
 	#api
 	#log
 	#state = {}
-	#files = [] // {name, data: base64, size}
+	#files = [] // {name, data: base64, size, picture: data URL of an image, or empty}
 	#hints = []
 	#selected = -1
 	#asked = 0 // number of the last request for hints
@@ -222,7 +223,13 @@ export class Composer {
 				showWrong(`${file.name} has ${bytes(file.size)}; a message takes up to ${bytes(largestFile)}. Upload it into the workspace instead.`)
 				continue
 			}
-			this.#files.push({ name: file.name || 'image.png', size: file.size, data: await base64(file) })
+			const url = await dataURL(file)
+			this.#files.push({
+				name: file.name || 'image.png',
+				size: file.size,
+				data: url.slice(url.indexOf(',') + 1),
+				picture: pictures.includes(file.type) ? url : '',
+			})
 		}
 		this.#showFiles()
 		this.text.focus()
@@ -231,12 +238,13 @@ export class Composer {
 	#showFiles() {
 		$('attached').replaceChildren(
 			...this.#files.map((file) => {
-				const remove = el('button', { type: 'button', class: 'btn quiet icon', 'aria-label': 'Remove ' + file.name }, '✕')
+				const remove = el('button', { type: 'button', class: 'btn quiet icon', 'aria-label': 'Remove ' + visible(file.name) }, '✕')
 				remove.addEventListener('click', () => {
 					this.#files = this.#files.filter((f) => f !== file)
 					this.#showFiles()
 				})
-				return el('div', { class: 'attached' }, el('span', {}, `${file.name} · ${bytes(file.size)}`), remove)
+				const picture = file.picture && el('img', { src: file.picture, alt: '' })
+				return el('div', { class: 'attached' }, picture, el('span', {}, `${visible(file.name)} · ${bytes(file.size)}`), remove)
 			}),
 		)
 	}
@@ -315,13 +323,12 @@ export class Composer {
 	}
 }
 
-/** The content of a file, as JSON carries bytes. */
-async function base64(file) {
-	const url = await new Promise((done, fail) => {
+/** The content of a file, in base64 after a comma. */
+function dataURL(file) {
+	return new Promise((done, fail) => {
 		const reader = new FileReader()
 		reader.onload = () => done(reader.result)
 		reader.onerror = () => fail(reader.error)
 		reader.readAsDataURL(file)
 	})
-	return url.slice(url.indexOf(',') + 1)
 }

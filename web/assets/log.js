@@ -2,6 +2,7 @@
 // reader opened, and follows the end while the reader is there.
 
 import { elapsed, fragment } from './dom.js'
+import { foldCalls } from './fold.js'
 
 const near = 60 // px: who is that close to the end is at the end
 const keptOutput = 64 << 10 // characters of live output in the document
@@ -32,6 +33,7 @@ export class Log {
 			else if (op.op === 'del') this.#delete(op.key)
 			else if (op.op === 'out') this.#out(op)
 		}
+		if (ops.some((op) => op.op === 'put' && !op.parent)) foldCalls(this.root)
 		this.#keepUp()
 	}
 

@@ -64,9 +64,10 @@ func (c uiCmd) Run(ctx context.Context, s *settings, logs *libraryLog) error {
 	return errors.Join(err, cleanUp(agent))
 }
 
-// hosts are the names by which the page is reached.
+// hosts are the names by which the page is reached besides those of this machine for
+// itself.
 func (c uiCmd) hosts() []string {
-	names := append([]string{"localhost", "127.0.0.1", "[::1]"}, c.Host...)
+	names := slices.Clone(c.Host)
 	if host, _, err := net.SplitHostPort(c.Listen); err == nil && host != "" {
 		if ip := net.ParseIP(host); ip == nil || !ip.IsUnspecified() {
 			names = append(names, host)

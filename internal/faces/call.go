@@ -1,0 +1,56 @@
+package faces
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/x/pygent"
+)
+
+// BashCall is what a model gives to the tool bash.
+type BashCall struct {
+	Cmd        string  `json:"cmd"`
+	Timeout    float64 `json:"timeout"`
+	Cwd        string  `json:"cwd"`
+	Background bool    `json:"background"`
+}
+
+// CommandOf returns the command of a call of bash that has no other arguments.
+func CommandOf(call pygent.ToolCall) (c BashCall, ok bool) {
+	d := json.NewDecoder(strings.NewReader(call.Arguments))
+	d.DisallowUnknownFields()
+	return c, call.Name == "bash" && d.Decode(&c) == nil && c.Cmd != ""
+}
+
+// ArgumentsText shows the arguments of a call in their order, with their texts as they
+// are. What is no object is returned as it is.
+func ArgumentsText(args string) string {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal([]byte(args), &fields) != nil {
+		return args
+	}
+	var b strings.Builder
+	d := json.NewDecoder(strings.NewReader(args))
+	_, _ = d.Token() // the brace: it is an object
+	for d.More() {
+		name, err := d.Token()
+		var value json.RawMessage
+		if err != nil || d.Decode(&value) != nil {
+			return args
+		}
+		var text string
+		if json.Unmarshal(value, &text) == nil {
+			if strings.Contains(text, "\n") {
+				text = "\n" + text
+			}
+			fmt.Fprintf(&b, "%v: %s\n", name, text)
+			continue
+		}
+		var indented bytes.Buffer
+		_ = json.Indent(&indented, value, "", "  ")
+		fmt.Fprintf(&b, "%v: %s\n", name, indented.String())
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}

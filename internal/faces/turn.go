@@ -1,0 +1,64 @@
+// Package faces has what the faces of an agent, at a terminal and on a page, do alike:
+// they follow its events, make turns, and read calls and messages for people.
+package faces
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/x/pygent"
+)
+
+// RunFunc makes a run of an agent.
+type RunFunc func(ctx context.Context, opts ...pygent.RunOption) (*pygent.Result, error)
+
+// Outcome is how the run of a turn ended.
+type Outcome struct {
+	Result *pygent.Result
+	Err    error
+	Last   int64 // the number of the run's last event, after which a face has shown all of it
+}
+
+// Turn makes a run that a reply ends.
+func Turn(ctx context.Context, run RunFunc) Outcome {
+	var last atomic.Int64
+	result, err := run(ctx, pygent.WithEndOnReply(), pygent.OnEvent(func(e pygent.Event) {
+		if e.Type == pygent.EventRunEnd && e.Task == "" {
+			last.Store(e.Seq)
+		}
+	}))
+	return Outcome{result, err, last.Load()}
+}
+
+// GoesWell reports whether the model ended the turn itself, and asks nothing.
+func (o Outcome) GoesWell() bool {
+	return o.Err == nil && o.Result != nil && (o.Result.Status == pygent.StatusReplied || o.Result.Status == pygent.StatusStopped)
+}
+
+// Asks reports whether the model ended the turn with a question.
+func (o Outcome) Asks() bool {
+	return o.Err == nil && o.Result != nil && o.Result.Status == pygent.StatusAwaitingUser
+}
+
+// Follow passes on the events of an agent after one of a number, until ctx ends, pass
+// returns false or the agent is closed, which it reports. Where events are no longer
+// kept, missed says after which number it goes on; false ends it.
+func Follow(ctx context.Context, agent *pygent.Agent, after int64, pass func(pygent.Event) bool, missed func() (int64, bool)) (closed bool) {
+	for ok := true; ok && ctx.Err() == nil; {
+		gone := false
+		for e, err := range agent.Subscribe(ctx, after) {
+			if err != nil {
+				gone = true
+				break
+			}
+			if after = e.Seq; !pass(e) {
+				return false
+			}
+		}
+		if !gone {
+			return true
+		}
+		after, ok = missed()
+	}
+	return false
+}

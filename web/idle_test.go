@@ -1,0 +1,104 @@
+package web_test
+
+import (
+	"context"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+	"github.com/x/pygent/web"
+)
+
+// serveKept serves a session over a wire that the server has opened, and that is kept.
+func serveKept(t *testing.T, limits web.Limits, replies ...pygenttest.Reply) *served {
+	t.Helper()
+	root := t.TempDir()
+	model := pygenttest.NewScriptedModel(replies...)
+	server, err := web.New(web.WithLimits(limits), web.WithOpen(func(_ context.Context, o web.Open) (*pygent.Agent, error) {
+		id := o.Continue
+		if id == "" {
+			id = pygent.NewSessionID()
+		}
+		return pygent.New(pygent.WithModel(model), pygent.WithRuntime(nowhere{}), pygent.WithInstructions(false), pygent.WithSession(filepath.Join(root, id)))
+	}))
+	require.NoError(t, err)
+	w := newWire()
+	serving := &http.Server{Handler: server}
+	var work sync.WaitGroup
+	work.Go(func() { _ = serving.Serve(w) })
+	transport := &http.Transport{DialContext: w.dial}
+	t.Cleanup(func() {
+		require.NoError(t, server.Close())
+		transport.CloseIdleConnections()
+		require.NoError(t, serving.Close())
+		work.Wait()
+	})
+	s := &served{t: t, server: server, url: "http://127.0.0.1", token: server.Token(), client: &http.Client{Transport: transport}}
+	s.id = s.begin(map[string]any{})
+	return s
+}
+
+// isOpen reports whether the session is open. To ask for the list is no use of it.
+func (s *served) isOpen() bool {
+	s.t.Helper()
+	status, list := s.do(s.request(http.MethodGet, "/sessions", nil))
+	require.Equal(s.t, http.StatusOK, status)
+	return string(list) != `{"sessions":[]}`
+}
+
+func TestAnIdleSessionIsClosedAndGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := serveKept(t, web.Limits{}, pygenttest.Text("Hello."))
+		p := s.open("")
+		s.say("Hi.")
+		p.shows("<p>Hello.</p>")
+		p.rests()
+		time.Sleep(3 * time.Hour)
+		require.True(t, s.isOpen(), "a page looks at it")
+		p.close()
+		time.Sleep(59 * time.Minute)
+		require.True(t, s.isOpen())
+		s.get("/asks", nil)
+		time.Sleep(59 * time.Minute)
+		require.True(t, s.isOpen(), "a program has asked something")
+		time.Sleep(2 * time.Minute)
+		require.False(t, s.isOpen())
+		require.Equal(t, s.id, s.begin(map[string]any{"continue": s.id}))
+		again := s.open("")
+		again.shows("</span>Hi.<", "<p>Hello.</p>")
+	})
+}
+
+func TestASessionAtWorkIsNotIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answer := make(chan struct{})
+		s := serveKept(t, web.Limits{Idle: time.Minute}, pygenttest.Decide(func(*pygent.ChatRequest) pygenttest.Reply {
+			<-answer
+			return pygenttest.Text("Hello.")
+		}))
+		s.say("Hi.")
+		time.Sleep(10*time.Minute + 30*time.Second)
+		require.True(t, s.isOpen())
+		close(answer)
+		synctest.Wait()
+		time.Sleep(59 * time.Second)
+		require.True(t, s.isOpen(), "the turn has just ended")
+		time.Sleep(time.Minute + time.Second)
+		require.False(t, s.isOpen())
+	})
+}
+
+func TestSessionsStayIfThatIsSet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := serveKept(t, web.Limits{Idle: -1})
+		time.Sleep(100 * time.Hour)
+		require.True(t, s.isOpen())
+	})
+}
