@@ -18,7 +18,16 @@ var chromium context.Context
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
+// programs is a directory for what the tests build.
+var programs string
+
 func run(m *testing.M) int {
+	var err error
+	if programs, err = os.MkdirTemp("", "pygent-browser-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(programs)
 	path, err := exec.LookPath("chromium")
 	if err != nil {
 		if os.Getenv("PYGENT_TEST_REQUIRE_TOOLS") != "" {

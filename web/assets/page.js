@@ -77,7 +77,8 @@ function take(ops) {
 	for (const op of own) {
 		if (op.op === 'state') state = op.state
 		else if (op.op === 'say') say(op.text)
-		else if (op.op === 'files') panel.touched()
+		// What begins anew has gone back, or was away: its files may be others.
+		else if (op.op === 'files' || op.op === 'reset') panel.touched()
 	}
 	if (own.some((op) => op.op === 'state')) {
 		const first = $('composer').hidden

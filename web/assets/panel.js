@@ -161,7 +161,7 @@ export class Panel {
 	}
 
 	#countTasks() {
-		const running = $('tasks').querySelectorAll('.task .spin,.task .dot.wait').length
+		const running = $('tasks').querySelectorAll('.task .head > .spin, .task .head > .dot.wait').length
 		$('tab-tasks').replaceChildren('Tasks', ...(running ? [el('span', { class: 'chip' }, String(running))] : []))
 	}
 
