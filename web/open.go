@@ -108,6 +108,12 @@ func (s *Server) checkKept(c call, id string) error {
 	return err
 }
 
+// forked is a session that goes on from a moment of another one, and what was said then.
+type forked struct {
+	ID string `json:"id"`
+	draft
+}
+
 // fork begins a session that goes on from a checkpoint of another one.
 func (s *Server) fork(c call) (any, error) {
 	one, err := c.session(s)
@@ -121,7 +127,7 @@ func (s *Server) fork(c call) (any, error) {
 	if s.opts.open == nil {
 		return nil, errNoOpen
 	}
-	from, text, err := in.checkpoint(one.agent)
+	from, msg, err := in.checkpoint(one.agent)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +139,7 @@ func (s *Server) fork(c call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &status{http.StatusCreated, map[string]string{"id": id, "text": text}}, nil
+	return &status{http.StatusCreated, forked{id, draftOf(msg)}}, nil
 }
 
 // open makes the agent of a session, and shows it. It returns the id of the session.

@@ -41,8 +41,7 @@ func (s *Server) listCheckpoints(c call) (any, error) {
 type restored struct {
 	Restored pygent.Restored `json:"restored"`
 	Notes    []string        `json:"notes"`
-	Text     string          `json:"text"`   // what the user had said in the turn that is gone, to be edited
-	Images   []attachment    `json:"images"` // that went along
+	draft
 }
 
 // restoring makes a function of the API of one that restores.
@@ -55,14 +54,23 @@ func restoring(c call, s *Server, restore func(ctx context.Context, a *pygent.Ag
 	if err != nil {
 		return nil, checkpointError(err)
 	}
-	answer := restored{Restored: done, Notes: append([]string{}, done.Notes()...), Images: []attachment{}}
+	answer := restored{Restored: done, Notes: append([]string{}, done.Notes()...), draft: draftOf(pygent.Message{})}
 	if done.Message != nil {
-		text, _ := faces.Spoken(*done.Message)
-		answer.Text = strings.TrimSpace(text)
-		answer.Images = append(answer.Images, imagesOf(*done.Message)...)
+		answer.draft = draftOf(*done.Message)
 	}
 	one.log.filesChanged()
 	return answer, nil
+}
+
+// draft is a message of the user that is to be said otherwise.
+type draft struct {
+	Text   string       `json:"text"`
+	Images []attachment `json:"images"` // that went along
+}
+
+func draftOf(m pygent.Message) draft {
+	text, _ := faces.Spoken(m)
+	return draft{Text: strings.TrimSpace(text), Images: append([]attachment{}, imagesOf(m)...)}
 }
 
 // imagesOf returns the images of a message as they were attached. A file that was quoted
@@ -123,23 +131,22 @@ type moment struct {
 	Said       *int  `json:"said"` // how many messages the user had said in the conversation before that one
 }
 
-// checkpoint returns the checkpoint of the moment. Of a message, it returns the text as
-// well, to be said otherwise.
-func (m moment) checkpoint(a *pygent.Agent) (id int64, text string, err error) {
+// checkpoint returns the checkpoint of the moment, and the message before which it is;
+// none of a moment that is named otherwise.
+func (m moment) checkpoint(a *pygent.Agent) (id int64, msg pygent.Message, err error) {
 	if m.Said == nil {
-		return m.Checkpoint, "", nil
+		return m.Checkpoint, msg, nil
 	}
 	msg, before, ok := messageOf(a.History(), *m.Said)
 	if !ok {
-		return 0, "", fail(http.StatusNotFound, "no_message", "there is no such message of the user")
+		return 0, msg, fail(http.StatusNotFound, "no_message", "there is no such message of the user")
 	}
-	text, _ = faces.Spoken(msg)
 	for _, c := range slices.Backward(a.Checkpoints()) {
 		if c.Kind == pygent.CheckpointStart && c.Messages == before {
-			return c.ID, strings.TrimSpace(text), nil
+			return c.ID, msg, nil
 		}
 	}
-	return 0, "", fail(http.StatusNotFound, "no_checkpoint", "nothing was kept of the moment before this message: it was said while the agent worked, or too long ago")
+	return 0, msg, fail(http.StatusNotFound, "no_checkpoint", "nothing was kept of the moment before this message: it was said while the agent worked, or too long ago")
 }
 
 // messageOf returns a message of the user in the conversation, and how many messages

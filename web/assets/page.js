@@ -119,12 +119,12 @@ function showList() {
 
 /**
  * Shows a session that the server has just begun, which the list may not have yet. A
- * fork from a message has its text, to be said otherwise.
+ * fork from a message has that message, to be said otherwise.
  */
-function begun({ id, text }) {
+function begun({ id, ...message }) {
 	coming = id
 	go(id)
-	if (text) composer.prepend(text)
+	return composer.restore(message)
 }
 
 const examples = ['Explain how this project is built', 'Find out why the tests fail, and mend it', 'Write a test for what changed last']
