@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/persontest"
 	"github.com/x/pygent/internal/termtest"
 	"github.com/x/pygent/pygenttest"
 )
@@ -26,7 +27,7 @@ func TestTasksAskBetweenTurns(t *testing.T) {
 	gate <- struct{}{}
 	p.Await("(Count) asks: Run this on your machine?", "echo counted")
 	p.answers("y")
-	require.Contains(t, <-heard, "counted")
+	require.Contains(t, persontest.Next(t, heard), "counted")
 	p.Await("› a draft", "Ready")
 	p.Until("the end of the task", func(termtest.Screen) bool { return strings.Contains(p.All(), "finished") })
 	p.Key("ctrl+c")

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/persontest"
 	"github.com/x/pygent/internal/termtest"
 	"github.com/x/pygent/pygenttest"
 	"github.com/x/pygent/terminal"
@@ -94,6 +95,7 @@ func (p *person) says(text string) {
 	p.reads()
 	p.Type(text)
 	p.Await(text)
+	p.pauses() // else Enter comes together with the text, as in a paste
 	p.Key("enter")
 }
 
@@ -411,7 +413,7 @@ func TestTwoTasksAsk(t *testing.T) {
 		p.Resize(80, 24)
 		p.Await("("+task+") asks: Run this on your machine?", "echo "+command)
 		p.answers("y")
-		require.Contains(t, <-heard, command)
+		require.Contains(t, persontest.Next(t, heard), command)
 	}
 	p.Await("Ready")
 	p.leaves()
@@ -448,7 +450,7 @@ func TestATaskAsksByAForm(t *testing.T) {
 	p.Await("(Count): ask asks", "b (string")
 	p.reads()
 	p.Key("ctrl+c")
-	require.Contains(t, <-heard, "declined")
+	require.Contains(t, persontest.Next(t, heard), "declined")
 	p.Await("Ready")
 	p.leaves()
 }
@@ -541,7 +543,7 @@ func TestATaskAsksWhileTheModelAsks(t *testing.T) {
 	gate <- struct{}{}
 	p.Await("(Count) asks: Run this on your machine?", "1 other question after this")
 	p.answers("y")
-	require.Contains(t, <-heard, "counted")
+	require.Contains(t, persontest.Next(t, heard), "counted")
 	p.Await("1. red", "› bl")
 	p.reads()
 	p.Type("ue")

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/persontest"
 	"github.com/x/pygent/internal/termtest"
 	"github.com/x/pygent/pygenttest"
 )
@@ -79,14 +80,14 @@ func TestTwoSessionsInAProcess(t *testing.T) {
 	two.until("The second answers.")
 	two.until("Done")
 	two.types("\x04")
-	require.NoError(t, <-two.ended)
+	require.NoError(t, persontest.Next(t, two.ended))
 	require.Equal(t, before, termtest.Modes(t, two.pty))
 	require.NotEqual(t, before, termtest.Modes(t, one.pty), "the other session goes on")
 	one.types("to the first\r")
 	one.until("The first answers.")
 	one.until("Done")
 	one.types("\x04")
-	require.NoError(t, <-one.ended)
+	require.NoError(t, persontest.Next(t, one.ended))
 	require.Equal(t, before, termtest.Modes(t, one.pty))
 	require.NotContains(t, one.seen.String(), "second")
 	require.NotContains(t, two.seen.String(), "first")

@@ -3,13 +3,38 @@
 package persontest
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/pygenttest"
 )
+
+// patience is how long a test waits for what must happen.
+const patience = time.Minute
+
+// Soon returns a context that ends when a test has waited long enough for what must
+// happen. A test that waits in vain then fails by itself, and not with all others of
+// its package.
+func Soon(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// Next returns the next value of a channel, for which it waits as long.
+func Next[T any](t testing.TB, from <-chan T) (value T) {
+	t.Helper()
+	select {
+	case value = <-from:
+	case <-Soon(t).Done():
+		require.FailNow(t, "nothing came")
+	}
+	return value
+}
 
 // Conversation returns what a session has left in a history, which needs no repair
 // and which every provider must accept.

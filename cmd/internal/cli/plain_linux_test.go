@@ -246,7 +246,7 @@ func TestPlainCtrlCInterruptsTheTurn(t *testing.T) {
 	term.send(ctrlC) // in a command
 	term.expect("(interrupted)\n> ")
 	term.send("again\n")
-	require.NoError(t, server.WaitRequests(t.Context(), 2))
+	require.NoError(t, server.WaitRequests(persontest.Soon(t), 2))
 	term.send(ctrlC) // in a model call
 	term.expect("(interrupted)\n> ")
 	term.send("hello?\n")

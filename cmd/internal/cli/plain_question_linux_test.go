@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/persontest"
 	"github.com/x/pygent/internal/termtest"
 	"github.com/x/pygent/pygenttest"
 )
@@ -47,7 +48,7 @@ func TestPlainWhatWasTypedAheadAnswersNoQuestion(t *testing.T) {
 	term := openTerminal(t, server)
 	term.expect("> ")
 	term.send("go\n")
-	require.NoError(t, server.WaitRequests(t.Context(), 1))
+	require.NoError(t, server.WaitRequests(persontest.Soon(t), 1))
 	term.send("y\n")
 	term.send("yes\ny\n")
 	close(gate)
@@ -62,7 +63,7 @@ func TestPlainLinesTypedBlindAnswerNoQuestion(t *testing.T) {
 	term := openTerminal(t, server)
 	term.expect("> ")
 	term.types("go\n")
-	require.NoError(t, server.WaitRequests(t.Context(), 1))
+	require.NoError(t, server.WaitRequests(persontest.Soon(t), 1))
 	term.send("say wh") // the question comes in the middle of a word
 	close(gate)
 	term.expect("why not: ")

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/persontest"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -30,7 +31,7 @@ func TestPlainAsksForTasks(t *testing.T) {
 			term.send("go\n")
 			term.expect(" (Count) asks: Run this on your machine? $ echo counted\n[y]es, [a]lways this very command, or say why not: ")
 			term.answers(answer)
-			require.Contains(t, <-heard, want)
+			require.Contains(t, persontest.Next(t, heard), want)
 			term.expect("I see.\n> ")
 			term.send("/exit\n")
 			require.Contains(t, strings.Join(toolResults(term.leaves()), "\n"), "finished")
@@ -56,7 +57,7 @@ func TestPlainAsksForTasksBetweenTurns(t *testing.T) {
 	term.send("hello\n")
 	term.expect(" (Count) asks: Run this on your machine? $ echo counted\n[y]es, [a]lways this very command, or say why not: ")
 	term.answers("y\n")
-	require.Contains(t, <-heard, "counted")
+	require.Contains(t, persontest.Next(t, heard), "counted")
 	term.expect("I see.\n> ")
 	term.send("/exit\n")
 	term.leaves()

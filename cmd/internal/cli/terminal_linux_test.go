@@ -172,7 +172,7 @@ func TestCtrlCInterruptsTheTurn(t *testing.T) {
 	p.Key("ctrl+c") // in a command
 	p.Await("■ Interrupted", "Ready")
 	p.Type("again\n")
-	require.NoError(t, server.WaitRequests(t.Context(), 2))
+	require.NoError(t, server.WaitRequests(persontest.Soon(t), 2))
 	p.Await("› again", "Waiting for")
 	p.Key("ctrl+c") // in a model call
 	p.AwaitNo("Waiting for")
@@ -362,7 +362,7 @@ func TestOnlyASessionTakesTheTerminal(t *testing.T) {
 		require.NotContains(t, string(p.Raw()), "\x1b[>")
 	}
 	run := atTerminal(t, command(t, server.Env(), "run", "--no-docker", "go"))
-	require.NoError(t, server.WaitRequests(t.Context(), 1))
+	require.NoError(t, server.WaitRequests(persontest.Soon(t), 1))
 	normal(run)
 	close(gate)
 	run.Await("It is done.")

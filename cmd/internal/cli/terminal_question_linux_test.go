@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/persontest"
 	"github.com/x/pygent/internal/termtest"
 	"github.com/x/pygent/pygenttest"
 )
@@ -37,7 +38,7 @@ func TestMessagesSentAheadAnswerNoQuestion(t *testing.T) {
 	server := pygenttest.NewServer(t, bash("echo $((6*7))").WithGate(gate), pygenttest.Text("I see."))
 	p := sit(t, server)
 	p.Type("go\n")
-	require.NoError(t, server.WaitRequests(t.Context(), 1))
+	require.NoError(t, server.WaitRequests(persontest.Soon(t), 1))
 	p.Type("y\n")
 	p.Await("Next: y")
 	p.Type("yes")
@@ -63,7 +64,7 @@ func TestKeysTypedBlindAnswerNoQuestion(t *testing.T) {
 	server := pygenttest.NewServer(t, bash("echo $((6*7))").WithGate(gate), pygenttest.Text("I see."))
 	p := sit(t, server)
 	p.Type("go\n")
-	require.NoError(t, server.WaitRequests(t.Context(), 1))
+	require.NoError(t, server.WaitRequests(persontest.Soon(t), 1))
 	p.Type("say wh") // the question comes in the middle of a word
 	p.Await("› say wh")
 	close(gate)
@@ -222,7 +223,7 @@ func TestTasksAskInASession(t *testing.T) {
 			close(gate)
 			p.Await("(Count) asks: Run this on your machine?", "echo counted", "1. Yes, once (y)")
 			p.answers(tt.answer)
-			require.Contains(t, <-heard, tt.want)
+			require.Contains(t, persontest.Next(t, heard), tt.want)
 			p.printed("finished")
 			p.Await("I see.", "Ready")
 			p.leaves()
