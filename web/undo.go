@@ -3,7 +3,9 @@ package web
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -39,7 +41,8 @@ func (s *Server) listCheckpoints(c call) (any, error) {
 type restored struct {
 	Restored pygent.Restored `json:"restored"`
 	Notes    []string        `json:"notes"`
-	Text     string          `json:"text"` // what the user had said in the turn that is gone, to be edited
+	Text     string          `json:"text"`   // what the user had said in the turn that is gone, to be edited
+	Images   []attachment    `json:"images"` // that went along
 }
 
 // restoring makes a function of the API of one that restores.
@@ -52,13 +55,29 @@ func restoring(c call, s *Server, restore func(ctx context.Context, a *pygent.Ag
 	if err != nil {
 		return nil, checkpointError(err)
 	}
-	answer := restored{Restored: done, Notes: append([]string{}, done.Notes()...)}
+	answer := restored{Restored: done, Notes: append([]string{}, done.Notes()...), Images: []attachment{}}
 	if done.Message != nil {
 		text, _ := faces.Spoken(*done.Message)
 		answer.Text = strings.TrimSpace(text)
+		answer.Images = append(answer.Images, imagesOf(*done.Message)...)
 	}
 	one.log.filesChanged()
 	return answer, nil
+}
+
+// imagesOf returns the images of a message as they were attached. A file that was quoted
+// is a part of the text that the model saw, and cannot be told from it for certain.
+func imagesOf(m pygent.Message) (images []attachment) {
+	for i, p := range m.Parts {
+		kind, data, ok := strings.Cut(p.ImageURL, ";base64,")
+		decoded, err := base64.StdEncoding.DecodeString(data)
+		if !ok || err != nil {
+			continue
+		}
+		suffix := strings.TrimPrefix(kind, "data:image/")
+		images = append(images, attachment{Name: cmp.Or(p.FileName, fmt.Sprintf("image-%d.%s", i+1, suffix)), Data: decoded})
+	}
+	return images
 }
 
 // undo takes turns back.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/x/pygent"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -21,7 +22,7 @@ func picture(t *testing.T) string {
 }
 
 func TestImagesGoAlong(t *testing.T) {
-	s := serve(t, pygenttest.NewServer(t, pygenttest.Text("I see it.")))
+	s := serve(t, pygenttest.NewServer(t, pygenttest.Text("I see it."), pygenttest.Text("Still.")), pygent.WithCheckpoints(t.TempDir()))
 	p := open(t, s.url)
 	p.typed("What is")
 	data := picture(t)
@@ -60,6 +61,13 @@ func TestImagesGoAlong(t *testing.T) {
 	again := serveAgain(t, s)
 	late := open(t, again.url)
 	late.see("#log .msg", "I see it.")
+	late.wait(shown)
+	// The message is said otherwise, with its images.
+	late.run("document.querySelector('.msg.user [data-act=edit]').click()")
+	late.click("dialog button", "Go back and edit")
+	late.wait("document.querySelectorAll('.attached img').length == 2")
+	late.press(" Say more.\r")
+	late.see("#log .msg", "Still.")
 	late.wait(shown)
 }
 

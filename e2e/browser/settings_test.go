@@ -1,10 +1,12 @@
 package browser
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/x/pygent"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -42,6 +44,13 @@ func TestSettings(t *testing.T) {
 	p.see("dialog [role=alert]", "no blanks")
 	require.Equal(t, "other/model", s.agent.State().Settings.Model)
 	p.barriers("settings")
+	// What others name is text.
+	does := func(context.Context, pygent.Runtime, map[string]any) (string, error) { return "", nil }
+	require.NoError(t, s.agent.Tools().Register("other", attack+controls, nil, does))
+	s.agent.SetPersona(pygent.Persona{Name: attack, Description: attack})
+	p.wait("document.querySelector('[data-setting=about]').value.includes('window.hit=1')")
+	p.see("dialog .check", "window.hit=1")
+	p.harmless()
 	p.press("\u001b")
 	p.gone("dialog", "")
 	p.said("Go on")

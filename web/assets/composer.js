@@ -88,6 +88,13 @@ export class Composer {
 		this.text.focus()
 	}
 
+	/** Puts back what a message had that was taken back: its text, and images in base64. */
+	async restore({ text, images = [] }) {
+		if (text) this.prepend(text)
+		const files = images.map(({ name, data }) => new File([Uint8Array.from(atob(data), (c) => c.charCodeAt(0))], name, { type: 'image/' + name.split('.').at(-1).toLowerCase().replace('jpg', 'jpeg') }))
+		if (files.length) await this.attach(files)
+	}
+
 	/** Sends what is in the field. */
 	async submit() {
 		const text = this.text.value

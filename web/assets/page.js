@@ -188,8 +188,8 @@ function setTheme(theme) {
 	$('theme').textContent = 'Theme: ' + theme
 }
 
-/** Puts a text that was taken back into the field. */
-const edit = (text) => text && composer.prepend(text)
+/** Puts a message that was taken back into the field. */
+const edit = (message) => composer.restore(message)
 
 /** The page's own buttons, by their data-do. */
 const own = {

@@ -25,7 +25,7 @@ export function showSessions(sessions, current) {
 	if (focused) $('sessions').querySelector(`[data-session="${CSS.escape(focused)}"]`)?.focus()
 }
 
-/** The menu of a session: what can be done with it. edit takes a text that was taken back. */
+/** The menu of a session: what can be done with it. edit takes a message that was taken back. */
 export function openMenu(api, can, go, edit, settings) {
 	const entry = (text, act) => {
 		const button = el('button', { type: 'button', class: 'btn quiet' }, text)
@@ -38,7 +38,7 @@ export function openMenu(api, can, go, edit, settings) {
 	}
 	const entries = [
 		can.settings && entry('Settings', () => settings.open()),
-		can.undo && entry('Undo the last turn', then(async () => edit((await api.post(api.in('undo'), { turns: 1 })).text))),
+		can.undo && entry('Undo the last turn', then(async () => edit(await api.post(api.in('undo'), { turns: 1 })))),
 		can.redo && entry('Redo', then(() => api.post(api.in('redo')))),
 		(can.undo || can.fork) && entry('Go back to a checkpoint', () => openCheckpoints(api, can, go, edit)),
 		can.save && entry('Save a snapshot', async () => openSave(api)),
@@ -68,7 +68,7 @@ async function openCheckpoints(api, can, go, edit) {
 			{},
 			el('span', { class: 'n', title }, title),
 			el('span', { class: 'muted f1' }, time ? new Date(time).toLocaleTimeString([], { timeStyle: 'short' }) : ''),
-			can.undo && button('Restore', async () => edit((await api.post(api.in('restore'), { checkpoint: id })).text)),
+			can.undo && button('Restore', async () => edit(await api.post(api.in('restore'), { checkpoint: id }))),
 			can.fork && button('Fork', () => forkAt(api, { checkpoint: id }, go)),
 		)
 	})
@@ -111,16 +111,16 @@ export async function forkAt(api, moment, go) {
 	go(await api.post(api.in('fork'), moment))
 }
 
-/** Takes back a message of the user and what followed, once the person has agreed; edit gets its text. */
+/** Takes back a message of the user and what followed, once the person has agreed; edit gets that message. */
 export function editMessage(api, said, edit) {
 	const back = el('button', { type: 'button', class: 'btn main' }, 'Go back and edit')
 	const stay = el('button', { type: 'button', class: 'btn', 'data-do': 'close-dialog' }, 'Cancel')
 	back.addEventListener('click', async () => {
 		back.disabled = true
 		try {
-			const { text } = await api.post(api.in('restore'), { said })
+			const message = await api.post(api.in('restore'), { said })
 			closeDialog()
-			edit(text)
+			await edit(message)
 		} catch (error) {
 			fail(error)
 		}

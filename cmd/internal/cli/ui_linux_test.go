@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"io"
 	"net/http"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -15,37 +17,97 @@ import (
 	"github.com/x/pygent/pygenttest"
 )
 
-// The page ends by Ctrl-C, and its session goes on at a terminal.
-func TestTheSessionOfAPageIsKept(t *testing.T) {
-	u := newUser(t, pygenttest.Text("Hello."))
-	cmd := u.command("ui", "--no-open", "--no-docker", "Say hello.")
-	out, err := cmd.StdoutPipe()
+// uiPage is the command "pygent ui" while it runs.
+type uiPage struct {
+	t    *testing.T
+	url  string // of its API
+	key  string
+	cmd  *exec.Cmd
+	errs *strings.Builder
+}
+
+// startUI starts the command.
+func startUI(t *testing.T, u *user, args ...string) *uiPage {
+	t.Helper()
+	p := &uiPage{t: t, cmd: u.command(append([]string{"ui", "--no-open", "--no-docker"}, args...)...), errs: &strings.Builder{}}
+	out, err := p.cmd.StdoutPipe()
 	require.NoError(t, err)
-	errs := &strings.Builder{}
-	cmd.Stderr = errs
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	p.cmd.Stderr = p.errs
+	require.NoError(t, p.cmd.Start())
+	t.Cleanup(func() { _ = p.cmd.Process.Kill() })
 	line, err := bufio.NewReader(out).ReadString('\n')
 	require.NoError(t, err)
 	at := regexp.MustCompile(`^(http://127\.0\.0\.1:\d+)/#token=(\w{52})\n$`).FindStringSubmatch(line)
 	require.NotNil(t, at, line)
-	get := func(path string) string {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, at[1]+"/api/v1"+path, nil)
-		require.NoError(t, err)
-		r.Header.Set("Authorization", "Bearer "+at[2])
-		resp, err := http.DefaultClient.Do(r)
-		require.NoError(t, err)
-		defer resp.Body.Close()
-		body, err := io.ReadAll(resp.Body)
-		require.NoError(t, err)
-		require.Equal(t, http.StatusOK, resp.StatusCode, "%s", body)
-		return string(body)
-	}
-	id := regexp.MustCompile(`"id":"(\w+)"`).FindStringSubmatch(get("/sessions"))
-	require.NotNil(t, id)
-	require.Eventually(t, func() bool { return strings.Contains(get("/sessions/"+id[1]+"/history"), "Hello.") }, time.Minute, 10*time.Millisecond)
-	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
-	require.NoError(t, cmd.Wait(), errs.String())
-	require.Contains(t, errs.String(), "kept as session "+id[1])
+	p.url, p.key = at[1]+"/api/v1", at[2]
+	return p
+}
+
+// call makes a request that must succeed.
+func (p *uiPage) call(method, path, body string) string {
+	p.t.Helper()
+	r, err := http.NewRequestWithContext(p.t.Context(), method, p.url+path, strings.NewReader(body))
+	require.NoError(p.t, err)
+	r.Header.Set("Authorization", "Bearer "+p.key)
+	r.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(r)
+	require.NoError(p.t, err)
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	require.NoError(p.t, err)
+	require.Less(p.t, resp.StatusCode, 300, "%s", answer)
+	return string(answer)
+}
+
+// id returns the first id of an answer.
+func (p *uiPage) id(answer string) string {
+	p.t.Helper()
+	id := regexp.MustCompile(`"id":"(\w+)"`).FindStringSubmatch(answer)
+	require.NotNil(p.t, id, answer)
+	return id[1]
+}
+
+// said waits until a session has a text in its history.
+func (p *uiPage) said(id, text string) {
+	p.t.Helper()
+	require.Eventually(p.t, func() bool { return strings.Contains(p.call(http.MethodGet, "/sessions/"+id+"/history", ""), text) }, time.Minute, 10*time.Millisecond)
+}
+
+// end ends the command by Ctrl-C.
+func (p *uiPage) end() {
+	p.t.Helper()
+	require.NoError(p.t, p.cmd.Process.Signal(syscall.SIGINT))
+	require.NoError(p.t, p.cmd.Wait(), p.errs.String())
+}
+
+// The page ends by Ctrl-C, and its session goes on at a terminal.
+func TestTheSessionOfAPageIsKept(t *testing.T) {
+	u := newUser(t, pygenttest.Text("Hello."))
+	p := startUI(t, u, "Say hello.")
+	id := p.id(p.call(http.MethodGet, "/sessions", ""))
+	p.said(id, "Hello.")
+	p.end()
+	require.Contains(t, p.errs.String(), "kept as session "+id)
 	require.Equal(t, "Say hello.", u.session().Title)
+}
+
+// A page begins other sessions from snapshots, and removes those that are closed.
+func TestSessionsOfAPageAreLoadedAndRemoved(t *testing.T) {
+	u := newUser(t, pygenttest.Text("Hello."))
+	p := startUI(t, u, "Say hello.")
+	first := p.id(p.call(http.MethodGet, "/sessions", ""))
+	p.said(first, "Hello.")
+	saved := filepath.Join(t.TempDir(), "saved")
+	require.Eventually(t, func() bool { return !strings.Contains(p.call(http.MethodGet, "/sessions", ""), `"activity":"model"`) }, time.Minute, 10*time.Millisecond)
+	p.call(http.MethodPost, "/sessions/"+first+"/save", `{"dir":"`+saved+`"}`)
+	second := p.id(p.call(http.MethodPost, "/sessions", `{"snapshot":"`+saved+`"}`))
+	require.NotEqual(t, first, second)
+	p.said(second, "Hello.")
+	p.call(http.MethodDelete, "/sessions/"+second, "")
+	third := p.id(p.call(http.MethodPost, "/sessions", `{"continue":"`+second+`"}`))
+	require.Equal(t, second, third)
+	p.call(http.MethodDelete, "/sessions/"+second, "")
+	p.call(http.MethodDelete, "/kept/"+second, "")
+	require.NotContains(t, p.call(http.MethodGet, "/sessions", ""), second)
+	p.end()
 }
