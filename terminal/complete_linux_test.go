@@ -156,7 +156,7 @@ func TestFilesThatAMessageNamesGoAlong(t *testing.T) {
 	p.Key("tab")
 	p.Type("@big.log, (@pic.png) @core @nothing.go @ada a@main.go @../etc @main.go!\n")
 	p.Await("› see @main.go", "[main.go · 13 B]", "[src/a b.txt · 7 B]", "[src/ · listed]", `["odd\x1b[35m\nname.txt" · 4 B]`,
-		"[big.log · not with it]", "[pic.png · 33 B]", "[core · not with it]", "! not in the workspace: nothing.go, ../etc", "One.", "Ready")
+		"[big.log · not with it]", "[pic.png · 33 B]", "[core · not with it]", "! not in the workspace: nothing.go, ada, ../etc", "One.", "Ready")
 	require.Equal(t, 1, strings.Count(p.All(), "package main")+1, "contents are not printed")
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte("package changed\n"), 0o600))
 	p.Type("and now @main.go")

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	cdpage "github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
@@ -131,4 +133,32 @@ func TestThePageFollowsTheEndOnlyWhenTheReaderIsThere(t *testing.T) {
 	p.click("#jump", "Latest")
 	p.wait(atEnd)
 	p.gone("#jump", "")
+}
+
+// A tab that the browser has put to sleep shows all that came meanwhile when it wakes.
+func TestTabThatSleeps(t *testing.T) {
+	pieces := make(chan struct{})
+	text := words(400)
+	s := serve(t, pygenttest.NewServer(t, pygenttest.Text(text).WithChunkGate(pieces), pygenttest.Text("Good morning.")))
+	p := open(t, s.url)
+	awake := p.another(s.url)
+	p.said("Tell me")
+	pieces <- struct{}{}
+	p.see("#log .md", "word")
+	p.lifecycle(cdpage.SetWebLifecycleStateStateFrozen)
+	close(pieces)
+	awake.see(".end", "Done")
+	p.lifecycle(cdpage.SetWebLifecycleStateStateActive)
+	p.see(".end", "Done")
+	shown := eval[string](p, "[...document.querySelectorAll('#log .md p')].map(e => e.textContent).join(' ')")
+	require.Equal(t, strings.Fields(text), strings.Fields(shown), "nothing is missed, nothing is there twice")
+	p.said("Good night")
+	p.see("#log .msg", "Good morning.")
+}
+
+// lifecycle puts the tab to sleep, or wakes it.
+func (p *page) lifecycle(state cdpage.SetWebLifecycleStateState) {
+	p.t.Helper()
+	_, err := chromedp.Call(p.ctx, cdpage.SetWebLifecycleState, cdpage.SetWebLifecycleStateParams{State: state})
+	require.NoError(p.t, err)
 }

@@ -40,9 +40,10 @@ func (o Outcome) Asks() bool {
 	return o.Err == nil && o.Result != nil && o.Result.Status == pygent.StatusAwaitingUser
 }
 
-// Follow passes on the events of an agent after one of a number, until ctx ends, pass
-// returns false or the agent is closed, which it reports. Where events are no longer
-// kept, missed says after which number it goes on; false ends it.
+// Follow passes on the events of an agent after one of a number, until pass returns
+// false or there will be no more, which it reports: the agent was closed, or ctx ended.
+// Where events are no longer kept, missed says after which number it goes on; false
+// ends it.
 func Follow(ctx context.Context, agent *pygent.Agent, after int64, pass func(pygent.Event) bool, missed func() (int64, bool)) (closed bool) {
 	for ok := true; ok && ctx.Err() == nil; {
 		gone := false
