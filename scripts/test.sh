@@ -15,11 +15,13 @@ scripts/remote.sh status || trap 'scripts/remote.sh stop' EXIT
 scripts/remote.sh start
 eval "$(scripts/remote.sh env)"
 
+failed=0 # one failure leaves the other tests to be seen
 if [ $# -eq 0 ]; then
 	set -- ./...
 	for module in examples/*/go.mod e2e/*/go.mod; do # which ./... leaves out
-		(cd "$(dirname "$module")" && PYGENT_TEST_REQUIRE_TOOLS=1 go test -count=1 ./...)
+		(cd "$(dirname "$module")" && PYGENT_TEST_REQUIRE_TOOLS=1 go test -count=1 ./...) || failed=1
 	done
 fi
 export PYGENT_TEST_REQUIRE_DOCKER=1 PYGENT_TEST_REQUIRE_AIMOCK=1 PYGENT_TEST_REQUIRE_TOOLS=1
-go test -race -count=1 -timeout 40m -v "$@" 2>&1 | awk -f scripts/test.awk
+go test -race -count=1 -timeout 40m -v "$@" 2>&1 | awk -f scripts/test.awk || failed=1
+exit $failed

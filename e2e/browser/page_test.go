@@ -163,7 +163,7 @@ func (p *page) wait(format string, args ...any) {
 			return
 		}
 		if time.Now().After(deadline) {
-			text, _ := chromedp.Run(p.ctx, chromedp.Evaluate[string]("document.body.innerText"))
+			text, _ := chromedp.Run(p.ctx, chromedp.Evaluate[string](`[location.href, "focus: " + (document.activeElement?.id || document.activeElement?.tagName), "field: " + document.getElementById("text")?.value, document.body.innerText].join("\n")`))
 			require.FailNow(p.t, "the page does not come to show it", "%s\nerror: %v\nthe page:\n%s", condition, err, text)
 		}
 		time.Sleep(20 * time.Millisecond) // between two looks

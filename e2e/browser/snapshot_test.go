@@ -16,7 +16,7 @@ func TestSaveLoadForkAndRemove(t *testing.T) {
 	p.see("#log .msg", "First.")
 	p.see(".end", "Done")
 	saved := filepath.Join(t.TempDir(), "saved")
-	p.expect("400", "409", "422")
+	p.expect("400", "409", "422", "404") // 404 is of the files of a session that was just closed
 	p.click("#menu", "")
 	p.click("dialog button", "Save a snapshot")
 	p.wait("document.activeElement.closest('label')?.innerText.includes('Directory')")
@@ -61,4 +61,21 @@ func TestSaveLoadForkAndRemove(t *testing.T) {
 	sessions, err := os.ReadDir(s.sessions)
 	require.NoError(t, err)
 	require.Len(t, sessions, 2)
+}
+
+// The list of all sessions is about none of them: it stays when the one that the page
+// shows is closed elsewhere, and the page goes on with another.
+func TestTheListOfAllSessionsStaysWhenTheShownOneEnds(t *testing.T) {
+	_, p := kept(t, pygenttest.NewServer(t, pygenttest.Text("First."), pygenttest.Text("Second.")))
+	p.said("Say one")
+	p.see(".end", "Done")
+	p.click("#new", "")
+	p.gone("#log .msg", "Say one")
+	p.said("Say two")
+	p.see(".end", "Done")
+	p.click("#manage", "All sessions")
+	p.wait("document.querySelectorAll('dialog li').length == 2")
+	p.run("const { API, takeToken } = await import('/assets/api.js'); const api = new API(takeToken()); await api.delete('sessions/' + new URLSearchParams(location.hash.slice(1)).get('session'))")
+	p.see("#log .msg.user", "Say one")
+	p.wait("document.getElementById('dialog').open && document.querySelectorAll('dialog li').length == 2")
 }

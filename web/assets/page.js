@@ -7,7 +7,7 @@ import { Log, tick } from './log.js'
 import { Composer } from './composer.js'
 import { Panel } from './panel.js'
 import { Settings } from './settings.js'
-import { closeDialog } from './dialog.js'
+import { closeDialog, leaveDialog } from './dialog.js'
 import { editMessage, forkAt, openMenu, showSessions } from './session.js'
 import { openSessions } from './sessions.js'
 import { say, showLink, showState, showWrong } from './status.js'
@@ -52,7 +52,7 @@ if (navigator.locks) {
 function show(session) {
 	if (session !== api.session) {
 		composer.change(api.session, session)
-		closeDialog()
+		leaveDialog()
 		api.session = session
 		log.clear()
 		panel.change()

@@ -41,7 +41,7 @@ export async function openSessions(api, can, go, changed) {
 	})
 	const body = [wrong, rows.length ? el('ul', { class: 'list' }, ...rows) : el('p', { class: 'muted' }, 'No session is kept.')]
 	if (can.load) body.push(loading(api, button, show))
-	openDialog('Sessions', body)
+	openDialog('Sessions', body, { general: true })
 }
 
 /** Removes a session, at the second click. */
