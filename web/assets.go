@@ -20,9 +20,6 @@ var kinds = map[string]string{
 	".css":  "text/css; charset=utf-8",
 	".js":   "text/javascript; charset=utf-8",
 	".svg":  "image/svg+xml",
-	".json": "application/json",
-	".png":  "image/png",
-	".ico":  "image/x-icon",
 }
 
 func newAsset(name string, data []byte) asset {
