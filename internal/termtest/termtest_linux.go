@@ -316,6 +316,15 @@ func Modes(t testing.TB, end *os.File) *unix.Termios {
 	return modes
 }
 
+// SetModes changes the settings of the terminal, as a shell does that has it.
+func (x *Terminal) SetModes(modes *unix.Termios) {
+	x.t.Helper()
+	conn, err := x.pty.SyscallConn()
+	require.NoError(x.t, err)
+	require.NoError(x.t, conn.Control(func(fd uintptr) { err = unix.IoctlSetTermios(int(fd), unix.TCSETS, modes) }))
+	require.NoError(x.t, err)
+}
+
 // Signal sends a signal to the program.
 func (x *Terminal) Signal(s os.Signal) {
 	x.t.Helper()
