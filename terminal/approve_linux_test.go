@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/x/pygent/internal/persontest"
 	"github.com/x/pygent/internal/termtest"
 	"github.com/x/pygent/pygenttest"
 )
@@ -48,10 +49,9 @@ func TestWhatWasTypedAheadAnswersNothing(t *testing.T) {
 	p.Await("Waiting for")
 	p.Type("y")
 	p.Await("› y")
-	gate <- struct{}{}
-	p.Await("Run this on your machine?")
-	p.Type("y\n1")
-	p.Await("that was typed too early to answer")
+	persontest.Give(t, gate)
+	persontest.TypeBlindly(t, p.Terminal, "y", "that was typed too early to answer")
+	p.Type("\n1")
 	p.reads()
 	p.Paste("y")
 	p.Await("a paste does not answer")
@@ -64,12 +64,12 @@ func TestWhatWasTypedAheadAnswersNothing(t *testing.T) {
 	p.reads()
 	require.Contains(t, p.Screen().Text(), "Run this on your machine?", "nothing has answered")
 	p.Type("n")
-	p.Await("I see.", "Ready", "› yy1o")
+	p.Await("I see.", "Ready", "› yy")
 	p.Type("\n")
 	p.Await("And that.", "Ready")
 	msgs := p.leaves()
 	require.Equal(t, []string{"error: denied by the user"}, results(msgs))
-	require.Equal(t, "yy1o", msgs[len(msgs)-2].Text(), "what continued the draft is in it")
+	require.Regexp(t, "^yy+1?o$", msgs[len(msgs)-2].Text(), "what continued the draft is in it")
 	drawn := string(p.Raw())
 	require.Less(t, strings.Index(drawn, "Waiting for you"), strings.Index(drawn, "arrows and Enter"), "keys are not offered before they answer")
 }

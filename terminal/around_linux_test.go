@@ -24,7 +24,7 @@ func TestTasksAskBetweenTurns(t *testing.T) {
 	p.Await("Begun.", "Ready", "(Count)")
 	p.Type("a draft")
 	p.Await("› a draft")
-	gate <- struct{}{}
+	persontest.Give(t, gate)
 	p.Await("(Count) asks: Run this on your machine?", "echo counted")
 	p.answers("y")
 	require.Contains(t, persontest.Next(t, heard), "counted")
@@ -55,12 +55,12 @@ func TestTasksBetweenTurns(t *testing.T) {
 	begin, end := make(chan struct{}), make(chan struct{})
 	stop := pygenttest.Call("stop", map[string]any{"summary": "There are 12."})
 	p := sit(t, pygenttest.NewServer(t, pygenttest.Call("delegate_task", map[string]any{"prompt": "Count"}), pygenttest.Text("Begun.")).
-		On("Count", bash("sleep 0.1; echo counted").WithGate(begin), stop.WithGate(end)), noQuestions)
+		On("Count", bash("sleep 2; echo counted").WithGate(begin), stop.WithGate(end)), noQuestions)
 	p.Type("go\n")
 	p.Await("Begun.", "(Count)", "· waits for the model", "· 1 task", "Ready")
-	begin <- struct{}{}
-	p.Await("$ sleep 0.1; echo counted")
-	end <- struct{}{}
+	persontest.Give(t, begin)
+	p.Await("$ sleep 2; echo counted")
+	persontest.Give(t, end)
 	p.Await("(Count) · finished · 2 steps", "  There are 12.", "Ready")
 	p.AwaitNo("· 1 task")
 	p.leaves()

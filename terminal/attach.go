@@ -39,21 +39,26 @@ func (s *session) deliver(text, typed string) {
 			s.input.attaching = nil
 			switch {
 			case stopped:
-				s.giveBack(text)
-				s.hint("not sent")
+				s.giveBack(text, "not sent")
 			case err != nil:
-				s.giveBack(text)
-				s.hint("not sent: the files could not be read: " + oneLine(err.Error()))
+				s.giveBack(text, "not sent: the files could not be read: "+oneLine(err.Error()))
 			case during != nil && s.turn == nil && !during.GoesWell():
 				s.queue.held = append(s.queue.held, pygent.UserMessage(text, parts...)) // like all that was said in that turn
+				s.tellMissing(missing, temporary)
 			default:
 				s.deliverParts(text, parts)
-				if len(missing) > 0 {
-					s.tell(s.theme.warn("! " + oneLine(mention.Missing(missing, temporary))))
-				}
+				s.tellMissing(missing, temporary)
 			}
 		})
 	})
+}
+
+// tellMissing says which names of a message are no files. temporary says that the
+// workspace is one that began empty.
+func (s *session) tellMissing(names []string, temporary bool) {
+	if len(names) > 0 {
+		s.tell(s.theme.warn("! " + oneLine(mention.Missing(names, temporary))))
+	}
 }
 
 // deliverParts sends a message, or queues it while a turn goes on.
@@ -62,14 +67,18 @@ func (s *session) deliverParts(text string, parts []pygent.Part) {
 		s.send(text, parts...)
 		return
 	}
-	if !s.sayLater(pygent.UserMessage(text, parts...)) {
-		s.giveBack(text)
+	if _, err := s.agent.Say(pygent.UserMessage(text, parts...)); err != nil {
+		s.giveBack(text, oneLine(err.Error()))
 	}
 }
 
-// giveBack makes a text the draft again that was not sent.
-func (s *session) giveBack(text string) {
+// giveBack makes a text the draft again that was not sent, and says why. Another draft
+// that was begun meanwhile stays: the text is among the earlier messages then.
+func (s *session) giveBack(text, why string) {
 	if s.input.editor.empty() {
 		s.input.editor.set(text)
+	} else {
+		why += "; Up shows the message"
 	}
+	s.hint(why)
 }

@@ -102,7 +102,7 @@ func (s *session) where(info pygent.RuntimeInfo) string {
 	}
 	switch {
 	case s.agent.UseDocker():
-		return s.theme.good("in a container") + " of " + oneLine(info.Image) + note(info.ProtectionNote)
+		return s.theme.good("in a container") + " of " + livearea.Cut(oneLine(info.Image), shownName) + note(info.ProtectionNote)
 	case info.Protection == "full": // its note says that the network is open, as the next line does
 		return "on this machine, " + s.theme.good("confined to the workspace") + note("protection: full")
 	case info.Protection == "none":
@@ -112,7 +112,7 @@ func (s *session) where(info pygent.RuntimeInfo) string {
 	case info.Kind == "" || info.Kind == "local":
 		return s.theme.warn("on this machine")
 	}
-	return "in the runtime " + oneLine(info.Kind)
+	return "in the runtime " + livearea.Cut(oneLine(info.Kind), shownName)
 }
 
 // network says what commands can reach.

@@ -53,6 +53,9 @@ func Choose(ctx context.Context, in *os.File, out io.Writer, head string, lines 
 			}
 		case <-t.resized:
 		case <-t.continued:
+			if err := c.goOn(t); err != nil {
+				return 0, err
+			}
 		case <-t.interrupted:
 			return 0, ErrNotChosen
 		case <-t.ended:
@@ -82,6 +85,17 @@ type chooser struct {
 	at     int   // which of them is selected
 	over   bool
 	chosen bool
+}
+
+// goOn takes the terminal again after the process was stopped, if somebody has used it
+// meanwhile.
+func (c *chooser) goOn(t *tty) error {
+	if t.isSet() {
+		return nil
+	}
+	width, height := t.out.Size()
+	c.area = livearea.New(width, height, terminalKind()...) // the rows have scrolled away
+	return errors.Join(t.end(), t.again(false))
 }
 
 // filter finds the lines that have all words of the query.

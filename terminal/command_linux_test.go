@@ -14,6 +14,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/commands"
+	"github.com/x/pygent/internal/persontest"
 	"github.com/x/pygent/internal/termtest"
 	"github.com/x/pygent/pygenttest"
 )
@@ -96,7 +97,7 @@ func TestACommandBesideATurn(t *testing.T) {
 	p.Await("› /cmd sleep 600\n\n■ Interrupted", "Waiting for", "Ctrl-C interrupts")
 	p.Type("/cmd echo beside\n")
 	p.Await("› /cmd echo beside\n\nbeside\n✓ exit 0", "Waiting for")
-	gate <- struct{}{}
+	persontest.Give(t, gate)
 	p.Await("One.", "Done", "Ready")
 	p.leaves()
 }
@@ -142,7 +143,7 @@ func TestAQuestionWaitsForACommandThatHasTheTerminal(t *testing.T) {
 	p.Await("Waiting for")
 	p.Type("/asks\n")
 	p.Await("your name? ")
-	gate <- struct{}{}
+	persontest.Give(t, gate)
 	p.Type("y\n")
 	p.Await("hello, <y>", "Run this on your machine?")
 	p.answers("n")
@@ -211,7 +212,7 @@ func TestALongMessageOfACommandIsShownAsTheCommand(t *testing.T) {
 	p.AwaitNo("Next:")
 	p.Key("enter")
 	p.Await("Next: /project (Up takes it back)")
-	gate <- struct{}{}
+	persontest.Give(t, gate)
 	p.Await("Three.", "Ready")
 	require.NotContains(t, p.All(), "a long task")
 	msgs := p.leaves()

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/persontest"
 	"github.com/x/pygent/internal/termtest"
 	"github.com/x/pygent/pygenttest"
 )
@@ -193,7 +194,7 @@ func TestNamedFilesGoWithQueuedMessagesAndAnswers(t *testing.T) {
 	p.AwaitNo("Next:")
 	p.Key("enter")
 	p.Await("Next: queued @a.txt [a.txt · 6 B]")
-	gate <- struct{}{}
+	persontest.Give(t, gate)
 	p.Await("[a.txt · 6 B]", "? Which one?", "Ready")
 	p.reads()
 	p.Type("like @a.txt ")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/x/pygent/internal/persontest"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -38,7 +39,7 @@ printf '%s\n' "edited: $line" '' 'last' >>"$2"
 	p.Await("[pasted 50 lines]")
 	p.Key("ctrl+g")
 	p.Await("600", "700", "was: 600")
-	gate <- struct{}{} // a question comes while the editor has the terminal
+	persontest.Give(t, gate) // a question comes while the editor has the terminal
 	p.Type("y\n")
 	p.Await("Run this on your machine?")
 	p.reads()

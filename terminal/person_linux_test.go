@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/cmdtest"
 	"github.com/x/pygent/internal/lineinput"
 	"github.com/x/pygent/internal/persontest"
 	"github.com/x/pygent/internal/termtest"
@@ -71,11 +71,7 @@ func sit(t *testing.T, server *pygenttest.Server, env ...string) *person {
 func (p *person) command(server *pygenttest.Server, env ...string) *exec.Cmd {
 	cmd := exec.CommandContext(p.t.Context(), os.Args[0])
 	cmd.Dir = p.t.TempDir()
-	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "PYGENT_") && !strings.HasPrefix(v, "OPENAI_") && !strings.HasPrefix(v, "TMUX") {
-			cmd.Env = append(cmd.Env, v)
-		}
-	}
+	cmd.Env = cmdtest.Clean(os.Environ())
 	cmd.Env = append(cmd.Env, asProgram+"=1", "TERM=xterm-256color", "TERM_PROGRAM=vscode", "HOME="+p.t.TempDir(), "XDG_STATE_HOME="+p.state, "PYGENT_HISTORY_FILE="+p.history, "PYGENT_WORKSPACE="+p.t.TempDir())
 	cmd.Env = append(append(cmd.Env, server.Env()...), env...)
 	return cmd

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/x/pygent/internal/persontest"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -21,7 +22,7 @@ func TestTheQueue(t *testing.T) {
 	p.Await("› third")
 	p.Key("ctrl+c")
 	p.AwaitNo("third")
-	gate <- struct{}{}
+	persontest.Give(t, gate)
 	p.Await("One.", "› second", "Two.", "Ready")
 	msgs := p.leaves()
 	require.Equal(t, "second", msgs[3].Text())
@@ -38,7 +39,7 @@ func TestTheQueueIsHeldWhenTheModelAsks(t *testing.T) {
 	p.Await("Next: also do this")
 	p.Type("half a dra")
 	p.Await("› half a dra")
-	gate <- struct{}{}
+	persontest.Give(t, gate)
 	p.Await("? Which one?", "1. red", "2. blue", "Ready", "Held: also do this")
 	p.AwaitNo("half a dra")
 	p.reads()
@@ -78,7 +79,7 @@ func TestTheQueueIsHeldWhenTheTurnFails(t *testing.T) {
 			p.Await("Waiting for")
 			p.Type("second\n")
 			p.Await("Next: second")
-			gate <- struct{}{}
+			persontest.Give(t, gate)
 			p.Await("✗ ", "that is wrong", "Held: second (Enter sends it, Up takes it back)", "Ready")
 			if takesBack {
 				p.Key("up")

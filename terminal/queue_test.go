@@ -56,6 +56,7 @@ func TestFilesThatAreReadTooLateAnswerNoQuestion(t *testing.T) {
 			(<-s.posts)()
 			require.Len(t, s.queue.held, tt.held)
 			require.Nil(t, s.turn)
+			require.Contains(t, s.display.take(), "! not in the workspace: a.txt")
 		})
 	}
 }
@@ -68,4 +69,26 @@ func TestACommandIsNoAnswerEvenWhileAnotherOneGoesOn(t *testing.T) {
 	s.submit()
 	require.Equal(t, "/help", s.input.editor.message())
 	require.Equal(t, "a command goes on already", s.display.hinted)
+}
+
+// Whoever writes the next message while the files of one are read, and stops that, is
+// told where it is.
+func TestAMessageThatIsNotSentIsFoundAgain(t *testing.T) {
+	for draft, hint := range map[string]string{"": "not sent", "another": "not sent; Up shows the message"} {
+		t.Run(hint, func(t *testing.T) {
+			s := onRuntime(t, slowRuntime{})
+			s.input.history = openHistory("")
+			s.input.editor.set("look at @a.txt")
+			s.submit()
+			s.input.editor.set(draft)
+			s.input.attaching.cancel(errInterrupted)
+			(<-s.posts)()
+			require.Equal(t, hint, s.display.hinted)
+			if draft != "" {
+				require.Equal(t, draft, s.input.editor.message())
+				s.vertical("up")
+			}
+			require.Equal(t, "look at @a.txt", s.input.editor.message())
+		})
+	}
 }

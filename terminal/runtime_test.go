@@ -20,9 +20,19 @@ func (brokenRuntime) Describe(context.Context) pygent.RuntimeInfo      { panic("
 func (brokenRuntime) Start(context.Context) error                      { panic("no start") }
 func (brokenRuntime) Cleanup() error                                   { return nil }
 
-// onBroken is a session on such a runtime that has no terminal.
-func onBroken(t *testing.T) *session {
-	agent, err := pygent.New(pygent.WithRuntime(brokenRuntime{}), pygent.WithModel(pygenttest.NewScriptedModel()))
+// slowRuntime is one whose files are read for ever.
+type slowRuntime struct{ brokenRuntime }
+
+func (slowRuntime) ReadFile(ctx context.Context, _ string) ([]byte, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// onBroken is a session on a broken runtime that has no terminal.
+func onBroken(t *testing.T) *session { return onRuntime(t, brokenRuntime{}) }
+
+func onRuntime(t *testing.T, rt pygent.Runtime) *session {
+	agent, err := pygent.New(pygent.WithRuntime(rt), pygent.WithModel(pygenttest.NewScriptedModel()))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, agent.Close()) })
 	s := &session{agent: agent, ctx: t.Context(), posts: make(chan func(), 1)}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/x/pygent/internal/persontest"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -60,7 +61,7 @@ func TestAQuestionComesBeforeTheSearch(t *testing.T) {
 	p.Await("Waiting for")
 	p.Key("ctrl+r")
 	p.Await("search: ")
-	gate <- struct{}{}
+	persontest.Give(t, gate)
 	p.Await("Run this on your machine?")
 	p.answers("n")
 	p.Await("I see.", "Ready", "search: ")

@@ -126,12 +126,15 @@ func init() {
 // goes on below them.
 func TestHostileNamesTakeNoRoom(t *testing.T) {
 	t.Parallel()
-	p := sit(t, pygenttest.NewServer(t, pygenttest.Call("deploy", nil), pygenttest.Text("Hello.")), asSetup+"=hostile", "PYGENT_PERSONA_NAME="+hostileName, "PYGENT_MODEL="+hostileName)
+	gate := make(chan struct{})
+	p := sit(t, pygenttest.NewServer(t, pygenttest.Call("deploy", nil).WithGate(gate), pygenttest.Text("Hello.")), asSetup+"=hostile", "PYGENT_PERSONA_NAME="+hostileName, "PYGENT_MODEL="+hostileName)
 	p.Await("Ready")
 	p.Type("/tools\n")
 	p.Await("write_file", "Ready")
 	p.Type("hi\n")
-	p.Await("Hello.", "Done", "Ready")
+	p.Await("Waiting for n", " s · Ctrl-C interrupts")
+	persontest.Give(t, gate)
+	p.Await("Hello.", "Done", "Ready", "· context ")
 	p.leaves()
 	p.requireGivenBack()
 	raw := string(p.Raw())

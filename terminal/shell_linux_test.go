@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/x/pygent/internal/persontest"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -53,7 +54,7 @@ func TestCommandLinesOfOnesOwn(t *testing.T) {
 	p.Type("!\n")
 	p.Await("a command line follows")
 	p.Key("ctrl+c")
-	gate <- struct{}{}
+	persontest.Give(t, gate)
 	p.Await("Hello.", "Ready")
 	msgs := p.leaves()
 	require.Len(t, msgs, 3, "the agent does not hear of it")

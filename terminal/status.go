@@ -117,35 +117,53 @@ func (s *session) status(now time.Time) string {
 	}
 	switch {
 	case s.leaving.goesOn():
-		return s.theme.accent(spinner(now)+" "+s.leaving.words) + s.theme.dim(" · "+wholeSeconds(now.Sub(s.leaving.since))+" · Ctrl-C stops it"+s.hintAfter())
+		return s.working(now, s.leaving.since, s.leaving.words, "Ctrl-C stops it")
 	case s.input.attaching != nil:
-		return s.theme.accent(spinner(now)+" Reading the files that you named") + s.theme.dim(" · "+wholeSeconds(now.Sub(s.input.attaching.began))+" · Ctrl-C gives the message back"+s.hintAfter())
+		return s.working(now, s.input.attaching.began, "Reading the files that you named", "Ctrl-C gives the message back")
 	case s.turn != nil:
-		words := cmp.Or(s.doing.words, "Working")
-		keys := " · Ctrl-C interrupts"
+		words, keys := cmp.Or(s.doing.words, "Working"), "Ctrl-C interrupts"
 		switch {
 		case s.turn.interrupted:
-			keys = " · Ctrl-C again leaves"
+			keys = "Ctrl-C again leaves"
 		case s.command != nil && s.command.stopped:
-			words, keys = "Interrupting your command", " · Ctrl-C interrupts the turn"
+			words, keys = "Interrupting your command", "Ctrl-C interrupts the turn"
 		case s.command != nil:
 			keys += " the command"
 		}
-		return s.theme.accent(spinner(now)+" "+words) + s.theme.dim(" · "+wholeSeconds(now.Sub(s.doing.since))+keys+s.hintAfter())
+		return s.working(now, s.doing.since, words, keys)
+	case s.command != nil && s.command.stopped:
+		return s.working(now, s.command.began, "Interrupting "+oneLine(s.command.name), "Ctrl-C again leaves")
+	case s.command != nil:
+		return s.working(now, s.command.began, "Running "+oneLine(s.command.name), "Ctrl-C interrupts")
 	}
-	if c := s.command; c != nil {
-		words, keys := "Running ", " · Ctrl-C interrupts"
-		if c.stopped {
-			words, keys = "Interrupting ", " · Ctrl-C again leaves"
-		}
-		return s.theme.accent(spinner(now)+" "+words+oneLine(c.name)) + s.theme.dim(" · "+wholeSeconds(now.Sub(c.began))+keys+s.hintAfter())
-	}
+	return s.ready()
+}
+
+// Bounds of what the line shows, in columns: how much of what goes on there is at least,
+// and how much of the model's name at most while nothing does.
+const (
+	leastWords = 20
+	mostModel  = 40
+)
+
+// working is the line while something goes on: what that is, as far as there is room
+// beside how long it has taken and what the keys do, since its words may have a name of
+// any length.
+func (s *session) working(now, since time.Time, words, keys string) string {
+	rest := " · " + wholeSeconds(now.Sub(since)) + " · " + keys + s.hintAfter()
+	width, _ := s.display.area.Size()
+	words = livearea.Cut(words, max(width-livearea.Width("● "+rest), leastWords))
+	return s.theme.accent(spinner(now)+" "+words) + s.theme.dim(rest)
+}
+
+// ready is the line while nothing goes on.
+func (s *session) ready() string {
 	facts, help := []string{"Ready"}, ""
 	if m := s.menu(); m != nil {
 		help = s.menuHelp(m)
 	}
 	if s.doing.model != "" {
-		facts = append(facts, oneLine(s.doing.model))
+		facts = append(facts, livearea.Cut(oneLine(s.doing.model), mostModel))
 	}
 	if full := s.doing.full(); full != "" {
 		facts = append(facts, full)

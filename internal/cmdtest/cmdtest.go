@@ -64,16 +64,17 @@ func Command(ctx context.Context, t *testing.T, env []string, args ...string) *e
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, binary, args...)
 	cmd.Dir = t.TempDir()
-	cmd.Env = append(append(clean(os.Environ()), "HOME="+t.TempDir()), env...)
+	cmd.Env = append(append(Clean(os.Environ()), "HOME="+t.TempDir()), env...)
 	return cmd
 }
 
 // ours are the beginnings of the variables that say what pygent does, where its
 // files are, and how the developer's terminal is.
-var ours = []string{"PYGENT_", "OPENAI_", "HOME=", "XDG_", "TERM_PROGRAM=", "TMUX", "STY=", "XTERM_VERSION=", "NO_COLOR="}
+var ours = []string{"PYGENT_", "OPENAI_", "HOME=", "XDG_", "TERM_PROGRAM=", "TMUX", "STY=", "XTERM_VERSION=", "NO_COLOR=", "CLICOLOR="}
 
-// clean returns an environment without what configures pygent.
-func clean(env []string) []string {
+// Clean returns an environment without what configures pygent, and without what says how
+// the developer's terminal is.
+func Clean(env []string) []string {
 	var kept []string
 	for _, v := range env {
 		if !slices.ContainsFunc(ours, func(name string) bool { return strings.HasPrefix(v, name) }) {

@@ -36,6 +36,17 @@ func Next[T any](t testing.TB, from <-chan T) (value T) {
 	return value
 }
 
+// Give sends a value on a channel, such as the gate of a reply, as soon as it is taken,
+// for which it waits as long.
+func Give(t testing.TB, to chan<- struct{}) {
+	t.Helper()
+	select {
+	case to <- struct{}{}:
+	case <-Soon(t).Done():
+		require.FailNow(t, "nobody took it")
+	}
+}
+
 // Conversation returns what a session has left in a history, which needs no repair
 // and which every provider must accept.
 func Conversation(t testing.TB, path string) []pygent.Message {

@@ -27,11 +27,21 @@ type Terminal struct {
 	emulator *emulator
 	done     chan struct{} // closed when the program and its children have left the terminal
 
-	mu     sync.Mutex // guards what follows
-	screen Screen
+	drawing sync.Mutex // held until what is drawn is taken over; mu is acquired while it is held
+
+	mu     sync.Mutex    // guards what follows
+	screen Screen        // what was shown last
+	latest Screen        // what is shown next, when the frame is whole
 	change chan struct{} // closed and replaced when the screen changes
 	raw    bytes.Buffer
+	within bool // a frame, of which there is more to come
 }
+
+// The marks around a frame, which a terminal that knows them shows at once.
+const (
+	beginFrame = "\x1b[?2026h"
+	endFrame   = "\x1b[?2026l"
+)
 
 // Start runs cmd at a terminal with a number of columns and rows, which is its
 // standard input, output and error as far as cmd does not set them. The program
@@ -96,30 +106,58 @@ func (x *Terminal) watch() {
 	for {
 		n, err := x.pty.Read(buf)
 		if n > 0 {
-			x.show(x.emulator.write(buf[:n]), buf[:n])
+			x.show(func() Screen { return x.emulator.write(buf[:n]) }, buf[:n])
 		}
-		if err != nil {
-			return // EIO: the last file of the terminal's other end is closed
+		if err != nil { // EIO: the last file of the terminal's other end is closed
+			x.mu.Lock()
+			x.publish() // also half a frame, of a program that was killed
+			x.mu.Unlock()
+			return
 		}
 	}
 }
 
-// show takes over a screen, and passes on what the terminal answers.
-func (x *Terminal) show(s Screen, printed []byte) {
+// show draws a screen and takes it over, and passes on what the terminal answers. Nobody
+// sees half a frame: see [Terminal.isWithin].
+func (x *Terminal) show(draw func() Screen, printed []byte) {
+	x.drawing.Lock()
+	s := draw()
+	x.mu.Lock()
+	x.within = x.isWithin(printed)
+	x.raw.Write(printed)
+	if x.latest = s; !x.within {
+		x.publish()
+	}
+	x.mu.Unlock()
+	x.drawing.Unlock()
 	if len(s.Replies) > 0 {
 		_, _ = x.pty.Write(s.Replies) // the program may be gone
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.screen = s
-	x.raw.Write(printed)
+}
+
+// isWithin reports whether what the program has printed, and prints now, ends within a
+// frame. The caller has locked x.mu.
+func (x *Terminal) isWithin(printed []byte) bool {
+	before := x.raw.Bytes()
+	before = before[max(len(before)-len(beginFrame)+1, 0):] // a mark may come in two pieces
+	text := append(bytes.Clone(before), printed...)
+	begins, ends := bytes.LastIndex(text, []byte(beginFrame)), bytes.LastIndex(text, []byte(endFrame))
+	if begins < 0 && ends < 0 {
+		return x.within
+	}
+	return begins > ends
+}
+
+// publish shows the latest screen. The caller has locked x.mu.
+func (x *Terminal) publish() {
+	x.screen = x.latest
 	close(x.change)
 	x.change = make(chan struct{})
 }
 
 // Resize changes the size of the window, of which the program gets a signal.
 func (x *Terminal) Resize(cols, rows int) {
-	x.show(x.emulator.resize(cols, rows), nil)
+	x.show(func() Screen { return x.emulator.resize(cols, rows) }, nil)
 	x.setSize(cols, rows)
 }
 
@@ -276,6 +314,15 @@ func Modes(t testing.TB, end *os.File) *unix.Termios {
 	require.NoError(t, conn.Control(func(fd uintptr) { modes, failed = unix.IoctlGetTermios(int(fd), unix.TCGETS) }))
 	require.NoError(t, failed)
 	return modes
+}
+
+// SetModes changes the settings of the terminal, as a shell does that has it.
+func (x *Terminal) SetModes(modes *unix.Termios) {
+	x.t.Helper()
+	conn, err := x.pty.SyscallConn()
+	require.NoError(x.t, err)
+	require.NoError(x.t, conn.Control(func(fd uintptr) { err = unix.IoctlSetTermios(int(fd), unix.TCSETS, modes) }))
+	require.NoError(x.t, err)
 }
 
 // Signal sends a signal to the program.

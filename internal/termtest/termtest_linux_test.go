@@ -4,6 +4,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -51,4 +52,23 @@ func TestWhatScrollsAwayIsKept(t *testing.T) {
 	require.Equal(t, 996, x.Screen().Above)
 	require.Equal(t, 1000, len(strings.Fields(x.All())))
 	require.Contains(t, string(x.Raw()), "999\r\n1000\r\n")
+}
+
+// A frame is seen when it is whole, although it comes in pieces, as do its marks.
+func TestHalfAFrameIsNotSeen(t *testing.T) {
+	x := shell(t, `stty -echo; printf 'before\r\n\033[?20'; read line; printf '26hhalf'; read line; printf ' whole\033[?2026'; read line; printf 'l'; read line`, 80, 24)
+	for _, piece := range []string{"\x1b[?20", "26hhalf", " whole\x1b[?2026"} {
+		require.Eventually(t, func() bool { return strings.HasSuffix(string(x.Raw()), piece) }, time.Minute, time.Millisecond)
+		require.NotContains(t, x.Screen().Text(), "half")
+		x.Key("enter")
+	}
+	x.Await("before\nhalf whole")
+	x.Key("enter")
+	require.NoError(t, x.Wait())
+}
+
+func TestHalfAFrameOfAProgramThatEndsIsSeen(t *testing.T) {
+	x := shell(t, `printf '\033[?2026hhalf'`, 80, 24)
+	require.NoError(t, x.Wait())
+	require.Contains(t, x.Screen().Text(), "half")
 }

@@ -7,10 +7,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/x/pygent/internal/livearea"
 	"github.com/x/pygent/internal/termtest"
@@ -155,6 +157,23 @@ func TestPickingFromNoneAndFromMany(t *testing.T) {
 	p.Await(`of "item-299"`, "Ready")
 	p.Key("ctrl+d")
 	require.NoError(t, p.Wait(), p.All())
+}
+
+// A shell has changed the terminal while the process was stopped.
+func TestPickingGoesOnAfterAStop(t *testing.T) {
+	u := withSessions(t, "plant a tree", "bake bread")
+	p := u.sitsAt(80, 24, "--resume")
+	p.Await("❯ 1aaaaaaa", "2 lines")
+	modes := p.Modes()
+	modes.Lflag |= unix.ICANON | unix.ECHO
+	p.Signal(syscall.SIGSTOP)
+	p.SetModes(modes)
+	p.Signal(syscall.SIGCONT)
+	require.Eventually(t, func() bool { return p.Modes().Lflag&(unix.ICANON|unix.ECHO) == 0 }, time.Minute, time.Millisecond)
+	p.Type("bread")
+	p.Await("❯ 1aaaaaab", "1 line")
+	p.Key("esc")
+	require.Error(t, p.Wait())
 }
 
 func TestPickingNeedsATerminal(t *testing.T) {

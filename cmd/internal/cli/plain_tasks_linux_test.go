@@ -42,22 +42,23 @@ func TestPlainAsksForTasks(t *testing.T) {
 // What a task asks between turns is told, and asked once the user has sent a
 // message.
 func TestPlainAsksForTasksBetweenTurns(t *testing.T) {
-	gate, heard := make(chan struct{}), make(chan string, 1)
+	gate, answer, heard := make(chan struct{}), make(chan struct{}), make(chan string, 1)
 	work := pygenttest.Decide(func(req *pygent.ChatRequest) pygenttest.Reply {
 		heard <- req.Messages[len(req.Messages)-1].Text()
 		return pygenttest.Call("stop", map[string]any{"summary": "done"})
 	})
-	term := openTerminal(t, pygenttest.NewServer(t, pygenttest.Call("delegate_task", map[string]any{"prompt": "Count"}), pygenttest.Text("Begun."), pygenttest.Text("I see.")).
+	term := openTerminal(t, pygenttest.NewServer(t, pygenttest.Call("delegate_task", map[string]any{"prompt": "Count"}), pygenttest.Text("Begun."), pygenttest.Text("I see.").WithGate(answer)).
 		On("Count", bash("echo counted").WithGate(gate), work))
 	term.expect("/exit leaves.\n> ")
 	term.send("go\n")
 	term.expect("Begun.\n> ")
-	gate <- struct{}{}
+	persontest.Give(t, gate)
 	term.expect(" (Count) needs your permission: $ echo counted (you are asked after your next message)\n")
 	term.send("hello\n")
 	term.expect(" (Count) asks: Run this on your machine? $ echo counted\n[y]es, [a]lways this very command, or say why not: ")
 	term.answers("y\n")
 	require.Contains(t, persontest.Next(t, heard), "counted")
+	persontest.Give(t, answer) // not before the question, which comes in its own time
 	term.expect("I see.\n> ")
 	term.send("/exit\n")
 	term.leaves()

@@ -343,8 +343,8 @@ func TestWhatLibrariesLogIsToldAfterTheSession(t *testing.T) {
 	p.Await("› ", "Ready")
 	p.Type("go\n")
 	p.Await("Hello.", "Done", "Ready")
-	unasked <- struct{}{}
-	<-unasked
+	persontest.Give(t, unasked)
+	persontest.Next(t, unasked)
 	p.Type("a draft")
 	require.NotContains(t, p.Await("› a draft").Text(), "evil")
 	p.Key("ctrl+c")

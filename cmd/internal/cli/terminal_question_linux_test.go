@@ -68,9 +68,7 @@ func TestKeysTypedBlindAnswerNoQuestion(t *testing.T) {
 	p.Type("say wh") // the question comes in the middle of a word
 	p.Await("› say wh")
 	close(gate)
-	p.Await("Run this on your machine?")
-	p.Type("y\n")
-	p.Await("that was typed too early to answer")
+	persontest.TypeBlindly(t, p.Terminal, "y", "that was typed too early to answer")
 	p.reads()
 	require.Contains(t, p.Screen().Text(), "Run this on your machine?", "nothing has answered")
 	p.Type("n")

@@ -67,12 +67,12 @@ func TestTurnsAreUndoneAtATerminal(t *testing.T) {
 	p.Await("changed poem.txt", "- roses", "+ violets")
 
 	p.Type("/undo\n")
-	p.Await("· 4 messages taken back, 1 file changed", "! left as it is, since checkpoints leave it out: cache", "› no, take violets")
+	p.Await("· 4 messages taken back, 1 file changed", "! left as it is, since checkpoints leave it out: cache", "› no, take violets", "Ready")
 	require.Equal(t, "roses\n", u.file("poem.txt"))
 	p.Key("ctrl+c") // clears the draft
 	p.AwaitNo("› no, take violets\n\n")
 	p.Type("/redo\n")
-	p.Await("· 4 messages brought back, 1 file changed")
+	p.Await("· 4 messages brought back, 1 file changed", "Ready")
 	require.Equal(t, "violets\n", u.file("poem.txt"))
 	p.Type("/redo\n")
 	p.Await("✗ /redo: redo: nothing was undone since the last turn")
@@ -80,7 +80,7 @@ func TestTurnsAreUndoneAtATerminal(t *testing.T) {
 	u.write("poem.txt", "my own\n")
 	u.write("notes", "mine\n")
 	p.Type("/undo 2\n")
-	p.Await("8 messages taken back, 0 files changed, 2 files kept as you left them", "! kept notes: you have changed it since", "! kept poem.txt: it was changed meanwhile", "› write a poem")
+	p.Await("8 messages taken back, 0 files changed, 2 files kept as you left them", "! kept notes: you have changed it since", "! kept poem.txt: it was changed meanwhile", "› write a poem", "Ready")
 	require.Equal(t, "my own\n", u.file("poem.txt"))
 	require.Equal(t, "mine\n", u.file("notes"))
 	p.Type(" of trees\n") // the draft is edited, and sent again
@@ -109,7 +109,7 @@ func TestUndoLeavesGitAlone(t *testing.T) {
 	p.Await("❯ 1  now · write a")
 	p.Type("\n")
 	p.printed("git's HEAD stays at")
-	p.Await("› write a")
+	p.Await("› write a", "Ready")
 	_, err := os.Stat(filepath.Join(u.dir, "a"))
 	require.ErrorIs(t, err, os.ErrNotExist)
 	u.git("checkout", "-q", "--", "a") // the repository is whole
@@ -177,7 +177,6 @@ func TestASessionIsForkedAtATerminal(t *testing.T) {
 	require.Len(t, u.conversation(id), 1+8)
 }
 
-// A plain session says the same of a restore, and offers nothing.
 // A signal during an /undo leaves it done or not, and the session goes on.
 func TestASignalDuringAnUndo(t *testing.T) {
 	u := newUser(t, writes("poem.txt", "roses"), pygenttest.Text("It is about roses."), pygenttest.Text("As you like."))
@@ -202,6 +201,7 @@ func TestASignalDuringAnUndo(t *testing.T) {
 	}
 }
 
+// A plain session says the same of a restore, and offers nothing.
 func TestTurnsAreUndoneInAPlainSession(t *testing.T) {
 	u := newUser(t, writes("poem.txt", "roses"), pygenttest.Text("It is about roses."), pygenttest.Text("Fine."))
 	cmd := u.command(unasked...)
@@ -246,7 +246,7 @@ func TestAKilledTurnIsUndone(t *testing.T) {
 	p.Type("/undo ")
 	p.Await("❯ 1  now · a better one", "  2  now · write a poem")
 	p.Type("\n")
-	p.Await("taken back", "› a better one")
+	p.Await("taken back", "› a better one", "Ready")
 	require.Equal(t, "roses\n", u.file("poem.txt"))
 	require.NoFileExists(t, filepath.Join(u.dir, "begun"))
 	p.Type("\n")
