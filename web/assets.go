@@ -61,6 +61,6 @@ func (s *Server) serveAsset(w http.ResponseWriter, r *http.Request, name string)
 	h.Set("Content-Type", a.kind)
 	h.Set("Content-Length", strconv.Itoa(len(a.data)))
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(a.data)
+		writeAll(w, a.data)
 	}
 }
