@@ -244,3 +244,42 @@ func TestAFragmentThatIsNoTokenChangesNothing(t *testing.T) {
 	p.see("#log .msg", "Hello.")
 	p.gone("#lost", "")
 }
+
+func TestExitEndsTheSession(t *testing.T) {
+	_, p := kept(t, pygenttest.NewServer(t, pygenttest.Text("Hello.")))
+	p.said("Hi")
+	p.see(".end", "Done")
+	p.typed("/exit\r")
+	p.see("#sessions a.closed", "Hi")
+	p.see(".empty", "No session is open.")
+}
+
+func TestAnAnswerIsCopied(t *testing.T) {
+	s := serve(t, pygenttest.NewServer(t, pygenttest.Text("First.\n\n```go\nfunc f() {}\n```\n\nLast.")))
+	p := open(t, s.url)
+	p.run("navigator.clipboard.writeText = async (text) => { window.copied = text }")
+	p.said("Go")
+	p.see(".end", "Done")
+	p.run("document.querySelector('.msg:not(.user)>.acts button').focus()")
+	p.press(" ")
+	p.wait("window.copied == %s", "First.\n\nfunc f() {}\n\nLast.")
+}
+
+// A queued message that is taken back comes into the field with its images.
+func TestAQueuedMessageComesBackWithItsImages(t *testing.T) {
+	gate := make(chan struct{})
+	defer close(gate)
+	s := serve(t, pygenttest.NewServer(t, pygenttest.Text("Never.").WithGate(gate)))
+	p := open(t, s.url)
+	p.said("Begin")
+	s.asked(1)
+	p.run(`const data = new DataTransfer(); data.items.add(new File([Uint8Array.from(atob(%s), c => c.charCodeAt(0))], 'one.png', {type: 'image/png'}));
+		document.getElementById('text').dispatchEvent(new ClipboardEvent('paste', {bubbles: true, cancelable: true, clipboardData: data}))`, picture(t))
+	p.see(".attached", "one.png")
+	p.typed("Look\r")
+	p.see(".queued", "Look")
+	p.gone(".attached", "")
+	p.click(".queued button", "Take back")
+	p.wait("document.querySelector('.attached img')?.naturalWidth == 8")
+	require.Equal(t, "Look", eval[string](p, field))
+}

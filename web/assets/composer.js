@@ -139,11 +139,20 @@ export class Composer {
 
 	#send(one, text, files) {
 		if (this.#isShell(text) && !files.length) return one.post('shell', { command: text.trimStart().slice(1) })
-		if (this.#isCommand(text) && !files.length) return one.post('commands', { line: text.trim() })
+		if (this.#isCommand(text) && !files.length) return this.#command(one, text.trim())
 		const id = this.#answers && this.#question.querySelector('[data-ask]')?.dataset.ask
 		if (id && !files.length) return one.post('asks/' + encodeURIComponent(id), { answer: text.trim() })
 		const attachments = files.map(({ name, data }) => ({ name, data }))
 		return one.post('messages', { text, attachments, queue: !!this.#state.busy || this.#waits })
+	}
+
+	/** Has a command carried out; /exit asks to end the session. */
+	async #command(one, line) {
+		const { can } = this.#state
+		const { leave } = await one.post('commands', { line })
+		if (!leave) return
+		if (!can?.close) throw new Error('The program that shows this session ends it.')
+		await one.delete()
 	}
 
 	#isCommand(text) {
@@ -222,7 +231,7 @@ export class Composer {
 
 	/** Escape stops the agent: at once, or the second time when something is typed. */
 	#escape(e) {
-		if (!this.#state.busy && !this.#state.shell) return
+		if (!this.#state.busy && !this.#state.errand && !this.#state.shell) return
 		e.preventDefault()
 		if (this.text.value && !this.#escaped) {
 			this.#escaped = true

@@ -269,20 +269,19 @@ function answer(button) {
 	return reply(button, { values: Object.fromEntries(named.map((f) => [f.dataset.field, f.value])) })
 }
 
-/** Copies the code, the message or the output that a button belongs to. */
+/** Copies the code, the output or the answer that a button belongs to. */
 async function copy(button) {
-	const from = button.closest('.code')?.querySelector('pre') ?? button.closest('.tool')?.querySelector('pre.out') ?? button.closest('.msg')
-	const text = from?.matches('.msg') ? spoken(from) : from?.textContent
-	await navigator.clipboard.writeText(text ?? '')
+	const from = button.closest('.code')?.querySelector('pre') ?? button.closest('.tool')?.querySelector('pre.out')
+	await navigator.clipboard.writeText(from ? from.textContent : textOf(button.closest('.msg').querySelector('.md')))
 	button.dataset.words ??= button.textContent // pressed again, it says "Copied" still
 	button.textContent = 'Copied'
 	setTimeout(() => (button.textContent = button.dataset.words), 1500)
 }
 
-/** The text of a message, without its buttons and hidden words. */
-function spoken(message) {
-	const clone = (message.querySelector('.md') ?? message).cloneNode(true)
-	for (const e of clone.querySelectorAll('.acts,.bar,.sr:not(.chroma *)')) e.remove()
+/** The text of an answer, without the bars of its code. */
+function textOf(answer) {
+	const clone = answer.cloneNode(true)
+	for (const e of clone.querySelectorAll('.bar')) e.remove()
 	return [...clone.childNodes].map((n) => n.textContent.trim()).filter(Boolean).join('\n\n')
 }
 
