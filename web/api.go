@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/faces"
 	"github.com/x/pygent/internal/mention"
 )
 
@@ -98,16 +97,16 @@ func (s *Server) deleteMessage(c call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var text string
+	var back draft
 	err = one.do(c.Context(), func() error {
 		msg, ok := one.takeBack(c.PathValue("id"))
 		if !ok {
 			return fail(http.StatusConflict, "heard", "the agent has heard it already")
 		}
-		text, _ = faces.Spoken(msg)
+		back = draftOf(msg)
 		return nil
 	})
-	return map[string]string{"text": text}, err
+	return back, err
 }
 
 // interrupt stops the turn that goes on, or else the person's command line.
@@ -132,6 +131,7 @@ func (s *Server) retry(c call) (any, error) {
 		if one.turn != nil {
 			return fail(http.StatusConflict, "busy", "the agent works already")
 		}
+		one.requeue() // with the message that failed, if the agent never got it
 		one.startTurn(func(ctx context.Context, opts ...pygent.RunOption) (*pygent.Result, error) {
 			return one.agent.RunUntilStop(ctx, "", opts...)
 		})

@@ -20,9 +20,6 @@ var kinds = map[string]string{
 	".css":  "text/css; charset=utf-8",
 	".js":   "text/javascript; charset=utf-8",
 	".svg":  "image/svg+xml",
-	".json": "application/json",
-	".png":  "image/png",
-	".ico":  "image/x-icon",
 }
 
 func newAsset(name string, data []byte) asset {
@@ -64,6 +61,6 @@ func (s *Server) serveAsset(w http.ResponseWriter, r *http.Request, name string)
 	h.Set("Content-Type", a.kind)
 	h.Set("Content-Length", strconv.Itoa(len(a.data)))
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(a.data)
+		writeAll(w, a.data)
 	}
 }

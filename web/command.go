@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -29,29 +30,35 @@ func (s *Server) postCommand(c call) (any, error) {
 	if name, _, _ := strings.Cut(strings.TrimPrefix(in.Line, "/"), " "); one.interactive(name) {
 		return nil, fail(http.StatusUnprocessableEntity, "interactive", "/"+oneLine(name)+" needs a terminal")
 	}
-	ctx, cancel := context.WithCancel(c.Context())
-	defer cancel()
-	defer context.AfterFunc(one.ctx, cancel)()
-	result, err := one.agent.RunCommand(ctx, in.Line, nil)
-	output := plain.Clean(result.Output)
-	tell := func() error {
-		one.view.command(in.Line, output, err)
-		if err != nil {
-			return fail(http.StatusUnprocessableEntity, "command", oneLine(err.Error()))
+	var answer map[string]any
+	name, _, _ := strings.Cut(in.Line, " ")
+	err = one.errand(c.Context(), "Running "+oneLine(head(name, maxFact)), func(ctx context.Context) error {
+		result, err := one.agent.RunCommand(ctx, in.Line, nil)
+		if err != nil && errors.Is(context.Cause(ctx), errInterrupted) {
+			err = errInterrupted
 		}
-		switch {
-		case result.Message != nil:
-			_, err := one.deliver(*result.Message, false)
-			return err
-		case result.Resume && one.turn == nil:
-			one.startTurn(one.agent.Resume)
-		}
-		return nil
-	}
-	if err := one.do(c.Context(), tell); err != nil {
+		answer = map[string]any{"output": plain.Clean(result.Output), "leave": result.Leave}
+		return one.do(one.ctx, func() error { return one.endCommand(in.Line, result, err) })
+	})
+	if err != nil {
 		return nil, err
 	}
-	return map[string]any{"output": output, "leave": result.Leave}, nil
+	return answer, nil
+}
+
+// endCommand shows a command that has ended, and does what is left to do.
+func (s *session) endCommand(line string, result pygent.CommandResult, err error) error {
+	s.view.command(line, plain.Clean(result.Output), err)
+	switch {
+	case err != nil:
+		return fail(http.StatusUnprocessableEntity, "command", oneLine(err.Error()))
+	case result.Message != nil:
+		_, err := s.deliver(*result.Message, false)
+		return err
+	case result.Resume && s.turn == nil:
+		s.startTurn(s.agent.Resume)
+	}
+	return nil
 }
 
 // interactive reports whether a command needs a terminal.

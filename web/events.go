@@ -122,9 +122,7 @@ func (v *view) callEvent(e pygent.Event) {
 		return
 	}
 	switch e.Type {
-	case pygent.EventApproval:
-		c.state = cardAsked
-	case pygent.EventQuestion:
+	case pygent.EventApproval, pygent.EventQuestion:
 		c.state = cardAsked
 	case pygent.EventDecision, pygent.EventAnswer:
 		if c.state != cardAsked {
@@ -133,6 +131,7 @@ func (v *view) callEvent(e pygent.Event) {
 		c.state = cardWaits
 		if !c.began.IsZero() {
 			c.state = cardRuns
+			v.doing.is(runningWords(e.Call.Name), e.Time)
 		}
 	case pygent.EventToolStart:
 		c.state, c.began = cardRuns, e.Time

@@ -154,3 +154,23 @@ func TestImagesGoAlongWithMessages(t *testing.T) {
 	status, _ := s.do(s.request(http.MethodPost, "/sessions/"+s.id+"/messages", map[string]any{"text": " "}))
 	require.Equal(t, http.StatusBadRequest, status)
 }
+
+// A message that is taken back before anybody heard it comes back with its images.
+func TestAQueuedMessageIsTakenBackWithItsImages(t *testing.T) {
+	gate := make(chan struct{})
+	s := serve(t, []pygenttest.Reply{gated(gate, "Hello.")})
+	p := s.open("")
+	s.say("Begin.")
+	p.until("that it works", func(p *page) bool { return p.state.Busy })
+	s.post("/messages", map[string]any{"text": "Look.", "attachments": []map[string]any{{"name": "pixel.png", "data": aPixel}}}, nil)
+	p.until("the queue", func(p *page) bool { return len(p.state.Queue) == 1 })
+	var back struct {
+		Text   string
+		Images []struct{ Data string }
+	}
+	s.must(http.MethodDelete, "/messages/"+p.look().state.Queue[0].ID, nil, &back)
+	close(gate)
+	require.Equal(t, "Look.", back.Text)
+	require.Len(t, back.Images, 1)
+	require.Equal(t, aPixel, back.Images[0].Data)
+}

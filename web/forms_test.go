@@ -148,3 +148,22 @@ func TestASecretThatDoesNotFitIsNotRepeated(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, status)
 	require.NotContains(t, string(body), "hunter2")
 }
+
+// Once a question in the middle of a call is answered, the page says that the call goes on.
+func TestACallGoesOnAfterItsQuestion(t *testing.T) {
+	goes := make(chan struct{})
+	s := serve(t, []pygenttest.Reply{pygenttest.Call("release", pygent.Question{Prompt: "Where to?"}), pygenttest.Text("Done.")},
+		pygent.WithTools(pygent.NewTool("release", "Release it.", func(ctx context.Context, _ pygent.Runtime, q pygent.Question) (string, error) {
+			_, err := pygent.Ask(ctx, q)
+			<-goes
+			return "Released.", err
+		})))
+	p := s.open("")
+	s.say("Release it.")
+	a := s.asked()
+	p.until("the question", func(p *page) bool { return p.state.Words == "Waiting for your answer" })
+	s.post("/asks/"+a.ID, map[string]any{"answer": "beta"}, nil)
+	p.until("that it goes on", func(p *page) bool { return p.state.Words == "Running release" })
+	close(goes)
+	p.shows("<p>Done.</p>")
+}

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 )
 
 // apiError is an error of a request, with its HTTP status and a code for programs.
@@ -57,7 +58,21 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_, _ = w.Write(data)
+	writeAll(w, data)
+}
+
+// writeAll writes an answer in pieces, each of which has to be read in time: one who does
+// not read keeps no memory.
+func writeAll(w http.ResponseWriter, data []byte) {
+	control := http.NewResponseController(w)
+	for len(data) > 0 {
+		piece := data[:min(len(data), maxWrite)]
+		_ = control.SetWriteDeadline(time.Now().Add(writeLimit)) // some hosts' writers have none
+		if _, err := w.Write(piece); err != nil {
+			return
+		}
+		data = data[len(piece):]
+	}
 }
 
 // policy is the content security policy of the page: nothing is loaded from elsewhere,

@@ -6,7 +6,8 @@ import (
 	"github.com/x/pygent"
 )
 
-// history shows a conversation that is known already.
+// history shows a conversation that is known already. The calls without a result are in
+// calls then.
 func (v *view) history(entries []pygent.HistoryEntry) {
 	cards := map[string]*card{}
 	for _, e := range entries {
@@ -38,7 +39,27 @@ func (v *view) history(entries []pygent.HistoryEntry) {
 			}
 		}
 	}
+	v.calls = cards
 	v.log.forgetSaid()
+}
+
+// goOn shows the calls that have no result yet because the agent is at work. If it is not,
+// they were not run.
+func (v *view) goOn(state pygent.State) {
+	if state.Activity == pygent.ActivityIdle {
+		v.calls = nil
+	}
+	for id, c := range v.calls {
+		c.state, c.fact = cardWaits, ""
+		switch {
+		case state.Call == nil || state.Call.ID != id:
+		case state.Activity == pygent.ActivityApproval:
+			c.state = cardAsked
+		default:
+			c.state, c.began = cardRuns, state.Since
+		}
+		v.putCard(c)
+	}
 }
 
 // past sets how a call ended whose result is in the history.

@@ -35,7 +35,7 @@ func (s *session) idleFor() time.Duration {
 
 // works reports whether something goes on that would end with the session, or be lost.
 func (s *session) works() bool {
-	return s.turn != nil || s.shell != nil || len(s.queue.shown()) > 0 || s.tasks.atWork() ||
+	return s.turn != nil || s.shell != nil || len(s.errands) > 0 || len(s.queue.shown()) > 0 || s.tasks.atWork() ||
 		slices.ContainsFunc(s.agent.State().Jobs, func(j pygent.Job) bool { return j.Running })
 }
 

@@ -152,7 +152,7 @@ type op struct {
 
 type state struct {
 	Words, Needs, Title, Model, Persona string
-	Busy, Held, Shell                   bool
+	Busy, Held, Shell, Errand           bool
 	Queue                               []struct{ ID, Text string }
 	Runtime                             struct {
 		Label, Directory string

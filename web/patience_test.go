@@ -142,6 +142,27 @@ func TestAPageThatDoesNotReadIsDropped(t *testing.T) {
 	})
 }
 
+// An answer that is not read is not kept for ever.
+func TestAnAnswerThatIsNotReadIsDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		text := strings.Repeat("A word. ", 20_000)
+		s, w := serveWire(t, pygenttest.Text(text))
+		p := s.open("")
+		s.say("Write much.")
+		p.shows(`<div class="end">Done`)
+		conn := w.send(t, "GET /api/v1/sessions/"+s.id+"/history HTTP/1.1\nHost: localhost\nAuthorization: Bearer "+s.token+"\n\n")
+		require.NoError(t, conn.SetReadDeadline(time.Now().Add(time.Hour)))
+		sleepy := bufio.NewReader(conn)
+		line, err := sleepy.ReadString('\n')
+		require.NoError(t, err)
+		require.Equal(t, "HTTP/1.1 200 OK\r\n", line)
+		time.Sleep(time.Minute) // in the bubble
+		rest, err := io.ReadAll(sleepy)
+		require.NoError(t, err, "the connection is closed")
+		require.Less(t, len(rest), len(text))
+	})
+}
+
 // A stream on which nothing happens goes on for hours, and says that it lives.
 func TestASilentStreamLives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

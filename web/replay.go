@@ -20,7 +20,8 @@ const (
 	maxSaid       = 32       // texts to be read aloud
 )
 
-// op is what a page does: see WIRE in the package documentation.
+// op is what a page does: it puts, deletes or appends to an element, shows a state or a
+// list of sessions, reads a text aloud, looks at the files again, or begins anew.
 type op struct {
 	Op       string          `json:"op"`
 	Session  string          `json:"session,omitempty"`

@@ -5,6 +5,10 @@ import "net/http"
 // Rights are what people may do beyond talking to an agent and answering it. Without
 // [WithUser] the one person who has the token has them all. With it nobody has any,
 // unless the host says so by [WithRights]: its own rules for calls do not cover them.
+//
+// They are not about the commands of an agent ([pygent.WithCommands],
+// [pygent.RegisterCommand]): people can give all of those. The ones of package commands
+// have the rights of the process, and are not for users of a host.
 type Rights struct {
 	Settings bool // change the model, the persona, which tools there are, and whether bash calls need approval
 	Shell    bool // run commands in the workspace, about which nobody is asked

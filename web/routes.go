@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 )
 
 // call is a request of the API by a user who may make it.
@@ -82,7 +83,7 @@ func (s *Server) getDocument(call) (any, error) { return document, nil }
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	for _, route := range routesOfAPI {
-		method, path, _ := cutSpace(route.pattern)
+		method, path, _ := strings.Cut(route.pattern, " ")
 		mux.Handle(method+" "+s.opts.base+"/api/v1"+path, s.guarded(route))
 	}
 	mux.HandleFunc("GET "+s.opts.base+"/{$}", s.serveIndex)
@@ -95,15 +96,6 @@ func (s *Server) routes() http.Handler {
 		writeError(w, fail(http.StatusNotFound, "not_found", "there is nothing at this address"))
 	})
 	return mux
-}
-
-func cutSpace(pattern string) (method, path string, ok bool) {
-	for i := range len(pattern) {
-		if pattern[i] == ' ' {
-			return pattern[:i], pattern[i+1:], true
-		}
-	}
-	return "", "", false
 }
 
 // guarded lets only those requests through that the user's own page, or a program that

@@ -3,6 +3,7 @@ package web
 import (
 	"cmp"
 	"context"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,6 +48,7 @@ type session struct {
 	asks    asks
 	tasks   tasks
 	shell   *shell // a command line of the person's that goes on; nil for none
+	errands []*errand
 	runtime pygent.RuntimeInfo
 	seen    int64 // the number of the last event that was handled
 	set     int64 // the number of the last event about a setting
@@ -134,14 +136,15 @@ func (s *session) failed(err error) {
 
 // show begins the view anew, with the conversation so far.
 func (s *session) show() {
-	state := s.agent.State()
+	state, entries := s.conversation()
 	s.seen = state.Seq
 	s.log.begin()
 	s.view.end()
 	s.view = view{log: s.log, messages: state.Messages}
 	s.view.doing.context = state.Context
 	s.queue.unheard = state.Unheard
-	s.view.history(s.agent.History().Current())
+	s.view.history(entries)
+	s.view.goOn(state)
 	s.tasks.show(s)
 	for _, notice := range s.face.Notices {
 		s.view.notice("", notice)
@@ -152,6 +155,18 @@ func (s *session) show() {
 	}
 	s.runtime = s.describe()
 	s.tellState()
+}
+
+// conversation returns the conversation so far, and a state of the agent that counts
+// exactly its messages: what comes after them comes as events, and nothing twice.
+func (s *session) conversation() (state pygent.State, entries []pygent.HistoryEntry) {
+	for {
+		state = s.agent.State()
+		entries = s.agent.History().Current()
+		if s.agent.State().Messages == state.Messages {
+			return state, entries
+		}
+	}
 }
 
 // begin makes the first turn, if there is one to make.
@@ -218,7 +233,7 @@ func (s *session) do(ctx context.Context, f func() error) error {
 	if !s.post(func() {
 		defer func() {
 			if p := recover(); p != nil {
-				done <- fail(500, "internal", "the page failed")
+				done <- fail(http.StatusInternalServerError, "internal", "the page failed")
 				panic(p)
 			}
 		}()
@@ -277,18 +292,12 @@ func (s *session) agentClosed() {
 // tellState tells the pages what the agent does, if that has changed.
 func (s *session) tellState() {
 	d := &s.view.doing
-	words, since := "", d.since
-	if s.turn != nil {
-		words = cmp.Or(d.words, "Working")
-		if s.turn.interrupted {
-			words = "Stopping"
-		}
-	}
+	words, since := s.words()
 	needs := s.asks.needs()
 	usage := s.agent.Usage()
 	settings := s.agent.State().Settings
 	state := pageState{
-		Words: words, Busy: s.turn != nil, Shell: s.shell != nil, Needs: needs, Queue: s.queue.shown(), Held: len(s.queue.held) > 0,
+		Words: words, Busy: s.turn != nil, Shell: s.shell != nil, Errand: len(s.errands) > 0, Needs: needs, Queue: s.queue.shown(), Held: len(s.queue.held) > 0,
 		Tokens: usage.Own.Total() + usage.Tasks.Total(), Cost: usage.Cost, Title: s.title(),
 		Model: oneLine(cmp.Or(settings.Model, settings.DefaultModel, d.model)), Persona: oneLine(settings.Persona.Name),
 		Set: s.set, Runtime: s.runtimeState(), Can: s.can(),
@@ -299,6 +308,20 @@ func (s *session) tellState() {
 	}
 	s.log.setState(state)
 	s.tellHead(state)
+}
+
+// words says what goes on, and since when; nothing between turns.
+func (s *session) words() (words string, since time.Time) {
+	d := &s.view.doing
+	switch {
+	case s.turn != nil && s.turn.interrupted:
+		return "Stopping", d.since
+	case s.turn != nil:
+		return cmp.Or(d.words, "Working"), d.since
+	case len(s.errands) > 0:
+		return s.errands[0].words, s.errands[0].since
+	}
+	return "", d.since
 }
 
 // tellHead tells what lists say of the session.

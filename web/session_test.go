@@ -2,7 +2,11 @@ package web_test
 
 import (
 	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -51,4 +55,29 @@ func TestACallNeedsTheUsersApproval(t *testing.T) {
 	other.shows(`<p class="reason">Denied: not that</p>`, `<span class="fact">denied: not that</span>`, "<p>Fine.</p>")
 	p.rests()
 	require.Empty(t, p.look().state.Needs)
+}
+
+// A call that runs when the page begins is shown as one that does, and ends in its place.
+func TestACallThatRunsWhenThePageBeginsIsShownOnce(t *testing.T) {
+	dir := t.TempDir()
+	agent := newAgent(t, pygenttest.NewScriptedModel(
+		pygenttest.Call("bash", map[string]any{"cmd": "until [ -e go ]; do sleep 0.05; done; echo gone"}), pygenttest.Text("Well.")),
+		pygent.WithWorkspace(dir), pygent.WithConfirmBash(false))
+	ended := make(chan error, 1)
+	go func() {
+		_, err := agent.RunUntilStop(t.Context(), "Wait.", pygent.WithEndOnReply())
+		ended <- err
+	}()
+	require.Eventually(t, func() bool { return agent.State().Activity == pygent.ActivityTool }, patience, 5*time.Millisecond)
+	s := serveAt(t)
+	s.agent = agent
+	id, err := s.server.Add("", agent)
+	require.NoError(t, err)
+	s.id = id
+	p := s.open("")
+	p.shows(`<details class="tool run" open>`, `<span class="verb">Running</span>`)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
+	require.NoError(t, <-ended)
+	p.shows(`<span class="verb">Ran</span>`, "<p>Well.</p>")
+	require.Equal(t, 1, strings.Count(p.now(), `<details class="tool`))
 }

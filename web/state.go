@@ -14,13 +14,14 @@ import (
 
 // pageState is what the status line and the header of a page show.
 type pageState struct {
-	Words string   `json:"words"` // what the agent does; empty between turns
-	Since string   `json:"since,omitempty"`
-	Busy  bool     `json:"busy"`
-	Shell bool     `json:"shell"` // a command line of the person's goes on
-	Needs string   `json:"needs"` // "approval", "question" or empty
-	Queue []queued `json:"queue"`
-	Held  bool     `json:"held"` // what is queued waits for the person
+	Words  string   `json:"words"` // what the agent does; empty between turns
+	Since  string   `json:"since,omitempty"`
+	Busy   bool     `json:"busy"`
+	Shell  bool     `json:"shell"`  // a command line of the person's goes on
+	Errand bool     `json:"errand"` // a command, or a way back, goes on
+	Needs  string   `json:"needs"`  // "approval", "question" or empty
+	Queue  []queued `json:"queue"`
+	Held   bool     `json:"held"` // what is queued waits for the person
 
 	Context struct {
 		Used   int64 `json:"used"`
@@ -131,10 +132,7 @@ func (d *doing) note(e pygent.Event) {
 		d.model = cmp.Or(e.Model, d.model)
 		d.context = e.Context
 	case pygent.EventToolStart:
-		words = "Running " + oneLine(e.Call.Name)
-		if e.Call.Name == "bash" {
-			words = "Running a command"
-		}
+		words = runningWords(e.Call.Name)
 	case pygent.EventApproval:
 		words = "Waiting for your approval"
 	case pygent.EventQuestion:
@@ -150,6 +148,14 @@ func (d *doing) note(e pygent.Event) {
 	if words != "" {
 		d.is(words, e.Time)
 	}
+}
+
+// runningWords says that a tool works.
+func runningWords(tool string) string {
+	if tool == "bash" {
+		return "Running a command"
+	}
+	return "Running " + oneLine(tool)
 }
 
 // writingWords says how far a call is that the model writes.

@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +19,8 @@ var errInterrupted = errors.New("interrupted by the user")
 type turn struct {
 	cancel      context.CancelCauseFunc
 	interrupted bool
+	message     *pygent.Message // with which it begins; nil for none
+	messages    int             // that the history had before
 
 	returned      bool
 	faces.Outcome // once it has
@@ -31,12 +34,13 @@ func (s *session) send(msg pygent.Message) {
 		}
 		return s.agent.RunUntilStop(ctx, msg.Content, opts...)
 	})
+	s.turn.message = &msg
 }
 
 // startTurn makes a turn. It waits for the run in a goroutine.
 func (s *session) startTurn(run faces.RunFunc) {
 	ctx, cancel := context.WithCancelCause(s.ctx)
-	t := &turn{cancel: cancel}
+	t := &turn{cancel: cancel, messages: s.agent.State().Messages}
 	s.turn, s.queue.stalled = t, false
 	s.asks.withdrawOffer(s)
 	s.view.doing.is("Beginning", time.Now())
@@ -50,12 +54,17 @@ func (s *session) startTurn(run faces.RunFunc) {
 	})
 }
 
-// interrupt ends the turn that goes on, or else the person's command line.
+// interrupt ends the turn that goes on, or else the errands, or else the person's command
+// line.
 func (s *session) interrupt() {
 	switch {
 	case s.turn != nil:
 		s.turn.interrupted = true
 		s.turn.cancel(errInterrupted)
+	case len(s.errands) > 0:
+		for _, e := range s.errands {
+			e.cancel(errInterrupted)
+		}
 	case s.shell != nil:
 		s.shell.cancel(errInterrupted)
 	}
@@ -70,6 +79,9 @@ func (s *session) endTurn() {
 	s.turn = nil
 	s.server.use(s)
 	s.view.endTurn()
+	if s.waits(t) {
+		return
+	}
 	s.outcome(t)
 	s.log.filesChanged()
 	switch {
@@ -79,8 +91,18 @@ func (s *session) endTurn() {
 		s.sendUnheard()
 	default:
 		s.queue.stalled = true
-		s.hold()
+		s.hold(t)
 	}
+}
+
+// waits has the message of a turn that an errand kept from beginning be heard after the
+// errand. It reports false if that is not what kept it.
+func (s *session) waits(t *turn) bool {
+	if t.message == nil || len(s.errands) == 0 || !errors.Is(t.Err, pygent.ErrAgentBusy) {
+		return false
+	}
+	_, err := s.agent.Say(*t.message)
+	return err == nil
 }
 
 // outcome shows how a turn ended. One that the button came too late for ended by itself.
@@ -155,8 +177,12 @@ func queueWords(m pygent.Message) string {
 	return text
 }
 
-// hold takes what the agent has not heard.
-func (s *session) hold() {
+// hold takes what the agent has not heard, with the message of the turn that ended if the
+// agent never got it.
+func (s *session) hold(t *turn) {
+	if t.message != nil && s.agent.State().Messages == t.messages {
+		s.queue.held = slices.Insert(s.queue.held, 0, pygent.Said{ID: newEpoch(), Message: *t.message})
+	}
 	for _, said := range s.agent.State().Unheard {
 		if s.agent.Unsay(said.ID) {
 			s.queue.held = append(s.queue.held, said)

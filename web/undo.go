@@ -44,13 +44,18 @@ type restored struct {
 	draft
 }
 
-// restoring makes a function of the API of one that restores.
-func restoring(c call, s *Server, restore func(ctx context.Context, a *pygent.Agent) (pygent.Restored, error)) (any, error) {
+// restoring makes a function of the API of one that restores. words are what the status
+// line says meanwhile.
+func restoring(c call, s *Server, words string, restore func(ctx context.Context, a *pygent.Agent) (pygent.Restored, error)) (any, error) {
 	one, err := c.session(s)
 	if err != nil {
 		return nil, err
 	}
-	done, err := restore(c.Context(), one.agent)
+	var done pygent.Restored
+	err = one.errand(c.Context(), words, func(ctx context.Context) (err error) {
+		done, err = restore(ctx, one.agent)
+		return err
+	})
 	if err != nil {
 		return nil, checkpointError(err)
 	}
@@ -96,7 +101,7 @@ func (s *Server) undo(c call) (any, error) {
 	if err := c.read(&in); err != nil {
 		return nil, err
 	}
-	return restoring(c, s, func(ctx context.Context, a *pygent.Agent) (pygent.Restored, error) {
+	return restoring(c, s, "Going back", func(ctx context.Context, a *pygent.Agent) (pygent.Restored, error) {
 		return a.Undo(ctx, cmp.Or(in.Turns, 1))
 	})
 }
@@ -106,7 +111,7 @@ func (s *Server) redo(c call) (any, error) {
 	if err := c.read(&struct{}{}); err != nil {
 		return nil, err
 	}
-	return restoring(c, s, func(ctx context.Context, a *pygent.Agent) (pygent.Restored, error) { return a.Redo(ctx) })
+	return restoring(c, s, "Bringing back what was taken back", func(ctx context.Context, a *pygent.Agent) (pygent.Restored, error) { return a.Redo(ctx) })
 }
 
 // restore goes to a checkpoint.
@@ -115,7 +120,7 @@ func (s *Server) restore(c call) (any, error) {
 	if err := c.read(&in); err != nil {
 		return nil, err
 	}
-	return restoring(c, s, func(ctx context.Context, a *pygent.Agent) (done pygent.Restored, err error) {
+	return restoring(c, s, "Going back", func(ctx context.Context, a *pygent.Agent) (done pygent.Restored, err error) {
 		from, _, err := in.checkpoint(a)
 		if err == nil {
 			done, err = a.Restore(ctx, from)

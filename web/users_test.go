@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -83,6 +84,29 @@ func TestTheStreamOfAUserTellsOfTheirOwnSessionsAlone(t *testing.T) {
 	for _, o := range other.look().ops {
 		require.NotEqual(t, ada.id, o.Session)
 	}
+}
+
+// No function of the API is there for the session of somebody else.
+func TestNoFunctionReachesTheSessionOfAnotherUser(t *testing.T) {
+	u := serveUsers(t, map[string][]pygenttest.Reply{"ada": nil, "eve": nil})
+	eve := u.as("eve")
+	tried := 0
+	for _, pattern := range web.Patterns() {
+		method, path, _ := strings.Cut(pattern, " ")
+		if !strings.Contains(path, "{s}") {
+			continue
+		}
+		tried++
+		path = strings.NewReplacer("{s}", u.ids["ada"], "{id}", "a1", "{t}", "t1").Replace(path)
+		r := eve.request(method, path+"?path=notes.txt&line=/help", "{}")
+		if method == http.MethodPut {
+			r.Header.Set("Content-Type", "application/octet-stream")
+		}
+		status, body := eve.do(r)
+		require.Equal(t, http.StatusNotFound, status, "%s: %s", pattern, body)
+		require.Contains(t, string(body), `"no_session"`, pattern)
+	}
+	require.Greater(t, tried, 25)
 }
 
 func TestALinkOfAUserIsOfNoUseToOthers(t *testing.T) {

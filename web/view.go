@@ -155,7 +155,8 @@ func (v *view) write(piece string) {
 func (v *view) beginAnswer() {
 	v.answer = &answer{key: v.key("m")}
 	v.step.keys = append(v.step.keys, v.answer.key)
-	v.put(v.answer.key, `<div class="msg"><span class="sr">Pygent: </span><div class="md" data-slot></div></div>`)
+	v.put(v.answer.key, `<div class="msg"><span class="sr">Pygent: </span><div class="md" data-slot></div>`+
+		`<div class="acts"><button type="button" class="btn quiet" data-act="copy">Copy</button></div></div>`)
 }
 
 // finish shows a block that never changes again.

@@ -75,7 +75,7 @@ func TestTheListOfAllSessionsStaysWhenTheShownOneEnds(t *testing.T) {
 	p.see(".end", "Done")
 	p.click("#manage", "All sessions")
 	p.wait("document.querySelectorAll('dialog li').length == 2")
-	p.run("const { API, takeToken } = await import('/assets/api.js'); const api = new API(takeToken()); await api.delete('sessions/' + new URLSearchParams(location.hash.slice(1)).get('session'))")
+	p.run("const { API, takeToken } = await import('/assets/api.js'); const api = new API(await takeToken()); await api.delete('sessions/' + new URLSearchParams(location.hash.slice(1)).get('session'))")
 	p.see("#log .msg.user", "Say one")
 	p.wait("document.getElementById('dialog').open && document.querySelectorAll('dialog li').length == 2")
 }

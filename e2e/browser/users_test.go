@@ -139,4 +139,6 @@ func TestCommandsOnThePage(t *testing.T) {
 	p.see("#log .tool", "/help")
 	p.wait("document.querySelector('#log .tool pre.out').textContent.includes('/new')")
 	require.Empty(t, s.model.Requests(), "a command is not sent to the model")
+	p.typed("/exit\r")
+	p.see("#wrong", "The program that shows this session ends it")
 }

@@ -1,10 +1,9 @@
 // The field for messages: sending, queueing, answering, attaching, completing.
 
 import { $, bytes, el, visible } from './dom.js'
+import { Draft, attached, attachedAgain } from './draft.js'
 import { showWrong } from './status.js'
 
-const largestFile = 8 << 20
-const pictures = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'] // an SVG can hold a script
 const settled = 500 // ms: no key answers a question that is younger
 
 /** Composer is the field at the end of the conversation. */
@@ -12,7 +11,8 @@ export class Composer {
 	#api
 	#log
 	#state = {}
-	#files = [] // {name, data: base64, size, picture: data URL of an image, or empty}
+	#drafts = new Map() // session → Draft
+	#draft = new Draft() // of the session that is shown; its text is that of the field
 	#hints = []
 	#selected = -1
 	#asked = 0 // number of the last request for hints
@@ -20,7 +20,6 @@ export class Composer {
 	#question = null // the element of the open question
 	#since = 0 // when the question was seen first
 	#before = false // the text was begun before the question came
-	#drafts = new Map() // session → text
 
 	constructor(api, log) {
 		this.#api = api
@@ -68,62 +67,92 @@ export class Composer {
 		this.#label()
 	}
 
-	/** Keeps what is typed for a session, and shows what was for another. */
-	change(from, to) {
-		this.#drafts.set(from, this.text.value)
-		this.text.value = this.#drafts.get(to) ?? ''
-		this.#drafts.delete(to)
-		this.#files = []
-		this.#showFiles()
-		this.#showHints([])
+	/** Keeps what is typed for the session that was shown, and shows what was for another. */
+	change(session) {
+		this.#draft.text = this.text.value
+		this.#draft = this.#draftOf(session)
+		this.text.value = this.#draft.text
 		this.#state = {}
 		this.#question = null
+		this.#escaped = false
+		this.#showFiles()
+		this.#showHints([])
 		this.#label()
+		this.#tellWrong()
 	}
 
-	/** Puts a text into the field, before what is there. */
-	prepend(text) {
-		this.text.value = [text, this.text.value].filter((t) => t.trim()).join('\n')
+	#draftOf(session) {
+		if (!this.#drafts.has(session)) this.#drafts.set(session, new Draft())
+		return this.#drafts.get(session)
+	}
+
+	/** Changes a draft, and shows that if it is the one in the field. */
+	#edit(draft, change) {
+		if (draft !== this.#draft) {
+			change()
+			return
+		}
+		draft.text = this.text.value
+		change()
+		this.text.value = draft.text
+		this.#showFiles()
 		this.#typed()
+		this.#tellWrong()
 		this.text.focus()
 	}
 
-	/** Puts back what a message had that was taken back: its text, and images in base64. */
-	async restore({ text, images = [] }) {
-		if (text) this.prepend(text)
-		const files = images.map(({ name, data }) => new File([Uint8Array.from(atob(data), (c) => c.charCodeAt(0))], name, { type: 'image/' + name.split('.').at(-1).toLowerCase().replace('jpg', 'jpeg') }))
-		if (files.length) await this.attach(files)
+	/** Says, once, what went wrong with the draft. */
+	#tellWrong() {
+		showWrong(this.#draft.wrong)
+		this.#draft.wrong = ''
+	}
+
+	/** Puts back what a message of a session had that was taken back: its text, and images in base64. */
+	restore(session, { text = '', images = [] }) {
+		const draft = this.#draftOf(session)
+		this.#edit(draft, () => draft.prepend(text, images.map(attachedAgain)))
 	}
 
 	/** Sends what is in the field. */
 	async submit() {
 		const text = this.text.value
-		const files = this.#files
+		const draft = this.#draft
+		const { files } = draft
 		if (!text.trim() && !files.length) return
-		this.text.value = ''
-		this.#files = []
+		const one = this.#api.at()
+		this.text.value = draft.wrong = ''
+		draft.files = []
 		this.#showFiles()
 		this.#showHints([])
 		showWrong('')
 		try {
-			await this.#send(text, files)
-			this.#log.latest()
+			await this.#send(one, text, files)
+			if (one.isShown) this.#log.latest()
 		} catch (error) {
-			this.prepend(text)
-			this.#files.unshift(...files)
-			this.#showFiles()
-			showWrong(error.message)
+			this.#edit(draft, () => {
+				draft.prepend(text, files)
+				draft.wrong = error.message
+			})
 		}
 		this.seeQuestion()
 	}
 
-	#send(text, files) {
-		if (this.#isShell(text) && !files.length) return this.#api.post(this.#api.in('shell'), { command: text.trimStart().slice(1) })
-		if (this.#isCommand(text) && !files.length) return this.#api.post(this.#api.in('commands'), { line: text.trim() })
+	#send(one, text, files) {
+		if (this.#isShell(text) && !files.length) return one.post('shell', { command: text.trimStart().slice(1) })
+		if (this.#isCommand(text) && !files.length) return this.#command(one, text.trim())
 		const id = this.#answers && this.#question.querySelector('[data-ask]')?.dataset.ask
-		if (id && !files.length) return this.#api.post(this.#api.in('asks/' + encodeURIComponent(id)), { answer: text.trim() })
+		if (id && !files.length) return one.post('asks/' + encodeURIComponent(id), { answer: text.trim() })
 		const attachments = files.map(({ name, data }) => ({ name, data }))
-		return this.#api.post(this.#api.in('messages'), { text, attachments, queue: !!this.#state.busy || this.#waits })
+		return one.post('messages', { text, attachments, queue: !!this.#state.busy || this.#waits })
+	}
+
+	/** Has a command carried out; /exit asks to end the session. */
+	async #command(one, line) {
+		const { can } = this.#state
+		const { leave } = await one.post('commands', { line })
+		if (!leave) return
+		if (!can?.close) throw new Error('The program that shows this session ends it.')
+		await one.delete()
 	}
 
 	#isCommand(text) {
@@ -202,7 +231,7 @@ export class Composer {
 
 	/** Escape stops the agent: at once, or the second time when something is typed. */
 	#escape(e) {
-		if (!this.#state.busy && !this.#state.shell) return
+		if (!this.#state.busy && !this.#state.errand && !this.#state.shell) return
 		e.preventDefault()
 		if (this.text.value && !this.#escaped) {
 			this.#escaped = true
@@ -223,31 +252,23 @@ export class Composer {
 		option.click()
 	}
 
-	/** Adds files to the next message. */
+	/** Adds files to the next message of the session that is shown. */
 	async attach(files) {
-		for (const file of files) {
-			if (file.size > largestFile) {
-				showWrong(`${file.name} has ${bytes(file.size)}; a message takes up to ${bytes(largestFile)}. Upload it into the workspace instead.`)
-				continue
-			}
-			const url = await dataURL(file)
-			this.#files.push({
-				name: file.name || 'image.png',
-				size: file.size,
-				data: url.slice(url.indexOf(',') + 1),
-				picture: pictures.includes(file.type) ? url : '',
-			})
-		}
-		this.#showFiles()
-		this.text.focus()
+		const draft = this.#draft
+		const read = await Promise.allSettled(files.map(attached))
+		this.#edit(draft, () => {
+			draft.files.push(...read.flatMap(({ value }) => value ?? []))
+			draft.wrong = read.flatMap(({ reason }) => reason?.message ?? []).join(' ')
+		})
 	}
 
 	#showFiles() {
+		const draft = this.#draft
 		$('attached').replaceChildren(
-			...this.#files.map((file) => {
+			...draft.files.map((file) => {
 				const remove = el('button', { type: 'button', class: 'btn quiet icon', 'aria-label': 'Remove ' + visible(file.name) }, '✕')
 				remove.addEventListener('click', () => {
-					this.#files = this.#files.filter((f) => f !== file)
+					draft.files = draft.files.filter((f) => f !== file)
 					this.#showFiles()
 				})
 				const picture = file.picture && el('img', { src: file.picture, alt: '' })
@@ -271,13 +292,13 @@ export class Composer {
 	}
 
 	async #commands(line) {
-		const { completions } = await this.#api.get(this.#api.in('completions', { line }))
+		const { completions } = await this.#api.at().get('completions', { line })
 		return completions.map(({ line, word, summary }) => ({ text: line, start: 0, shown: visible(word), help: visible(summary ?? '') }))
 	}
 
 	async #paths(line, path) {
 		const at = path.lastIndexOf('/') + 1
-		const { files } = await this.#api.get(this.#api.in('files', { path: path.slice(0, at).replace(/\/$/, '') }))
+		const { files } = await this.#api.at().get('files', { path: path.slice(0, at).replace(/\/$/, '') })
 		const start = line.length - path.length
 		const fits = files.filter((f) => f.path.startsWith(path) && !/\s/.test(f.path))
 		return fits.map((f) => ({ text: f.path + (f.dir ? '/' : ' '), start, shown: visible(f.path) + (f.dir ? '/' : '') }))
@@ -328,14 +349,4 @@ export class Composer {
 		this.text.focus()
 		if (text.endsWith('/')) this.#findHints()
 	}
-}
-
-/** The content of a file, in base64 after a comma. */
-function dataURL(file) {
-	return new Promise((done, fail) => {
-		const reader = new FileReader()
-		reader.onload = () => done(reader.result)
-		reader.onerror = () => fail(reader.error)
-		reader.readAsDataURL(file)
-	})
 }

@@ -2,11 +2,15 @@
 
 import { $ } from './dom.js'
 
+let last = 0 // the number of what was shown last
+
 /**
- * Shows something above the page. The parts are elements and texts. What is about no
- * single session, general, stays when the page comes to show another one.
+ * Shows something above the page, and returns what closes it: a function that leaves
+ * alone what was shown since. The parts are elements and texts. What is about no single
+ * session, general, stays when the page comes to show another one.
  */
 export function openDialog(title, parts, { wide = false, general = false } = {}) {
+	const mine = ++last
 	const dialog = $('dialog')
 	$('dialog-title').textContent = title
 	$('dialog-body').replaceChildren(...parts)
@@ -14,6 +18,9 @@ export function openDialog(title, parts, { wide = false, general = false } = {})
 	dialog.classList.toggle('wide', wide)
 	dialog.classList.toggle('general', general)
 	if (!dialog.open) dialog.showModal()
+	return () => {
+		if (mine === last) closeDialog()
+	}
 }
 
 /** Closes the dialog, if it is open. */

@@ -71,7 +71,7 @@ export class Hub {
 	#link = { op: 'link', state: 'new' }
 	#stop = null // AbortController of the stream or of the pause before it
 	#running = false
-	#changed = false // the stream is to be opened anew, with other views
+	#changed = false // the stream is to be opened anew at once
 
 	add(port) {
 		port.onmessage = ({ data }) => this.#hear(port, data)
@@ -90,7 +90,9 @@ export class Hub {
 				this.#leave(port)
 				break
 			case 'retry': // the page became visible, or the network is back
-				if (this.#link.state !== 'up') this.#stop?.abort()
+				if (this.#link.state === 'up') break
+				this.#changed = true // an attempt that fails for that is no reason to wait longer
+				this.#stop?.abort()
 		}
 	}
 

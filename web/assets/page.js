@@ -12,7 +12,7 @@ import { editMessage, forkAt, openMenu, showSessions } from './session.js'
 import { openSessions } from './sessions.js'
 import { say, showLink, showState, showWrong } from './status.js'
 
-const api = new API(takeToken())
+const api = new API(await takeToken())
 const log = new Log({ root: $('log'), tasks: $('tasks'), scroller: $('chat'), jump: $('jump') })
 const composer = new Composer(api, log)
 const panel = new Panel(api)
@@ -21,6 +21,8 @@ const settings = new Settings(api)
 let open = [] // the open sessions
 let kept = [] // those that can go on
 let coming = '' // the session that was just begun
+let looks = 0 // for kept sessions
+const asked = new Set() // which sessions are being begun: the ids of kept ones, empty for a new one
 let state = {}
 let link = { state: 'new' }
 let can = {} // what the server offers
@@ -51,15 +53,13 @@ if (navigator.locks) {
 
 function show(session) {
 	if (session !== api.session) {
-		composer.change(api.session, session)
+		composer.change(session)
 		leaveDialog()
 		api.session = session
 		log.clear()
 		panel.change()
 		state = {}
-		showWrong('')
 		showState(state, api)
-		$('chat').classList.toggle('none', !session)
 	}
 	port.postMessage({ do: 'show', session, token: api.token })
 	showList()
@@ -107,7 +107,9 @@ function listed(list) {
 /** Asks for the sessions that are closed, and can go on. */
 async function findKept() {
 	if (!can.open) return
-	const all = await api.get('sessions').catch(() => ({ sessions: [] }))
+	const mine = ++looks
+	const all = await api.get('sessions').catch(() => null) // what is known stays
+	if (!all || mine !== looks) return
 	kept = all.sessions.filter((s) => s.open === false)
 	showList()
 }
@@ -124,7 +126,18 @@ function showList() {
 function begun({ id, ...message }) {
 	coming = id
 	go(id)
-	return composer.restore(message)
+	composer.restore(id, message)
+}
+
+/** Begins a session, or goes on with a kept one. Asking again while it comes begins no second one. */
+async function begin(kept = '') {
+	if (asked.has(kept)) return
+	asked.add(kept)
+	try {
+		begun(await api.post('sessions', kept ? { continue: kept } : {}))
+	} finally {
+		asked.delete(kept)
+	}
 }
 
 const examples = ['Explain how this project is built', 'Find out why the tests fail, and mend it', 'Write a test for what changed last']
@@ -160,11 +173,9 @@ function go(session) {
 	show(session)
 }
 
-addEventListener('hashchange', () => {
-	const token = takeToken()
-	if (token !== api.token) api.token = token
-	show(wanted())
-	sheet('side', false)
+addEventListener('hashchange', async () => {
+	api.token = await takeToken()
+	go(wanted() || api.session)
 })
 
 // What the person does
@@ -188,8 +199,8 @@ function setTheme(theme) {
 	$('theme').textContent = 'Theme: ' + theme
 }
 
-/** Puts a message that was taken back into the field. */
-const edit = (message) => composer.restore(message)
+/** Puts a message of a session that was taken back into its field. */
+const restore = (session, message) => composer.restore(session, message)
 
 /** The page's own buttons, by their data-do. */
 const own = {
@@ -203,11 +214,11 @@ const own = {
 	attach: () => $('attach').click(),
 	upload: () => $('upload').click(),
 	refresh: () => panel.refresh(),
-	stop: () => api.post(api.in('interrupt')),
+	stop: () => api.at().post('interrupt'),
 	theme: () => setTheme(themes[(themes.indexOf(localStorage.getItem('pygent:theme') ?? 'system') + 1) % themes.length]),
-	menu: () => openMenu(api, state.can ?? {}, begun, edit, settings),
+	menu: () => openMenu(api.at(), state.can ?? {}, { begun, restore, settings }),
 	sessions: () => openSessions(api, can, begun, findKept),
-	new: async () => begun(await api.post('sessions')),
+	new: () => begin(),
 }
 
 /** What the server's buttons do, by their data-act. */
@@ -217,19 +228,23 @@ const acts = {
 	always: (button) => decide(button, 'always'),
 	deny: (button) => decide(button, 'deny'),
 	answer: (button) => answer(button),
-	retry: () => api.post(api.in('retry')),
-	resume: () => api.post(api.in('retry')),
-	edit: ({ dataset }) => editMessage(api, Number(dataset.said), edit),
-	fork: ({ dataset }) => forkAt(api, { said: Number(dataset.said) }, begun),
+	retry: () => api.at().post('retry'),
+	edit: ({ dataset }) => editMessage(api.at(), Number(dataset.said), restore),
+	fork: ({ dataset }) => forkAt(api.at(), { said: Number(dataset.said) }, begun),
 	view: ({ dataset }) => panel.view(dataset.path),
-	'stop-shell': () => api.delete(api.in('shell')),
-	'cancel-task': ({ dataset }) => api.post(api.in(`tasks/${encodeURIComponent(dataset.task)}/cancel`)),
-	held: () => api.post(api.in('messages'), { held: true }),
-	unqueue: async ({ dataset }) => composer.prepend((await api.delete(api.in('messages/' + encodeURIComponent(dataset.id)))).text ?? ''),
+	'stop-shell': () => api.at().delete('shell'),
+	'cancel-task': ({ dataset }) => api.at().post(`tasks/${encodeURIComponent(dataset.task)}/cancel`),
+	held: () => api.at().post('messages', { held: true }),
+	unqueue: ({ dataset }) => unqueue(api.at(), dataset.id),
+}
+
+/** Takes back a message that nobody has heard. */
+async function unqueue(one, id) {
+	restore(one.session, await one.delete('messages/' + encodeURIComponent(id)))
 }
 
 function reply({ dataset }, body) {
-	return api.post(api.in('asks/' + encodeURIComponent(dataset.ask)), body)
+	return api.at().post('asks/' + encodeURIComponent(dataset.ask), body)
 }
 
 /** Decides about a call; a denial may have a reason. */
@@ -248,20 +263,19 @@ function answer(button) {
 	return reply(button, { values: Object.fromEntries(named.map((f) => [f.dataset.field, f.value])) })
 }
 
-/** Copies the code, the message or the output that a button belongs to. */
+/** Copies the code, the output or the answer that a button belongs to. */
 async function copy(button) {
-	const from = button.closest('.code')?.querySelector('pre') ?? button.closest('.tool')?.querySelector('pre.out') ?? button.closest('.msg')
-	const text = from?.matches('.msg') ? spoken(from) : from?.textContent
-	await navigator.clipboard.writeText(text ?? '')
-	const was = button.textContent
+	const from = button.closest('.code')?.querySelector('pre') ?? button.closest('.tool')?.querySelector('pre.out')
+	await navigator.clipboard.writeText(from ? from.textContent : textOf(button.closest('.msg').querySelector('.md')))
+	button.dataset.words ??= button.textContent // pressed again, it says "Copied" still
 	button.textContent = 'Copied'
-	setTimeout(() => (button.textContent = was), 1500)
+	setTimeout(() => (button.textContent = button.dataset.words), 1500)
 }
 
-/** The text of a message, without its buttons and hidden words. */
-function spoken(message) {
-	const clone = (message.querySelector('.md') ?? message).cloneNode(true)
-	for (const e of clone.querySelectorAll('.acts,.bar,.sr:not(.chroma *)')) e.remove()
+/** The text of an answer, without the bars of its code. */
+function textOf(answer) {
+	const clone = answer.cloneNode(true)
+	for (const e of clone.querySelectorAll('.bar')) e.remove()
 	return [...clone.childNodes].map((n) => n.textContent.trim()).filter(Boolean).join('\n\n')
 }
 
@@ -271,7 +285,7 @@ addEventListener('click', async (e) => {
 	const { do: mine, act } = button.dataset
 	if (button.matches('a')) e.preventDefault()
 	try {
-		if (button.matches('a')) begun(await api.post('sessions', { continue: button.dataset.session }))
+		if (button.matches('a')) await begin(button.dataset.session)
 		else if (mine) await own[mine]?.(button)
 		else await busy(button, () => acts[act]?.(button))
 	} catch (error) {

@@ -93,18 +93,20 @@ export class Panel {
 	/** Reads again what the panel shows. */
 	async refresh() {
 		const mine = ++this.#loading
+		const one = this.#api.at()
 		try {
-			if (this.#tab === 'files') await this.#showFiles(mine)
-			if (this.#tab === 'changes') await this.#showChanges(mine)
+			if (this.#tab === 'files') await this.#showFiles(one, mine)
+			if (this.#tab === 'changes') await this.#showChanges(one, mine)
 		} catch (error) {
 			if (mine === this.#loading) showWrong(error.message)
 		}
 	}
 
-	async #showFiles(mine) {
-		const { changes = [] } = this.#can.changes ? await this.#api.get(this.#api.in('changes')) : {}
-		this.#changed = new Map((changes ?? []).map(({ path, status }) => [path, status]))
-		const rows = await this.#folder('')
+	async #showFiles(one, mine) {
+		const { changes = [] } = this.#can.changes ? await one.get('changes') : {}
+		if (mine !== this.#loading) return
+		this.#changed = new Map(changes.map(({ path, status }) => [path, status]))
+		const rows = await this.#folder(one, '')
 		if (mine !== this.#loading) return
 		const focused = document.activeElement?.closest('#tree [data-path]')?.dataset.path
 		$('tree').replaceChildren(...rows)
@@ -113,18 +115,18 @@ export class Panel {
 	}
 
 	/** The rows of a folder, with those of the open folders in it. */
-	async #folder(path) {
-		const { files = [], more } = await this.#api.get(this.#api.in('files', { path }))
-		const rows = await Promise.all(files.map((file) => (file.dir ? this.#dir(file) : this.#file(file))))
+	async #folder(one, path) {
+		const { files = [], more } = await one.get('files', { path })
+		const rows = await Promise.all(files.map((file) => (file.dir ? this.#dir(one, file) : this.#file(file))))
 		if (more) rows.push(el('li', { class: 'muted f2' }, 'and more'))
 		return rows
 	}
 
-	async #dir({ name, path }) {
+	async #dir(one, { name, path }) {
 		const list = el('ul')
 		const summary = el('summary', { 'data-path': path }, el('span', { class: 'n', title: visible(path) }, visible(name)))
 		const details = el('details', {}, summary, list)
-		const fill = async () => list.replaceChildren(...(await this.#folder(path)))
+		const fill = async () => list.replaceChildren(...(await this.#folder(one, path)))
 		if (this.#opened.has(path)) {
 			await fill().catch(() => this.#opened.delete(path))
 			details.open = this.#opened.has(path)
@@ -151,10 +153,10 @@ export class Panel {
 		return el('li', {}, row)
 	}
 
-	async #showChanges(mine) {
-		const { changes = [], more } = await this.#api.get(this.#api.in('changes'))
+	async #showChanges(one, mine) {
+		const { changes = [], more } = await one.get('changes')
 		if (mine !== this.#loading) return
-		const shown = (changes ?? []).map(change)
+		const shown = changes.map(change)
 		if (more) shown.push(el('p', { class: 'muted f2' }, 'and more'))
 		if (!shown.length) shown.push(el('p', { class: 'muted f2' }, 'Nothing has changed in this session.'))
 		$('changes').replaceChildren(...shown)
@@ -167,9 +169,11 @@ export class Panel {
 
 	/** Shows a file in a dialog, from which it can be downloaded. */
 	async view(path) {
-		const file = await this.#api.get(this.#api.in('file', { path }))
+		const one = this.#api.at()
+		const file = await one.get('file', { path })
+		if (!one.isShown) return
 		const download = el('button', { type: 'button', class: 'btn' }, 'Download')
-		download.addEventListener('click', () => this.download(path).catch((error) => showWrong(error.message)))
+		download.addEventListener('click', () => this.#download(one, path).catch((error) => showWrong(error.message)))
 		const facts = [bytes(file.size), file.truncated && 'only the beginning is shown'].filter(Boolean).join(' · ')
 		const body = el('div', {})
 		if (file.html) body.append(fragment(file.html))
@@ -179,20 +183,20 @@ export class Panel {
 	}
 
 	/** Downloads a file by an address that works once. */
-	async download(path) {
-		const { url } = await this.#api.post(this.#api.in('downloads'), { path })
+	async #download(one, path) {
+		const { url } = await one.post('downloads', { path })
 		const address = new URL(url, base)
 		if (address.origin !== base.origin) throw new Error('The address of the download is not of this server.')
 		el('a', { href: address.href, download: '' }).click()
 	}
 
-	/** Puts files into the workspace. */
-	async upload(files, folder = '') {
+	/** Puts files into the workspace of the session that is shown now. */
+	async upload(files) {
+		const one = this.#api.at()
 		for (const file of files) {
-			const path = folder ? `${folder}/${file.name}` : file.name
-			await this.#api.upload(this.#api.in('file', { path }), file).catch((error) => showWrong(`${file.name}: ${error.message}`))
+			await one.upload('file', { path: file.name }, file).catch((error) => showWrong(`${file.name}: ${error.message}`))
 		}
-		this.touched()
+		if (one.isShown) this.touched()
 	}
 }
 

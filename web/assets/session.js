@@ -1,7 +1,7 @@
 // What one does with a session: the list, new ones, the menu, going back.
 
 import { $, el, visible } from './dom.js'
-import { closeDialog, openDialog } from './dialog.js'
+import { openDialog } from './dialog.js'
 import { showWrong } from './status.js'
 
 /** Shows the list of sessions; current is the one that the page shows. */
@@ -25,42 +25,52 @@ export function showSessions(sessions, current) {
 	if (focused) $('sessions').querySelector(`[data-session="${CSS.escape(focused)}"]`)?.focus()
 }
 
-/** The menu of a session: what can be done with it. edit takes a message that was taken back. */
-export function openMenu(api, can, go, edit, settings) {
+/**
+ * The menu of a session: what can be done with it. restore takes a message of a session
+ * that was taken back, and begun shows a session that began.
+ */
+export function openMenu(one, can, { begun, restore, settings }) {
+	let close = () => {}
 	const entry = (text, act) => {
 		const button = el('button', { type: 'button', class: 'btn quiet' }, text)
-		button.addEventListener('click', () => act().catch((error) => fail(error)))
+		button.addEventListener('click', () => act().catch((error) => fail(close, error)))
 		return button
-	}
-	const then = (act) => async () => {
-		await act()
-		closeDialog()
 	}
 	const entries = [
 		can.settings && entry('Settings', () => settings.open()),
-		can.undo && entry('Undo the last turn', then(async () => edit(await api.post(api.in('undo'), { turns: 1 })))),
-		can.redo && entry('Redo', then(() => api.post(api.in('redo')))),
-		(can.undo || can.fork) && entry('Go back to a checkpoint', () => openCheckpoints(api, can, go, edit)),
-		can.save && entry('Save a snapshot', async () => openSave(api)),
-		can.close && entry('Close this session', then(() => api.delete('sessions/' + encodeURIComponent(api.session)))),
+		can.undo && entry('Undo the last turn', () => goBack(one, 'undo', { turns: 1 }, close, restore)),
+		can.redo && entry('Redo', () => one.post('redo').then(close)),
+		(can.undo || can.fork) && entry('Go back to a checkpoint', () => openCheckpoints(one, can, begun, restore)),
+		can.save && entry('Save a snapshot', async () => openSave(one)),
+		can.close && entry('Close this session', () => one.delete().then(close)),
 	].filter(Boolean)
-	openDialog('This session', [el('div', { class: 'menu' }, ...entries)])
+	close = openDialog('This session', [el('div', { class: 'menu' }, ...entries)])
 }
 
-function fail(error) {
-	closeDialog()
+/** Tells of an error where the dialog does not cover it. */
+function fail(close, error) {
+	close()
 	showWrong(error.message)
 }
 
+/** Takes back what was said; the dialog is closed before the message comes into the field, which gets the focus. */
+async function goBack(one, how, to, close, restore) {
+	const message = await one.post(how, to)
+	close()
+	restore(one.session, message)
+}
+
 /** Checkpoints that one can go back to, or go on from in another session. */
-async function openCheckpoints(api, can, go, edit) {
-	const { checkpoints = [] } = await api.get(api.in('checkpoints'))
+async function openCheckpoints(one, can, begun, restore) {
+	const { checkpoints = [] } = await one.get('checkpoints')
+	if (!one.isShown) return
+	let close = () => {}
 	const starts = checkpoints.filter((c) => c.kind === 'start').reverse()
 	const rows = starts.map(({ id, message, time }) => {
 		const title = `Before “${message || 'the beginning'}”`
 		const button = (text, act) => {
 			const b = el('button', { type: 'button', class: 'btn' }, text)
-			b.addEventListener('click', () => act().then(closeDialog).catch(fail))
+			b.addEventListener('click', () => act().catch((error) => fail(close, error)))
 			return b
 		}
 		return el(
@@ -68,16 +78,16 @@ async function openCheckpoints(api, can, go, edit) {
 			{},
 			el('span', { class: 'n', title }, title),
 			el('span', { class: 'muted f1' }, time ? new Date(time).toLocaleTimeString([], { timeStyle: 'short' }) : ''),
-			can.undo && button('Restore', async () => edit(await api.post(api.in('restore'), { checkpoint: id }))),
-			can.fork && button('Fork', () => forkAt(api, { checkpoint: id }, go)),
+			can.undo && button('Restore', () => goBack(one, 'restore', { checkpoint: id }, close, restore)),
+			can.fork && button('Fork', () => forkAt(one, { checkpoint: id }, begun).then(close)),
 		)
 	})
 	const none = el('p', { class: 'muted' }, 'There is nothing to go back to yet.')
-	openDialog('Go back', rows.length ? [el('ul', { class: 'list' }, ...rows)] : [none])
+	close = openDialog('Go back', rows.length ? [el('ul', { class: 'list' }, ...rows)] : [none])
 }
 
 /** Asks where a snapshot of the session is to be, and makes it. */
-function openSave(api) {
+function openSave(one) {
 	const dir = el('input', { class: 'field', autocomplete: 'off', spellcheck: 'false', placeholder: '~/saved' })
 	const replace = el('input', { type: 'checkbox' })
 	const save = el('button', { type: 'button', class: 'btn main' }, 'Save')
@@ -87,7 +97,7 @@ function openSave(api) {
 		told.className = 'muted'
 		told.textContent = 'Saving…'
 		try {
-			const { dir: at, files, left_out: left } = await api.post(api.in('save'), { dir: dir.value.trim(), replace: replace.checked })
+			const { dir: at, files, left_out: left } = await one.post('save', { dir: dir.value.trim(), replace: replace.checked })
 			told.textContent = `Saved in ${visible(at)}: the conversation, the settings and ${files === 1 ? '1 file' : files + ' files'}.`
 			if (left.length) told.append(` Not saved: ${left.map(visible).join(', ')}.`)
 		} catch (error) {
@@ -106,26 +116,20 @@ function openSave(api) {
 	dir.focus()
 }
 
-/** Goes on from a checkpoint, or from before a message, in a session of its own, which go shows. */
-export async function forkAt(api, moment, go) {
-	go(await api.post(api.in('fork'), moment))
+/** Goes on from a checkpoint, or from before a message, in a session of its own, which begun shows. */
+export async function forkAt(one, moment, begun) {
+	begun(await one.post('fork', moment))
 }
 
-/** Takes back a message of the user and what followed, once the person has agreed; edit gets that message. */
-export function editMessage(api, said, edit) {
+/** Takes back a message of the user and what followed, once the person has agreed; restore gets that message. */
+export function editMessage(one, said, restore) {
 	const back = el('button', { type: 'button', class: 'btn main' }, 'Go back and edit')
 	const stay = el('button', { type: 'button', class: 'btn', 'data-do': 'close-dialog' }, 'Cancel')
-	back.addEventListener('click', async () => {
+	back.addEventListener('click', () => {
 		back.disabled = true
-		try {
-			const message = await api.post(api.in('restore'), { said })
-			closeDialog()
-			await edit(message)
-		} catch (error) {
-			fail(error)
-		}
+		goBack(one, 'restore', { said }, close, restore).catch((error) => fail(close, error))
 	})
-	openDialog('Edit this message?', [
+	const close = openDialog('Edit this message?', [
 		el('p', {}, 'The conversation goes back to before this message, and so do the files that the agent has changed since. Files that you have changed yourself stay. Redo in the menu brings all of it back; a fork leaves this session as it is.'),
 		el('div', { class: 'row' }, back, stay),
 	])

@@ -1,7 +1,7 @@
 // The dialog with all sessions: those that are open, and those that are kept.
 
 import { el, visible } from './dom.js'
-import { closeDialog, openDialog } from './dialog.js'
+import { openDialog } from './dialog.js'
 
 /** Lists all sessions; go shows one that begins, and changed is called after a removal. */
 export async function openSessions(api, can, go, changed) {
@@ -22,8 +22,9 @@ export async function openSessions(api, can, go, changed) {
 		})
 		return b
 	}
+	let close = () => {}
 	const show = async (session) => {
-		closeDialog()
+		close()
 		go(session)
 	}
 	const { sessions } = await api.get('sessions')
@@ -41,7 +42,7 @@ export async function openSessions(api, can, go, changed) {
 	})
 	const body = [wrong, rows.length ? el('ul', { class: 'list' }, ...rows) : el('p', { class: 'muted' }, 'No session is kept.')]
 	if (can.load) body.push(loading(api, button, show))
-	openDialog('Sessions', body, { general: true })
+	close = openDialog('Sessions', body, { general: true })
 }
 
 /** Removes a session, at the second click. */
@@ -63,10 +64,10 @@ async function remove(api, id, button, row, changed) {
 /** Forks a session where it is now; one that is closed is opened for that. */
 async function forkOf(api, id, open) {
 	if (!open) await api.post('sessions', { continue: id })
-	const path = 'sessions/' + encodeURIComponent(id)
-	const { checkpoints } = await api.get(path + '/checkpoints')
+	const one = api.at(id)
+	const { checkpoints } = await one.get('checkpoints')
 	if (!checkpoints.length) throw new Error('Nothing was said yet, or no checkpoints are kept, so another session has nothing to go on with.')
-	return api.post(path + '/fork', { checkpoint: checkpoints.at(-1).id })
+	return one.post('fork', { checkpoint: checkpoints.at(-1).id })
 }
 
 function loading(api, button, show) {

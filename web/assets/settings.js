@@ -7,6 +7,7 @@ import { openDialog } from './dialog.js'
 /** Settings shows and changes the settings of the session that the page shows. */
 export class Settings {
 	#api
+	#one = null // the session whose settings are shown
 	#set = 0 // the number of the last change that was seen
 	#loading = 0
 	#names = '' // of the tools that are listed
@@ -43,8 +44,13 @@ export class Settings {
 	}
 
 	async open() {
+		const one = this.#api.at()
+		const settings = await one.get('settings')
+		if (!one.isShown) return
+		this.#one = one
+		this.#loading++
 		this.#wrong.hidden = true
-		this.#show(await this.#api.get(this.#api.in('settings')))
+		this.#show(settings)
 		openDialog('Settings', [this.#body])
 	}
 
@@ -52,7 +58,7 @@ export class Settings {
 	update({ set }) {
 		if (set === this.#set) return
 		this.#set = set
-		if (this.#isOpen) this.#load(() => this.#api.get(this.#api.in('settings'))).catch(() => {}) // the next change tries again
+		if (this.#isOpen) this.#load(this.#one.get('settings')).catch(() => {}) // the next change tries again
 	}
 
 	get #isOpen() {
@@ -62,19 +68,21 @@ export class Settings {
 	/** Shows the settings that a request answers with, unless a later one was made. */
 	async #load(request) {
 		const mine = ++this.#loading
-		const settings = await request()
+		const settings = await request
 		if (mine === this.#loading) this.#show(settings)
 	}
 
 	/** Changes something, or says why that is not possible and shows what is set. */
 	async #change(change) {
+		const one = this.#one
 		this.#wrong.hidden = true
 		try {
-			await this.#load(() => this.#api.patch(this.#api.in('settings'), change))
+			await this.#load(one.patch('settings', change))
 		} catch (error) {
+			if (one !== this.#one) return
 			this.#wrong.textContent = error.message
 			this.#wrong.hidden = false
-			await this.#load(() => this.#api.get(this.#api.in('settings'))).catch(() => {})
+			await this.#load(one.get('settings')).catch(() => {})
 		}
 	}
 

@@ -13,7 +13,7 @@ export function showState(s, { session }) {
 	showMeter(s)
 	showLine(s)
 	showQueue(s)
-	$('stop').hidden = !s.busy && !s.shell
+	$('stop').hidden = !s.busy && !s.errand && !s.shell
 	$('menu').hidden = !session
 	$('open-panel').hidden = !session
 	$('composer').hidden = !session || !s.can
@@ -44,14 +44,14 @@ function showMeter({ context, tokens, cost }) {
 	meter.title = tokens ? `${tokens.toLocaleString()} tokens in this session` : ''
 }
 
-function showLine({ words: doing, since, busy, shell, needs }) {
+function showLine({ words: doing, since, shell, needs }) {
 	const words = doing || (shell ? 'Running your command' : '')
 	const line = $('status')
 	line.hidden = !words
 	if (!words) return
 	const sign = needs
 		? el('span', { class: 'dot wait', 'aria-hidden': 'true' }, '?')
-		: (busy || shell) && el('span', { class: 'spin', 'aria-hidden': 'true' })
+		: el('span', { class: 'spin', 'aria-hidden': 'true' })
 	const clock = since && el('span', { 'data-since': since }, elapsed(Date.parse(since)))
 	line.replaceChildren(...[sign, el('span', {}, words), clock && '·', clock].filter(Boolean))
 }

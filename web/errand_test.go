@@ -1,0 +1,97 @@
+package web_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+// gated is a reply that is given once a channel is closed.
+func gated(gate <-chan struct{}, text string) pygenttest.Reply {
+	return pygenttest.Decide(func(*pygent.ChatRequest) pygenttest.Reply {
+		<-gate
+		return pygenttest.Text(text)
+	})
+}
+
+// What is said while a command keeps the agent busy is heard after the command.
+func TestWhatIsSaidDuringACommandIsHeardAfterIt(t *testing.T) {
+	gate := make(chan struct{})
+	s := serve(t, []pygenttest.Reply{gated(gate, "Of the command."), pygenttest.Text("Of the message.")}, pygent.WithCommands(pygent.Command{
+		Name: "work", Summary: "Work.", Run: func(ctx context.Context, a *pygent.Agent, _ string, _ io.Writer) error {
+			_, err := a.RunUntilStop(ctx, "Work.", pygent.WithEndOnReply())
+			return err
+		},
+	}))
+	p := s.open("")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.post("/commands", map[string]any{"line": "/work"}, nil)
+	}()
+	p.shows("</span>Work.<")
+	p.until("that it is told", func(p *page) bool { return p.state.Words == "Running /work" && p.state.Errand })
+	s.say("And this.")
+	p.until("that it waits", func(p *page) bool { return len(p.state.Queue) == 1 && !p.state.Held && !p.state.Busy })
+	require.NotContains(t, p.now(), "busy")
+	close(gate)
+	<-done
+	p.shows("</span>And this.<", "<p>Of the message.</p>")
+	p.rests()
+	require.Empty(t, p.look().state.Queue)
+}
+
+// A message that the agent never gets is not lost.
+func TestAMessageThatTheAgentNeverGetsIsHeldBack(t *testing.T) {
+	gate := make(chan struct{})
+	s := serve(t, []pygenttest.Reply{gated(gate, "Of the program."), pygenttest.Text("Of the message.")})
+	p := s.open("")
+	ended := make(chan error, 1)
+	go func() {
+		_, err := s.agent.RunUntilStop(t.Context(), "Run.", pygent.WithEndOnReply())
+		ended <- err
+	}()
+	p.shows("</span>Run.<")
+	s.say("And this.")
+	p.until("that it is held back", func(p *page) bool { return p.state.Held && len(p.state.Queue) == 1 })
+	close(gate)
+	require.NoError(t, <-ended)
+	s.post("/retry", nil, nil)
+	p.shows("</span>And this.<", "<p>Of the message.</p>")
+	p.rests()
+	require.Empty(t, p.look().state.Queue)
+}
+
+// A command goes on when the page that asked for it is reloaded; the stop button ends it.
+func TestACommandEndsByTheStopButtonAndNotByAReload(t *testing.T) {
+	begun, cause := make(chan struct{}), make(chan error, 1)
+	s := serve(t, nil, pygent.WithCommands(pygent.Command{
+		Name: "wait", Summary: "Wait.", Run: func(ctx context.Context, _ *pygent.Agent, _ string, _ io.Writer) error {
+			close(begun)
+			<-ctx.Done()
+			cause <- context.Cause(ctx)
+			return ctx.Err()
+		},
+	}))
+	p := s.open("")
+	ctx, cancel := context.WithCancel(t.Context())
+	left := make(chan error, 1)
+	go func() {
+		_, err := s.client.Do(s.request(http.MethodPost, "/sessions/"+s.id+"/commands", map[string]any{"line": "/wait"}).WithContext(ctx))
+		left <- err
+	}()
+	<-begun
+	cancel()
+	require.ErrorIs(t, <-left, context.Canceled)
+	p.until("that it goes on", func(p *page) bool { return p.state.Errand })
+	s.post("/interrupt", nil, nil)
+	require.ErrorContains(t, <-cause, "by the user")
+	p.shows(`<span class="what">/wait</span>`, "interrupted by the user")
+	p.until("its end", func(p *page) bool { return !p.state.Errand && p.state.Words == "" })
+}
