@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/x/pygent/internal/checkpoint"
@@ -27,14 +28,20 @@ func (r *run) keepStart(ctx context.Context, msg string) {
 		a.finishRestore(ctx)
 	}
 	r.kept = true
-	kind, words := checkpoint.Start, msg
+	kind, words := checkpoint.Start, typed(UserMessage(msg, r.opts.parts...))
 	if said := a.unheard.list(); words == "" && len(said) > 0 {
-		words = said[0].Message.Text()
+		words = typed(said[0].Message)
 	}
 	if r.opts.resume || words == "" && len(r.opts.parts) == 0 && a.unheard.empty() {
 		kind = checkpoint.Resumed
 	}
 	r.keepNow(firstWithin, kind, oneLine(words, maxTurnWords))
+}
+
+// typed is the text of a message without that of the files that are quoted in it.
+func typed(m Message) string {
+	m.Parts = slices.DeleteFunc(slices.Clone(m.Parts), func(p Part) bool { return p.FileName != "" })
+	return m.Text()
 }
 
 // keepTurn begins the checkpoint at the end of a turn, and after a single step: what

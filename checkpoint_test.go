@@ -533,3 +533,14 @@ func TestWhatPassesIsInNoCheckpoint(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(k.dir, early))
 	require.FileExists(t, filepath.Join(k.dir, late))
 }
+
+// A checkpoint has the words of a message that comes with files, and not theirs.
+func TestACheckpointNamesAMessageWithFiles(t *testing.T) {
+	k := openKeeper(t, t.TempDir())
+	quoted, err := pygent.FilePart("a.txt", []byte("content\n"))
+	require.NoError(t, err)
+	quoted.FileName = "a.txt"
+	_, err = k.RunUntilStop(t.Context(), "", pygent.WithParts(pygent.Part{Text: "true"}, quoted), pygent.WithEndOnReply())
+	require.NoError(t, err)
+	require.Equal(t, "true", k.Checkpoints()[0].Message)
+}

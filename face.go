@@ -218,8 +218,8 @@ func (a *Agent) RunGUI(ctx context.Context) error {
 	return a.show(ctx, f)
 }
 
-// show runs a face. Its panic becomes an error.
-func (a *Agent) show(ctx context.Context, f Face) error {
+// FaceSession returns what a [Face] is given, for one that shows several agents.
+func (a *Agent) FaceSession() FaceSession {
 	s := FaceSession{Agent: a, In: a.opts.in, Out: a.opts.out, Resume: a.opts.resume, First: a.opts.first, Plain: a.runPlain}
 	s.Interrupted = a.tools.interrupted(a.history.view())
 	s.Notices = slices.Clone(a.toldAtFirst)
@@ -232,7 +232,12 @@ func (a *Agent) show(ctx context.Context, f Face) error {
 	if s.Out == nil {
 		s.Out = screen.Stdout()
 	}
-	_, err := guard.Catch(func() (struct{}, error) { return struct{}{}, f(ctx, s) })
+	return s
+}
+
+// show runs a face. Its panic becomes an error.
+func (a *Agent) show(ctx context.Context, f Face) error {
+	_, err := guard.Catch(func() (struct{}, error) { return struct{}{}, f(ctx, a.FaceSession()) })
 	a.logPanic("face", err)
 	return err
 }

@@ -81,7 +81,10 @@ func (s *session) questionAbout(ctx context.Context, r pygent.ApprovalRequest) *
 		}
 	case len(r.Changes) > 0:
 		m.changes(r, where)
-	case r.Tool.Title != r.Call.Name && r.Tool.Title != callwords.Title(r.Call.Name):
+	case r.Tool.Title == r.Call.Name || r.Tool.Title == callwords.Title(r.Call.Name):
+	case m.body == "":
+		m.body = r.Tool.Title // there is nothing else that says what the call does
+	default:
 		m.title = oneLine(r.Tool.Title)
 	}
 	if r.Task != "" {

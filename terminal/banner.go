@@ -125,13 +125,23 @@ func (s *session) network(info pygent.RuntimeInfo) string {
 	case info.Network || info.Protection != "":
 		return "open"
 	case len(info.AllowedHosts) > 0:
-		return oneLine(strings.Join(info.AllowedHosts, ", ")) + asks
+		return hosts(info.AllowedHosts) + asks
 	case info.AsksHosts:
 		return "none" + s.theme.dim("; you are asked about hosts")
 	case s.agent.UseDocker():
 		return "none"
 	}
 	return ""
+}
+
+// hosts names hosts, and counts those that there is no room for.
+func hosts(names []string) string {
+	const most = 20
+	rest := ""
+	if n := len(names) - most; n > 0 {
+		names, rest = names[:most], " and "+count(n, "other")
+	}
+	return oneLine(strings.Join(names, ", ")) + rest
 }
 
 func (s *session) warning(text string) string { return s.wrapped(s.theme.warn(text)) }

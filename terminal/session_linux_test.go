@@ -138,12 +138,17 @@ func TestTheRuntimeIsStartedAtOnce(t *testing.T) {
 	p.leaves()
 }
 
-// The name of an image may be a stranger's, and as long as that likes.
-func TestALongNameOfAnImageTakesNoRoom(t *testing.T) {
+// The name of an image may be a stranger's, and as long as that likes. Hosts may be many.
+func TestLongFactsTakeLittleRoom(t *testing.T) {
 	t.Parallel()
 	fail := make(chan struct{})
-	p := sit(t, pygenttest.NewServer(t), asSetup+"=docker", "PYGENT_IMAGE=example/"+strings.Repeat("image-", 35)+"x", pullingEngine(t, fail))
-	p.Await("in a container of\n            example/image-", "-i…\n  network", "25 % pulling example/image-", "Ready")
+	hosts := make([]string, 50)
+	for i := range hosts {
+		hosts[i] = fmt.Sprintf("h%d.example", i)
+	}
+	p := sit(t, pygenttest.NewServer(t), asSetup+"=docker", "PYGENT_IMAGE=example/"+strings.Repeat("image-", 35)+"x",
+		"PYGENT_ALLOW_HOSTS="+strings.Join(hosts, ","), pullingEngine(t, fail))
+	p.Await("in a container of\n            example/image-", "-i…\n  network   h0.example, h1.example", "h19.example and\n            30 others", "25 % pulling example/image-", "Ready")
 	p.leaves()
 }
 

@@ -118,7 +118,7 @@ var hostileName = strings.Repeat("n\u202e\x1b]0;x\x07ame ", 1000)
 
 func init() {
 	deploy := pygent.NewTool("deploy", hostileName[:500], func(context.Context, pygent.Runtime, struct{}) (string, error) { return "deployed", nil })
-	deploy.Title = hostileName
+	deploy.Title, deploy.NeedsApproval = hostileName, true
 	setups["hostile"] = []pygent.Option{pygent.WithTools(deploy), pygent.WithCommands(userCommands()...)}
 }
 
@@ -134,6 +134,8 @@ func TestHostileNamesTakeNoRoom(t *testing.T) {
 	p.Type("hi\n")
 	p.Await("Waiting for n", " s · Ctrl-C interrupts")
 	persontest.Give(t, gate)
+	p.Await("Allow this call of deploy on your machine?", "│ n<U+202E>", "❯ 3. No")
+	p.answers("y")
 	p.Await("Hello.", "Done", "Ready", "· context ")
 	p.leaves()
 	p.requireGivenBack()

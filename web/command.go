@@ -94,7 +94,8 @@ func (v *view) command(line, output string, err error) {
 	var body strings.Builder
 	if output = strings.Trim(output, "\n"); output != "" {
 		open = " open"
-		outputHTML(&body, output, "")
+		body.WriteString(`<pre class="out answer" tabindex="0">` + esc(head(output, maxShown)) +
+			`</pre><div class="more"><span></span><button type="button" class="btn quiet" data-act="copy">Copy</button></div>`)
 	}
 	v.put(v.key("k"), fmt.Sprintf(
 		`<details class="tool%s"%s><summary>%s<span class="verb">Command</span><span class="what">%s</span></summary><div class="body">%s</div></details>`,

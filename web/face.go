@@ -3,12 +3,15 @@ package web
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/x/pygent"
@@ -89,12 +92,20 @@ func Serve(ctx context.Context, s *Server, o ServeOptions) error {
 	if err := o.check(secure); err != nil {
 		return fmt.Errorf("serve the page: %w", err)
 	}
+	var certificates []tls.Certificate
+	if secure {
+		pair, err := tls.LoadX509KeyPair(o.CertFile, o.KeyFile)
+		if err != nil {
+			return fmt.Errorf("serve the page: read the certificate: %w", err)
+		}
+		certificates = []tls.Certificate{pair}
+	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", o.Listen)
 	if err != nil {
 		return fmt.Errorf("serve the page: %w", err)
 	}
 	server := &http.Server{
-		Handler: s, ReadHeaderTimeout: headerWithin, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		Handler: s, TLSConfig: &tls.Config{Certificates: certificates}, ReadHeaderTimeout: headerWithin, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 		ErrorLog:    slog.NewLogLogger(s.opts.log.Handler(), slog.LevelWarn),
 	}
@@ -110,7 +121,7 @@ func Serve(ctx context.Context, s *Server, o ServeOptions) error {
 	ended := make(chan error, 1)
 	go func() {
 		if secure {
-			ended <- server.ServeTLS(listener, o.CertFile, o.KeyFile)
+			ended <- server.ServeTLS(listener, "", "")
 		} else {
 			ended <- server.Serve(listener)
 		}
@@ -147,13 +158,30 @@ func (o ServeOptions) check(secure bool) error {
 	return nil
 }
 
+// reached is where a listener is reached: one that listens everywhere by the first name
+// that the program gave, or else by this machine's own for itself.
+func (s *Server) reached(at net.Addr) string {
+	tcp, ok := at.(*net.TCPAddr)
+	if !ok || !tcp.IP.IsUnspecified() {
+		return at.String()
+	}
+	name := ownNames[0]
+	if given := s.opts.hosts[len(ownNames):]; len(given) > 0 {
+		name = given[0]
+	}
+	if _, _, err := net.SplitHostPort(name); err == nil {
+		return name // it has a port, such as that of a proxy
+	}
+	return net.JoinHostPort(strings.Trim(name, "[]"), strconv.Itoa(tcp.Port))
+}
+
 // address is where the page is. The fragment never leaves the browser.
 func (s *Server) address(at net.Addr, secure bool) string {
 	scheme := "http"
 	if secure {
 		scheme = "https"
 	}
-	address := scheme + "://" + at.String() + s.opts.base + "/"
+	address := scheme + "://" + s.reached(at) + s.opts.base + "/"
 	if s.opts.user == nil {
 		address += "#token=" + s.opts.token
 	}

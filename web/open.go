@@ -151,7 +151,7 @@ func (s *Server) open(c call, which Open) (string, error) {
 		}
 		return "", err
 	}
-	one, err := s.add(c.user, pygent.FaceSession{Agent: agent}, true)
+	one, err := s.add(c.user, agent.FaceSession(), true)
 	if err != nil {
 		return "", errors.Join(err, agent.Close())
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -92,4 +93,23 @@ func TestThePageEndsWithTheAgent(t *testing.T) {
 	p.until("the session", func(p *page) bool { return len(p.list) == 1 })
 	require.NoError(t, s.agent.Close())
 	p.until("its end", func(p *page) bool { return len(p.list) == 0 })
+}
+
+// A session whose run was killed says so when it is continued, and goes on with it.
+func TestASessionThatWasInterruptedSaysSo(t *testing.T) {
+	history := filepath.Join(t.TempDir(), "history.json")
+	require.NoError(t, os.WriteFile(history, []byte(`[{"role":"user","content":"Build it."}]`), 0o600))
+	s := serveAt(t, web.WithOpen(func(context.Context, web.Open) (*pygent.Agent, error) {
+		return pygent.New(pygent.WithModel(pygenttest.NewScriptedModel(pygenttest.Text("Built."))), pygent.WithDocker(pygent.DockerNever),
+			pygent.WithWorkspace(t.TempDir()), pygent.WithHistoryFile(history))
+	}))
+	status, answer := s.do(s.request(http.MethodPost, "/sessions", "{}"))
+	require.Equal(t, http.StatusCreated, status, "%s", answer)
+	var made struct{ ID string }
+	require.NoError(t, json.Unmarshal(answer, &made))
+	s.id = made.ID
+	p := s.open("")
+	p.shows("</span>Build it.<", "was interrupted; /resume goes on with it")
+	s.post("/commands", map[string]any{"line": "/resume"}, nil)
+	p.shows("<p>Built.</p>")
 }

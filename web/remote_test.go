@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -97,3 +98,40 @@ func TestOthersReachThePageByTLS(t *testing.T) {
 	transport.CloseIdleConnections()
 	require.Contains(t, logged.String(), "client sent an HTTP request to an HTTPS server")
 }
+
+// The printed address is one that the server answers to, wherever it listens, and
+// nothing is printed where it cannot serve.
+func TestThePrintedAddressLeadsToThePage(t *testing.T) {
+	certFile, keyFile, _ := certificate(t)
+	for name, tt := range map[string]struct {
+		hosts []string
+		want  string
+	}{
+		"without a name":  {nil, `^https://localhost:\d+/#token=`},
+		"with a name":     {[]string{"agent.example"}, `^https://agent\.example:\d+/#token=`},
+		"with its port":   {[]string{"agent.example:8443"}, `^https://agent\.example:8443/#token=`},
+		"with an address": {[]string{"[2001:db8::1]"}, `^https://\[2001:db8::1\]:\d+/#token=`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server, err := web.New(web.WithHosts(tt.hosts...))
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, server.Close()) })
+			ctx, stop := context.WithCancel(t.Context())
+			var out bytes.Buffer
+			o := web.ServeOptions{Listen: "0.0.0.0:0", AllowRemote: true, CertFile: certFile, KeyFile: keyFile, Out: writerFunc(func(p []byte) (int, error) {
+				stop()
+				return out.Write(p)
+			})}
+			require.NoError(t, web.Serve(ctx, server, o))
+			require.Regexp(t, tt.want, out.String())
+			out.Reset()
+			o.KeyFile = "none"
+			require.ErrorContains(t, web.Serve(t.Context(), server, o), "read the certificate: open none")
+			require.Empty(t, out.String())
+		})
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }

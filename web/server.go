@@ -41,9 +41,12 @@ var errClosed = fail(http.StatusServiceUnavailable, "closed", "the session is cl
 // errNoSession is the answer to one who names a session that they do not have.
 var errNoSession = fail(http.StatusNotFound, "no_session", "there is no such session, or it is not open")
 
+// ownNames are the names of this machine for itself. Those of [WithHosts] follow them.
+var ownNames = []string{"localhost", "127.0.0.1", "[::1]"}
+
 // New returns a server without any sessions.
 func New(opts ...Option) (*Server, error) {
-	o := options{hosts: []string{"localhost", "127.0.0.1", "[::1]"}}
+	o := options{hosts: slices.Clone(ownNames)}
 	for _, opt := range opts {
 		opt(&o)
 	}

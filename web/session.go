@@ -182,6 +182,9 @@ func (s *session) begin() {
 	case said:
 		s.send(first)
 	default:
+		if s.face.Interrupted {
+			s.view.notice("warn", "The conversation was interrupted; /resume goes on with it.")
+		}
 		s.sendUnheard()
 	}
 }

@@ -101,7 +101,9 @@ func TestAMessageIsTakenBackToBeSaidOtherwise(t *testing.T) {
 	}
 	says("Make a.", "First.")
 	p.shows(`data-act="edit" data-said="0"`)
+	require.NotContains(t, p.text(), `data-act="fork"`, "there is nothing before it to go on from")
 	says("Make b.", "Second.")
+	p.shows(`data-act="fork" data-said="1"`)
 	goBack(1, "Make b.")
 	p.until("that it is gone", func(p *page) bool {
 		return !strings.Contains(p.text(), "Second.") && strings.Contains(p.text(), "taken back")

@@ -126,8 +126,11 @@ func (v *view) user(m pygent.Message) {
 		fmt.Fprintf(&b, ` <span class="chip">%s</span>`, esc(label))
 	}
 	if v.root == "" {
-		fmt.Fprintf(&b, `<div class="acts"><button type="button" class="btn quiet" data-act="edit" data-said="%[1]d">Edit</button>`+
-			`<button type="button" class="btn quiet" data-act="fork" data-said="%[1]d">Fork</button></div>`, v.said)
+		fmt.Fprintf(&b, `<div class="acts"><button type="button" class="btn quiet" data-act="edit" data-said="%d">Edit</button>`, v.said)
+		if v.said > 0 { // before the first message there is nothing to go on from
+			fmt.Fprintf(&b, `<button type="button" class="btn quiet" data-act="fork" data-said="%d">Fork</button>`, v.said)
+		}
+		b.WriteString(`</div>`)
 	}
 	v.said++
 	b.WriteString(`</div>`)

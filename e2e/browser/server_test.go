@@ -112,9 +112,9 @@ func (s *served) call(method, path string, header http.Header) *http.Response {
 // proxy passes connections on, until it is told to cut them.
 type proxy struct {
 	listener net.Listener
-	to       string
 
 	mu    sync.Mutex // guards what follows
+	to    string
 	conns map[net.Conn]struct{}
 	cut   bool // new ones are refused
 	total int
@@ -171,7 +171,7 @@ func (p *proxy) pass(conn net.Conn) {
 		defer p.mu.Unlock()
 		delete(p.conns, conn)
 	}()
-	to, err := net.Dial("tcp", p.to)
+	to, err := net.Dial("tcp", p.behind())
 	if err != nil {
 		return
 	}
@@ -190,6 +190,23 @@ func (p *proxy) down() {
 	for conn := range p.conns {
 		conn.Close()
 	}
+}
+
+// behind is the address to which connections are passed on.
+func (p *proxy) behind() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.to
+}
+
+// goesTo passes connections on to another server, as if that had taken the place of the
+// one that was there, which is gone.
+func (p *proxy) goesTo(other *proxy) {
+	p.down()
+	p.mu.Lock()
+	p.to = other.behind()
+	p.mu.Unlock()
+	p.up()
 }
 
 func (p *proxy) up() {

@@ -220,4 +220,5 @@ func TestRetryAndFailure(t *testing.T) {
 	p.see(".bar-state.fail", "Incorrect API key")
 	p.click(".bar-state.fail button", "Try again")
 	p.see("#log .msg", "Now it works.")
+	p.gone(".bar-state.fail button", "Try again") // it would repeat what was said last
 }

@@ -138,6 +138,7 @@ func TestCommandsOnThePage(t *testing.T) {
 	p.press("\r")
 	p.see("#log .tool", "/help")
 	p.wait("document.querySelector('#log .tool pre.out').textContent.includes('/new')")
+	require.Zero(t, eval[float64](p, "document.querySelector('#log .tool pre.out').scrollTop"), "an answer is read from its beginning")
 	require.Empty(t, s.model.Requests(), "a command is not sent to the model")
 	p.typed("/exit\r")
 	p.see("#wrong", "The program that shows this session ends it")

@@ -6,20 +6,29 @@ export const base = new URL('../', import.meta.url)
 const place = 'pygent:token:' + base.pathname
 
 /**
- * The token of the server: that of the address's fragment, which is removed from the
- * address, else what an earlier page of this origin kept. There is no cookie: browsers
+ * Takes over the token of the server, if the address has one in its fragment, from which
+ * it is removed. All pages of this origin use the token that one of them took last. There is no cookie: browsers
  * send cookies to all ports of a host, and one may be a server of the agent's.
  *
  * Any link can have a fragment, also one in an answer of the model. What the server
  * refuses does not take the place of a token that it knows.
  */
 export async function takeToken() {
-	const kept = localStorage.getItem(place) ?? ''
+	const kept = keptToken()
 	const given = tokenOfAddress()
-	if (given === null || given === kept) return kept
-	if (kept && (await isRefused(given)) && !(await isRefused(kept))) return kept
+	if (given === null || given === kept) return
+	if (kept && (await isRefused(given)) && !(await isRefused(kept))) return
 	localStorage.setItem(place, given)
-	return given
+}
+
+/** The token that the pages of this origin have now. */
+const keptToken = () => localStorage.getItem(place) ?? ''
+
+/** Has a page act when another page of this origin has taken a new token. */
+export function onNewToken(act) {
+	addEventListener('storage', (e) => {
+		if (e.key === place) act()
+	})
 }
 
 /** Takes the token out of the address; null if there is none. */
@@ -51,9 +60,10 @@ export class APIError extends Error {
 
 /** The client of one page. */
 export class API {
-	constructor(token) {
-		this.token = token
-		this.session = '' // that the page shows
+	session = '' // that the page shows
+
+	get token() {
+		return keptToken()
 	}
 
 	/** What can be asked about a session: the one that is shown now, or another one. */

@@ -201,7 +201,7 @@ export class Composer {
 			})
 			hint.replaceChildren(button)
 		} else if (this.#answers) hint.replaceChildren(kbd('Enter'), ' answers')
-		else if (busy) hint.replaceChildren(kbd('Enter'), ' sends after this turn')
+		else if (busy) hint.replaceChildren(kbd('Enter'), ' queues it for the next step')
 		else hint.replaceChildren(kbd('Enter'), ' sends, ', kbd('Shift Enter'), ' adds a line')
 		hint.classList.toggle('hint', runs || !this.#waits)
 	}

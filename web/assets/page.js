@@ -1,7 +1,7 @@
 // The page: connects what the server sends with what the person does.
 
 import { $, el, scriptURL } from './dom.js'
-import { API, takeToken } from './api.js'
+import { API, onNewToken, takeToken } from './api.js'
 import { Hub } from './hub.js'
 import { Log, tick } from './log.js'
 import { Composer } from './composer.js'
@@ -12,7 +12,8 @@ import { editMessage, forkAt, openMenu, showSessions } from './session.js'
 import { openSessions } from './sessions.js'
 import { say, showLink, showState, showWrong } from './status.js'
 
-const api = new API(await takeToken())
+await takeToken()
+const api = new API()
 const log = new Log({ root: $('log'), tasks: $('tasks'), scroller: $('chat'), jump: $('jump') })
 const composer = new Composer(api, log)
 const panel = new Panel(api)
@@ -125,6 +126,7 @@ function showList() {
  */
 function begun({ id, ...message }) {
 	coming = id
+	document.activeElement?.blur() // the field gets the focus once it is there
 	go(id)
 	composer.restore(id, message)
 }
@@ -174,9 +176,10 @@ function go(session) {
 }
 
 addEventListener('hashchange', async () => {
-	api.token = await takeToken()
+	await takeToken()
 	go(wanted() || api.session)
 })
+onNewToken(() => show(api.session))
 
 // What the person does
 
@@ -210,7 +213,10 @@ const own = {
 	'close-panel': () => sheet('panel', false),
 	'close-dialog': closeDialog,
 	'close-wrong': () => showWrong(''),
-	latest: () => log.latest(),
+	latest: () => {
+		log.latest()
+		composer.text.focus({ preventScroll: true })
+	},
 	attach: () => $('attach').click(),
 	upload: () => $('upload').click(),
 	refresh: () => panel.refresh(),
@@ -307,11 +313,22 @@ async function busy(button, act) {
 	if (!button.dataset.ask) button.disabled = false
 }
 
+/**
+ * Whether a key is a letter for the message that is pressed where nothing takes it. While
+ * something is asked no key goes where the person does not look.
+ */
+function isText(e) {
+	if (e.key.length !== 1 || e.key === ' ' || e.ctrlKey || e.metaKey || e.altKey || $('dialog').open || $('log').querySelector('.ask:not(.done)')) return false
+	return [document.body, $('chat')].includes(document.activeElement)
+}
+
 addEventListener('keydown', (e) => {
 	if (e.key === 'Enter' && e.target.matches?.('.ask input.field')) {
 		e.preventDefault()
 		const act = e.target.closest('.ask').matches('.q') ? 'answer' : 'deny'
 		if (e.target.value) e.target.closest('.ask').querySelector(`[data-act=${act}]:not([data-value])`)?.click()
+	} else if (isText(e)) {
+		composer.text.focus()
 	} else if (e.key === 'k' && (e.ctrlKey || e.metaKey)) {
 		e.preventDefault()
 		if (!$('side').offsetWidth) sheet('side', true)

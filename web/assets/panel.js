@@ -215,5 +215,8 @@ function change({ path, status, added, removed, html }) {
 		removed > 0 && el('span', { class: 'minus f1' }, `−${removed}`),
 		tag(status),
 	)
-	return el('details', { class: 'change', open: true }, summary, fragment(html ?? ''))
+	const large = el('button', { type: 'button', class: 'btn quiet large', 'aria-label': 'Show large the change of ' + visible(path) }, 'Show large')
+	large.addEventListener('click', () => openDialog(visible(path), [fragment(html)], { wide: true }))
+	const whole = fragment(html ?? '')
+	return el('details', { class: 'change', open: true }, summary, whole, whole.querySelector('.diff') && large)
 }

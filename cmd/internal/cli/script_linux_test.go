@@ -20,7 +20,7 @@ func TestASessionHasTheToolsAndCommandsOfItsScript(t *testing.T) {
 	p.Type("/who\r")
 	p.Await("it is ")
 	p.Type("Greet Ada\r")
-	p.Await("greet")
+	p.Await("Allow this call of greet")
 	p.answers("y") // what its tools run is asked about as a command is
 	p.Await("Greeted.")
 	require.Equal(t, "hello Ada\n", toolResults(server.Requests()[1].Chat.Messages)[0])
@@ -41,7 +41,7 @@ before_tool(lambda ctx, call: change({"cmd": "echo second"}) if call.args["cmd"]
 	p.reads()
 	require.Contains(t, p.Screen().Text(), "│ echo second")
 	p.Type("y")
-	p.Await("greet")
+	p.Await("Allow this call of greet")
 	p.reads()
 	require.NotContains(t, p.Screen().Text(), "found here", "the user has named it")
 	p.Type("n")

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net"
 	"slices"
@@ -40,6 +41,9 @@ know the token, by TLS: with --tls-cert and --tls-key, or --behind-proxy.`
 
 // Run shows the page until Ctrl-C.
 func (c uiCmd) Run(ctx context.Context, s *settings, logs *libraryLog) error {
+	if err := c.check(); err != nil {
+		return &exitError{exitUsage, err}
+	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	opener := &uiOpener{settings: s}
@@ -54,7 +58,6 @@ func (c uiCmd) Run(ctx context.Context, s *settings, logs *libraryLog) error {
 			Listen: c.Listen, AllowRemote: c.AllowRemote, CertFile: c.TLSCert, KeyFile: c.TLSKey, BehindProxy: c.BehindProxy,
 			Open: !c.NoOpen,
 		}))
-		tellUnasked(ctx, cfg, agent)
 		release := logs.hold()
 		err = errors.Join(agent.RunGUI(ctx), server.Close())
 		release()
@@ -62,6 +65,32 @@ func (c uiCmd) Run(ctx context.Context, s *settings, logs *libraryLog) error {
 	tellCost(cfg, agent)
 	kept.tell(agent)
 	return errors.Join(err, cleanUp(agent))
+}
+
+// check refuses flags by which nobody would be let in, or anybody, before there is an
+// agent. It names the flags that are missing.
+func (c uiCmd) check() error {
+	if (c.TLSCert == "") != (c.TLSKey == "") {
+		return errors.New("--tls-cert and --tls-key need each other")
+	}
+	if c.Listen == "" {
+		return nil
+	}
+	host, _, err := net.SplitHostPort(c.Listen)
+	ip := net.ParseIP(host)
+	switch {
+	case err != nil:
+		return fmt.Errorf("--listen %s: an address has a host and a port, such as 127.0.0.1:8080", c.Listen)
+	case host == "localhost", ip != nil && ip.IsLoopback():
+		return nil
+	case !c.AllowRemote:
+		return fmt.Errorf("--listen %s can be reached by others, who could have commands run; --allow-remote lets in those who know the token", c.Listen)
+	case c.TLSCert == "" && !c.BehindProxy:
+		return errors.New("--allow-remote needs TLS: --tls-cert FILE and --tls-key FILE, or --behind-proxy if a proxy has it")
+	case len(c.Host) == 0 && (host == "" || ip != nil && ip.IsUnspecified()):
+		return fmt.Errorf("--listen %s needs --host NAME, the name or address by which others reach the page: requests for any other are refused", c.Listen)
+	}
+	return nil
 }
 
 // hosts are the names by which the page is reached besides those of this machine for

@@ -88,6 +88,7 @@ func TestTheSessionOfAPageIsKept(t *testing.T) {
 	p.said(id, "Hello.")
 	p.end()
 	require.Contains(t, p.errs.String(), "kept as session "+id)
+	require.NotContains(t, p.errs.String(), "without a question", "the page asks, whatever the input is")
 	require.Equal(t, "Say hello.", u.session().Title)
 }
 
@@ -110,4 +111,27 @@ func TestSessionsOfAPageAreLoadedAndRemoved(t *testing.T) {
 	p.call(http.MethodDelete, "/kept/"+second, "")
 	require.NotContains(t, p.call(http.MethodGet, "/sessions", ""), second)
 	p.end()
+}
+
+// What cannot work is said before there is an agent, with the flags that are missing.
+func TestThePageIsNotServedByFlagsThatDoNotFit(t *testing.T) {
+	u := newUser(t)
+	for name, tt := range map[string]struct {
+		flags []string
+		says  string
+	}{
+		"no port":        {[]string{"--listen", "9601"}, "--listen 9601: an address has a host and a port, such as 127.0.0.1:8080"},
+		"remote":         {[]string{"--listen", ":0"}, "--listen :0 can be reached by others, who could have commands run; --allow-remote"},
+		"without TLS":    {[]string{"--listen", ":0", "--allow-remote"}, "--tls-cert FILE and --tls-key FILE, or --behind-proxy"},
+		"without a name": {[]string{"--listen", "0.0.0.0:0", "--allow-remote", "--behind-proxy"}, "--listen 0.0.0.0:0 needs --host NAME"},
+		"half of TLS":    {[]string{"--tls-cert", "cert.pem"}, "--tls-cert and --tls-key need each other"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := u.fails(append([]string{"ui", "--no-open", "--no-docker"}, tt.flags...)...)
+			require.Equal(t, exitUsage, got.code)
+			require.Contains(t, got.stderr, tt.says)
+			require.Empty(t, got.stdout)
+			require.Empty(t, u.sessions())
+		})
+	}
 }
