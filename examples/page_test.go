@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/cookiejar"
 	"net/url"
 	"os"
 	"os/exec"
@@ -56,8 +55,12 @@ func TestThePageShowsAnAgentAtWork(t *testing.T) {
 func TestThePageIsForItsUserAlone(t *testing.T) {
 	page := startPage(t)
 	for name, change := range map[string]func(*http.Request){
-		"no token":     func(r *http.Request) { r.Header.Del("Cookie") },
-		"a wrong one":  func(r *http.Request) { r.Header.Set("Cookie", "pygent=guess") },
+		"no token":    func(r *http.Request) { r.URL.RawQuery = "" },
+		"a wrong one": func(r *http.Request) { r.URL.RawQuery = "token=guess" },
+		"a cookie": func(r *http.Request) {
+			r.AddCookie(&http.Cookie{Name: "token", Value: r.URL.Query().Get("token")})
+			r.URL.RawQuery = ""
+		},
 		"another name": func(r *http.Request) { r.Host = "evil.example" },
 		"another site": func(r *http.Request) {
 			r.Header.Set("Sec-Fetch-Site", "cross-site")
@@ -65,11 +68,8 @@ func TestThePageIsForItsUserAlone(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, page.url+"say", strings.NewReader(`{"text": "Hi."}`))
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, page.url+"say"+page.query, strings.NewReader(`{"text": "Hi."}`))
 			require.NoError(t, err)
-			for _, c := range page.client.Jar.Cookies(req.URL) {
-				req.AddCookie(c)
-			}
 			change(req)
 			resp, err := http.DefaultTransport.RoundTrip(req)
 			require.NoError(t, err)
@@ -85,7 +85,8 @@ type runningPage struct {
 	t       *testing.T
 	client  *http.Client
 	url     string
-	address string // with the token
+	query   string // with the token
+	address string // likewise
 }
 
 // pageProgram builds the example, and returns the path of the program.
@@ -120,22 +121,21 @@ func startPage(t *testing.T, replies ...pygenttest.Reply) *runningPage {
 	require.NoError(t, err)
 	u, err := url.Parse(strings.TrimSpace(address))
 	require.NoError(t, err)
-	jar, err := cookiejar.New(nil)
-	require.NoError(t, err)
-	p := &runningPage{t: t, client: &http.Client{Jar: jar}, url: "http://" + u.Host + "/", address: u.String()}
+	p := &runningPage{t: t, client: &http.Client{}, url: "http://" + u.Host + "/", query: "?token=" + u.Fragment, address: u.String()}
 	t.Cleanup(p.client.CloseIdleConnections)
 	resp, err := p.client.Get(u.String())
 	require.NoError(t, err)
 	body, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
-	require.Contains(t, string(body), "EventSource('/events')")
+	require.Contains(t, string(body), "EventSource('/events' + token)")
+	require.Empty(t, resp.Header["Set-Cookie"], "a server at another port would get it")
 	return p
 }
 
 func (p *runningPage) post(body string, status int) {
 	p.t.Helper()
-	resp, err := p.client.Post(p.url+"say", "application/json", strings.NewReader(body))
+	resp, err := p.client.Post(p.url+"say"+p.query, "application/json", strings.NewReader(body))
 	require.NoError(p.t, err)
 	require.NoError(p.t, resp.Body.Close())
 	require.Equal(p.t, status, resp.StatusCode)
@@ -151,7 +151,7 @@ type eventStream struct {
 // follow opens the stream of events behind the one with an id.
 func (p *runningPage) follow(id string) *eventStream {
 	p.t.Helper()
-	req, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, p.url+"events", nil)
+	req, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, p.url+"events"+p.query, nil)
 	require.NoError(p.t, err)
 	if id != "" {
 		req.Header.Set("Last-Event-ID", id)

@@ -38,11 +38,13 @@ func TestWhatIsSaidDuringACommandIsHeardAfterIt(t *testing.T) {
 	p.shows("</span>Work.<")
 	p.until("that it is told", func(p *page) bool { return p.state.Words == "Running /work" && p.state.Errand })
 	s.say("And this.")
-	p.until("that it waits", func(p *page) bool { return len(p.state.Queue) == 1 && !p.state.Held && !p.state.Busy })
+	s.say("And that.")
+	p.until("that it waits", func(p *page) bool { return len(p.state.Queue) == 2 && !p.state.Held && !p.state.Busy })
+	require.Equal(t, "And this.", p.look().state.Queue[0].Text)
 	require.NotContains(t, p.now(), "busy")
 	close(gate)
 	<-done
-	p.shows("</span>And this.<", "<p>Of the message.</p>")
+	p.shows("</span>And this.<", "</span>And that.<", "<p>Of the message.</p>")
 	p.rests()
 	require.Empty(t, p.look().state.Queue)
 }

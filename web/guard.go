@@ -61,9 +61,15 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	writeAll(w, data)
 }
 
-// writeAll writes an answer in pieces, each of which has to be read in time: one who does
-// not read keeps no memory.
+// writeAll writes an answer. One that is long is written in pieces, each of which has to be
+// read in time: one who does not read keeps no memory. What is short fits into the buffers
+// of a connection; if it refuses a request, the server waits for the body of that first.
 func writeAll(w http.ResponseWriter, data []byte) {
+	const short = 32 << 10
+	if len(data) <= short {
+		_, _ = w.Write(data)
+		return
+	}
 	control := http.NewResponseController(w)
 	for len(data) > 0 {
 		piece := data[:min(len(data), maxWrite)]

@@ -76,7 +76,8 @@ func WithList(list func(ctx context.Context, user string) ([]pygent.SessionInfo,
 }
 
 // WithRemove lets people remove kept sessions that are not open. An error that matches
-// [io/fs.ErrNotExist] says that the user has no such session.
+// [io/fs.ErrNotExist] says that the user has no such session. Without WithList, remove has
+// to check the id itself: it is what somebody sends.
 func WithRemove(remove func(ctx context.Context, user, id string) error) Option {
 	return func(o *options) { o.remove = remove }
 }

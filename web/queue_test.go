@@ -56,6 +56,7 @@ func TestAQueuedMessageNeverAnswersAQuestion(t *testing.T) {
 	close(ask)
 	p.until("the question", func(p *page) bool { return p.state.Needs == "question" })
 	p.until("that it is held", func(p *page) bool { return p.state.Held && len(p.state.Queue) == 1 })
+	p.until("that it says so", func(p *page) bool { return p.state.Words == "Waiting for your answer" && !p.state.Busy })
 	s.post("/messages", map[string]any{"text": "Yes, all.", "queue": true}, nil) // sent as the question came up
 	p.until("both", func(p *page) bool { return p.state.Held && len(p.state.Queue) == 2 })
 	require.Len(t, model.Requests(), 1)
@@ -66,6 +67,7 @@ func TestAQueuedMessageNeverAnswersAQuestion(t *testing.T) {
 	s.post("/asks/"+question.ID, map[string]any{"answer": "No"}, nil)
 	p.shows("<p>Kept.</p>")
 	p.rests()
+	require.Empty(t, p.look().state.Words)
 	texts := ""
 	for _, m := range model.Requests()[1].Messages {
 		if m.Role == pygent.RoleUser {

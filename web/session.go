@@ -310,7 +310,7 @@ func (s *session) tellState() {
 	s.tellHead(state)
 }
 
-// words says what goes on, and since when; nothing between turns.
+// words says what goes on or is waited for, and since when; nothing if that is nothing.
 func (s *session) words() (words string, since time.Time) {
 	d := &s.view.doing
 	switch {
@@ -320,6 +320,8 @@ func (s *session) words() (words string, since time.Time) {
 		return cmp.Or(d.words, "Working"), d.since
 	case len(s.errands) > 0:
 		return s.errands[0].words, s.errands[0].since
+	case s.asks.offered != nil:
+		return "Waiting for your answer", s.asks.offered.since
 	}
 	return "", d.since
 }

@@ -14,7 +14,7 @@ import (
 
 // pageState is what the status line and the header of a page show.
 type pageState struct {
-	Words  string   `json:"words"` // what the agent does; empty between turns
+	Words  string   `json:"words"` // what goes on or is waited for; empty for nothing
 	Since  string   `json:"since,omitempty"`
 	Busy   bool     `json:"busy"`
 	Shell  bool     `json:"shell"`  // a command line of the person's goes on

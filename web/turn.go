@@ -101,8 +101,9 @@ func (s *session) waits(t *turn) bool {
 	if t.message == nil || len(s.errands) == 0 || !errors.Is(t.Err, pygent.ErrAgentBusy) {
 		return false
 	}
-	_, err := s.agent.Say(*t.message)
-	return err == nil
+	s.hold(t) // with what was said since, in its order
+	s.requeue()
+	return true
 }
 
 // outcome shows how a turn ended. One that the button came too late for ended by itself.
@@ -216,7 +217,7 @@ func (s *session) sendUnheard() {
 // work when they sent it: then it does not answer what came up since.
 func (s *session) deliver(msg pygent.Message, asQueued bool) (id string, err error) {
 	switch {
-	case s.turn != nil:
+	case s.turn != nil, len(s.errands) > 0 && len(s.agent.State().Unheard) > 0: // see waits
 		return s.agent.Say(msg)
 	case asQueued && s.queue.stalled:
 		id = newEpoch()

@@ -101,18 +101,19 @@ func show(ctx context.Context, s pygent.FaceSession) error {
 	server := &http.Server{Handler: http.NewCrossOriginProtection().Handler(p.guard(l.Addr().String(), mux))}
 	defer context.AfterFunc(ctx, func() { server.Close() })()
 	go p.work(ctx)
-	fmt.Fprintf(s.Out, "http://%s/?token=%s\n", l.Addr(), p.token)
+	fmt.Fprintf(s.Out, "http://%s/#%s\n", l.Addr(), p.token)
 	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
 }
 
-// guard keeps other users, and other sites in the user's browser, out.
+// guard keeps other users, and other sites in the user's browser, out. The page itself has
+// nothing to hide; its script has the token from the fragment of the address. There is no
+// cookie: browsers send one to all ports of a host, and a server of the agent's may be there.
 func (p *page) guard(host string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		cookie, err := r.Cookie(cookieName(r))
-		known := err == nil && cookie.Value == p.token || r.URL.Query().Get("token") == p.token
+		known := r.URL.Path == "/" || r.URL.Query().Get("token") == p.token
 		if r.Host != host || !known {
 			http.Error(w, "open the address that the program printed", http.StatusForbidden)
 			return
@@ -120,9 +121,6 @@ func (p *page) guard(host string, next http.Handler) http.Handler {
 		next.ServeHTTP(w, r)
 	})
 }
-
-// cookieName is another one for each port, because cookies do not tell ports apart.
-func cookieName(r *http.Request) string { return "pygent" + r.Host[strings.LastIndex(r.Host, ":")+1:] }
 
 // work runs the agent whenever something was said. How a run ends is an event.
 func (p *page) work(ctx context.Context) {
@@ -184,8 +182,8 @@ func (p *page) setAsked(list []asked) {
 	p.changed = make(chan struct{})
 }
 
-func (p *page) index(w http.ResponseWriter, r *http.Request) {
-	http.SetCookie(w, &http.Cookie{Name: cookieName(r), Value: p.token, HttpOnly: true, SameSite: http.SameSiteStrictMode})
+func (p *page) index(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Referrer-Policy", "no-referrer")
 	nonce := rand.Text()
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; connect-src 'self'; style-src 'unsafe-inline'; "+
 		"script-src 'nonce-"+nonce+"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
