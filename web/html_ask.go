@@ -8,6 +8,7 @@ import (
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/callwords"
 	"github.com/x/pygent/internal/faces"
+	"github.com/x/pygent/internal/htmlmark"
 )
 
 // aloud is a question as it is read aloud.
@@ -154,7 +155,11 @@ func (a *ask) hostsHTML(b *strings.Builder) {
 // questionHTML writes a question that is answered with a text.
 func (a *ask) questionHTML(b *strings.Builder, title string, q pygent.Question) {
 	a.head(b, "Question", title)
-	fmt.Fprintf(b, `<div class="prompt">%s</div>`, esc(q.Prompt))
+	if a.offer != nil { // the model's words, which are Markdown as its answers are
+		fmt.Fprintf(b, `<div class="md">%s</div>`, htmlmark.Render(q.Prompt, htmlmark.Options{}))
+	} else {
+		fmt.Fprintf(b, `<div class="prompt">%s</div>`, esc(q.Prompt))
+	}
 	if a.form != nil {
 		a.formHTML(b)
 		b.WriteString(`</div></section>`)

@@ -153,10 +153,11 @@ func TestAlwaysIsNotAskedAgain(t *testing.T) {
 
 func TestDigitAnswersAQuestion(t *testing.T) {
 	s := serve(t, pygenttest.NewServer(t,
-		pygenttest.Call("continue", map[string]any{"prompt": "Which?", "options": []string{"left", "right"}}), pygenttest.Text("Right it is.")))
+		pygenttest.Call("continue", map[string]any{"prompt": "**Which?**", "options": []string{"left", "right"}}), pygenttest.Text("Right it is.")))
 	p := open(t, s.url)
 	p.run("performance.now = () => 1000")
 	p.said("Go")
+	p.see(".ask.q strong", "Which?")
 	p.see(".ask.q", "right")
 	p.wait("document.getElementById('send').textContent == 'Answer'")
 	p.typed("2") // a key answers no question that has just come
