@@ -34,7 +34,7 @@ func (s *session) event(e pygent.Event) {
 		s.asks.dropOffer() // the turn that it ended is gone
 		s.show()
 		v.notice("", e.Text)
-		for _, note := range e.Restored.Notes() {
+		for _, note := range notes(*e.Restored) {
 			v.notice("", note)
 		}
 	case pygent.EventRuntime:
