@@ -113,13 +113,15 @@ func TestWithoutSharedWorkers(t *testing.T) {
 	p.see("#log .msg", "By a stream of its own.")
 }
 
+// atEnd says that the end of the conversation is seen.
+const atEnd = "(c => c.scrollHeight - c.scrollTop - c.clientHeight < 2)(document.getElementById('chat'))"
+
 func TestThePageFollowsTheEndOnlyWhenTheReaderIsThere(t *testing.T) {
 	pieces := make(chan struct{})
 	s := serve(t, pygenttest.NewServer(t, pygenttest.Text(words(2000)), pygenttest.Text(words(2000)).WithChunkGate(pieces)))
 	p := open(t, s.url)
 	p.said("A long one")
 	p.see(".end", "Done")
-	const atEnd = "(c => c.scrollHeight - c.scrollTop - c.clientHeight < 2)(document.getElementById('chat'))"
 	p.wait(atEnd)
 	p.said("Another")
 	pieces <- struct{}{}
@@ -133,6 +135,25 @@ func TestThePageFollowsTheEndOnlyWhenTheReaderIsThere(t *testing.T) {
 	p.click("#jump", "Latest")
 	p.wait(atEnd)
 	p.gone("#jump", "")
+}
+
+// What an undo takes back stands in the field as it was, below the end of what is left.
+func TestTheEndIsSeenAfterAnUndo(t *testing.T) {
+	s := serve(t, pygenttest.NewServer(t, pygenttest.Text(words(2000)), pygenttest.Text(words(2000))), pygent.WithCheckpoints(t.TempDir()))
+	write(t, s.dir, "main.go", "package main")
+	p := open(t, s.url)
+	for range 2 {
+		p.said("A long one of @main.go")
+		p.see(".end", "Done")
+	}
+	p.wait("document.querySelectorAll('.end').length == 2")
+	p.click("#menu", "")
+	p.click("dialog button", "Undo the last turn")
+	p.wait("document.getElementById('text').value == 'A long one of @main.go'")
+	p.wait("document.querySelectorAll('#log .msg.user').length == 1")
+	p.wait(atEnd)
+	p.gone("#jump", "")
+	require.True(t, eval[bool](p, "document.getElementById('hints').hidden"))
 }
 
 // A tab that the browser has put to sleep shows all that came meanwhile when it wakes.

@@ -96,7 +96,8 @@ export class Composer {
 		change()
 		this.text.value = draft.text
 		this.#showFiles()
-		this.#typed()
+		this.#changed()
+		this.#showHints([]) // nobody has typed
 		this.#tellWrong()
 		this.text.focus()
 	}
@@ -207,10 +208,15 @@ export class Composer {
 	}
 
 	#typed() {
+		this.#changed()
+		this.#findHints()
+	}
+
+	/** Takes note of another text in the field. */
+	#changed() {
 		this.#escaped = false
 		if (!this.text.value.trim()) this.#before = false
 		this.#label()
-		this.#findHints()
 	}
 
 	#key(e) {

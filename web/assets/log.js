@@ -43,6 +43,7 @@ export class Log {
 		this.#chosen.clear()
 		this.root.replaceChildren()
 		this.tasks.replaceChildren()
+		this.#last = 0 // it was not the reader who went up
 		this.#follow(true)
 	}
 
