@@ -129,7 +129,7 @@ func unnamedFiles(m *Message) (files []string) {
 	if m == nil {
 		return nil
 	}
-	named := slices.Concat(mention.Names(m.Text())...)
+	named := slices.Concat(mention.Names(typed(*m))...)
 	for _, p := range m.Parts {
 		isMedia := p.ImageURL != "" || p.FileURL != "" || p.AudioURL != ""
 		if !isMedia && p.FileName == "" || slices.Contains(named, p.FileName) {

@@ -112,6 +112,9 @@ func TestNotesOfARestore(t *testing.T) {
 		"attached": {pygent.Restored{Message: &pygent.Message{Parts: []pygent.Part{
 			{Text: "look at @b.png"}, {ImageURL: "data:image/png;base64,AAAA", FileName: "a\x1b.png"}, {ImageURL: "data:image/png;base64,AAAA", FileName: "b.png"}, {AudioURL: "x"},
 		}}}, []string{"the message had with it what it does not name, to be attached again: a␛.png, an attachment"}},
+		"mentioned": {pygent.Restored{Message: &pygent.Message{Parts: []pygent.Part{
+			{Text: "look at @main.go"}, {Text: "package main", FileName: "main.go"},
+		}}}, nil},
 		"jobs": {pygent.Restored{Jobs: 2}, []string{"2 commands in the background, which a restore does not end: /jobs"}},
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, tt.want, tt.done.Notes()) })
