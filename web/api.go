@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"net/http"
+	"path"
 	"strings"
 	"time"
 
@@ -76,6 +77,9 @@ func (s *session) message(ctx context.Context, text string, attachments []attach
 		part, err := pygent.FilePart(a.Name, a.Data)
 		if err != nil {
 			return msg, nil, fail(http.StatusUnprocessableEntity, "attachment", oneLine(err.Error()))
+		}
+		if part.ImageURL != "" { // whose name nothing else keeps
+			part.FileName = head(path.Base(a.Name), 255)
 		}
 		parts = append(parts, part)
 	}

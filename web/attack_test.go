@@ -49,6 +49,14 @@ func TestAFloodOfOutputIsSeenAtItsEnd(t *testing.T) {
 		}
 		return false
 	})
+	p.until("that some of it is left out", func(p *page) bool {
+		for _, out := range p.out {
+			if strings.Contains(out, "\n…\n") {
+				return true
+			}
+		}
+		return false
+	})
 	s.say("And tell me when it ends.")
 	p.until("the queue", func(p *page) bool { return len(p.state.Queue) == 1 })
 	late := s.open("")

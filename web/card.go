@@ -89,15 +89,19 @@ func (c *card) describe(call pygent.ToolCall, tool *pygent.ToolInfo) {
 	}
 }
 
-// clean returns a chunk of output without escape sequences.
-func (c *card) clean(chunk string) string {
-	chunk = c.cutOff + chunk
+// clean returns a chunk of output without escape sequences. A line with "…" stands for what
+// was left out before it.
+func (c *card) clean(piece pygent.OutputChunk) string {
+	gap, chunk := "", c.cutOff+piece.Text
+	if piece.Skipped > 0 {
+		gap, chunk = "\n…\n", piece.Text
+	}
 	c.cutOff = ""
 	const longest = 64
 	if at := strings.LastIndexByte(chunk, 0x1b); at >= 0 && len(chunk)-at < longest && !ended(chunk[at:]) {
 		chunk, c.cutOff = chunk[:at], chunk[at:]
 	}
-	return plain.Clean(chunk)
+	return gap + plain.Clean(chunk)
 }
 
 // ended reports whether an escape sequence is complete.

@@ -96,6 +96,10 @@ var errUsed = fail(http.StatusGone, "used", "the link was used already, or is to
 
 // download answers with a file, for the browser to save and never to show.
 func (s *Server) download(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet { // a look at the link does not use it up
+		writeError(w, notAllowed(w, http.MethodGet))
+		return
+	}
 	if err := s.checkOrigin(r); err != nil {
 		writeError(w, err)
 		return

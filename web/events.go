@@ -34,7 +34,7 @@ func (s *session) event(e pygent.Event) {
 		s.asks.dropOffer() // the turn that it ended is gone
 		s.show()
 		v.notice("", e.Text)
-		for _, note := range e.Restored.Notes() {
+		for _, note := range notes(*e.Restored) {
 			v.notice("", note)
 		}
 	case pygent.EventRuntime:
@@ -136,7 +136,7 @@ func (v *view) callEvent(e pygent.Event) {
 	case pygent.EventToolStart:
 		c.state, c.began = cardRuns, e.Time
 	case pygent.EventOutput:
-		v.log.appendOut(c.key, c.clean(e.Chunk.Text))
+		v.log.appendOut(c.key, c.clean(*e.Chunk))
 		return
 	case pygent.EventProgress:
 		v.log.put(c.key+".p", c.key, `<div class="reason">`+esc(progressWords(*e.Progress))+`</div>`)

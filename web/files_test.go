@@ -117,7 +117,11 @@ func TestADownloadWorksOnceAndIsNeverShown(t *testing.T) {
 	s, _ := serveFiles(t, map[string]string{"evil \"x\".html": "<script>alert(1)</script>", "empty": ""})
 	var link struct{ URL string }
 	s.post("/downloads", map[string]string{"path": "evil \"x\".html"}, &link)
-	resp, err := s.client.Get(s.url + link.URL)
+	resp, err := s.client.Head(s.url + link.URL)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, http.StatusMethodNotAllowed, resp.StatusCode, "a look at the link does not use it up")
+	resp, err = s.client.Get(s.url + link.URL)
 	require.NoError(t, err)
 	body, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)

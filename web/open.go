@@ -144,6 +144,9 @@ func (s *Server) fork(c call) (any, error) {
 
 // open makes the agent of a session, and shows it. It returns the id of the session.
 func (s *Server) open(c call, which Open) (string, error) {
+	if err := s.checkRoom(c.user); err != nil {
+		return "", err
+	}
 	agent, err := s.opts.open(c.Context(), which)
 	if err != nil {
 		if errors.Is(err, pygent.ErrSessionInUse) {
@@ -156,6 +159,17 @@ func (s *Server) open(c call, which Open) (string, error) {
 		return "", errors.Join(err, agent.Close())
 	}
 	return one.id, nil
+}
+
+// checkRoom refuses a session that would be one too many before its agent is made. Others
+// may be begun meanwhile, so that [Server.add] counts again.
+func (s *Server) checkRoom(user string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.countOf(user) >= s.opts.limits.Sessions {
+		return errTooMany
+	}
+	return nil
 }
 
 // deleteSession closes a session. What is kept of it stays.

@@ -113,3 +113,17 @@ func TestASessionThatWasInterruptedSaysSo(t *testing.T) {
 	s.post("/commands", map[string]any{"line": "/resume"}, nil)
 	p.shows("<p>Built.</p>")
 }
+
+// The agent of a session that would be one too many is never made.
+func TestASessionTooManyIsRefusedBeforeItsAgentIsMade(t *testing.T) {
+	made := 0
+	s := serveAt(t, web.WithLimits(web.Limits{Sessions: 1}), web.WithOpen(func(context.Context, web.Open) (*pygent.Agent, error) {
+		made++
+		return pygent.New(pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithDocker(pygent.DockerNever), pygent.WithWorkspace(t.TempDir()))
+	}))
+	for _, want := range []int{http.StatusCreated, http.StatusTooManyRequests, http.StatusTooManyRequests} {
+		status, body := s.do(s.request(http.MethodPost, "/sessions", "{}"))
+		require.Equal(t, want, status, "%s", body)
+	}
+	require.Equal(t, 1, made)
+}

@@ -105,7 +105,10 @@ func WithToken(token string) Option {
 }
 
 // WithUser has the host say who makes a request, in place of the token: an error
-// refuses it. Each user sees only their own sessions. The page sends requests with the
+// refuses it. Each user sees only their own sessions. It is asked about the API and
+// downloads; the page itself and its files, which say nothing of anybody, are served to
+// all. So let the host's own sign-in come before the whole base path: who is not signed
+// in gets to it by opening the page. The page sends requests with the
 // credentials that the browser has for the host, so cookies of the host should be
 // SameSite; requests of other sites are refused in any case.
 func WithUser(user func(*http.Request) (string, error)) Option {

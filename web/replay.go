@@ -96,12 +96,15 @@ func (r *replay) clear() {
 	r.gone, r.forgot, r.state, r.said, r.files = nil, 0, nil, nil, 0
 }
 
-// begin makes the pages begin anew.
+// begin makes the pages begin anew, unless they have been told nothing yet: one may be
+// there before the session.
 func (r *replay) begin() {
 	defer r.ring()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.clear()
+	if r.n > 0 {
+		r.clear()
+	}
 }
 
 // put puts an element into the page, or replaces the one that has the key, with all

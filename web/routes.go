@@ -93,9 +93,31 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET "+s.opts.base+"/download/{ticket}", s.download)
 	mux.HandleFunc("GET "+s.opts.base+"/assets/{file...}", s.serveFile)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		if methods := methodsAt(mux, r); len(methods) > 0 {
+			writeError(w, notAllowed(w, methods...))
+			return
+		}
 		writeError(w, fail(http.StatusNotFound, "not_found", "there is nothing at this address"))
 	})
 	return mux
+}
+
+// methodsAt returns the methods by which the address of a request is reached.
+func methodsAt(mux *http.ServeMux, r *http.Request) (methods []string) {
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		other := *r
+		other.Method = method
+		if _, pattern := mux.Handler(&other); pattern != "/" {
+			methods = append(methods, method)
+		}
+	}
+	return methods
+}
+
+// notAllowed is the answer to a method that an address does not have.
+func notAllowed(w http.ResponseWriter, methods ...string) error {
+	w.Header().Set("Allow", strings.Join(methods, ", "))
+	return fail(http.StatusMethodNotAllowed, "method", "this address is reached by "+strings.Join(methods, ", "))
 }
 
 // guarded lets only those requests through that the user's own page, or a program that

@@ -199,3 +199,16 @@ func TestWhatOthersSayIsText(t *testing.T) {
 	require.NotContains(t, now, " style=")
 	require.NotContains(t, now, " id=")
 }
+
+func TestAWrongMethodIsToldWhichIsRight(t *testing.T) {
+	s := serveAt(t, web.WithBasePath("/agent"))
+	for path, allowed := range map[string]string{"/api/v1/sessions": "GET, POST", "/api/v1/sessions/x/file": "GET, PUT", "/assets/page.js": "GET", "/": "GET"} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPatch, s.url+"/agent"+path, nil)
+		require.NoError(t, err)
+		resp, err := s.client.Do(r)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, http.StatusMethodNotAllowed, resp.StatusCode, path)
+		require.Equal(t, allowed, resp.Header.Get("Allow"), path)
+	}
+}

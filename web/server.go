@@ -44,6 +44,9 @@ var errNoSession = fail(http.StatusNotFound, "no_session", "there is no such ses
 // ownNames are the names of this machine for itself. Those of [WithHosts] follow them.
 var ownNames = []string{"localhost", "127.0.0.1", "[::1]"}
 
+// errTooMany is the answer to one who has as many sessions as the limits allow.
+var errTooMany = fail(http.StatusTooManyRequests, "too_many", "too many sessions are open; close one first")
+
 // New returns a server without any sessions.
 func New(opts ...Option) (*Server, error) {
 	o := options{hosts: slices.Clone(ownNames)}
@@ -105,7 +108,7 @@ func (s *Server) add(user string, face pygent.FaceSession, owned bool) (*session
 	case s.sessions[id] != nil:
 		return nil, fail(http.StatusConflict, "exists", "the session "+oneLine(id)+" is shown already")
 	case s.countOf(user) >= s.opts.limits.Sessions:
-		return nil, fail(http.StatusTooManyRequests, "too_many", "too many sessions are open; close one first")
+		return nil, errTooMany
 	}
 	s.sessions[id] = added
 	s.work.Go(added.run)

@@ -108,7 +108,7 @@ func (s *session) startShell(line string) (*shell, error) {
 		defer close(sh.done)
 		defer cancel(nil)
 		show := func(c pygent.OutputChunk) {
-			s.post(func() { s.log.appendOut(sh.card.key, sh.card.clean(c.Text)) })
+			s.post(func() { s.log.appendOut(sh.card.key, sh.card.clean(c)) })
 		}
 		result, err := guard.Outlive(ctx, func() (pygent.BashResult, error) {
 			return s.agent.Runtime().Bash(ctx, line, pygent.BashTimeout(pygent.NoLimit), pygent.BashOutput(show))

@@ -181,7 +181,7 @@ func queueWords(m pygent.Message) string {
 // hold takes what the agent has not heard, with the message of the turn that ended if the
 // agent never got it.
 func (s *session) hold(t *turn) {
-	if t.message != nil && s.agent.State().Messages == t.messages {
+	if s.neverGot(t) {
 		s.queue.held = slices.Insert(s.queue.held, 0, pygent.Said{ID: newEpoch(), Message: *t.message})
 	}
 	for _, said := range s.agent.State().Unheard {
@@ -190,6 +190,12 @@ func (s *session) hold(t *turn) {
 		}
 	}
 	s.queue.unheard = nil
+}
+
+// neverGot reports whether the message of a turn did not reach the agent. One that is busy
+// refuses it, and the history grows by the other run, which is no sign of the message.
+func (s *session) neverGot(t *turn) bool {
+	return t.message != nil && (errors.Is(t.Err, pygent.ErrAgentBusy) || s.agent.State().Messages == t.messages)
 }
 
 // requeue gives the agent what was held back.

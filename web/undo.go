@@ -44,6 +44,19 @@ type restored struct {
 	draft
 }
 
+// notes are what a restore did that is worth telling. The images of the message that is
+// taken back are not: the page puts them back into its field.
+func notes(done pygent.Restored) []string {
+	if done.Message != nil {
+		m := *done.Message
+		m.Parts = slices.DeleteFunc(slices.Clone(m.Parts), func(p pygent.Part) bool {
+			return len(imagesOf(pygent.Message{Parts: []pygent.Part{p}})) > 0
+		})
+		done.Message = &m
+	}
+	return append([]string{}, done.Notes()...)
+}
+
 // restoring makes a function of the API of one that restores. words are what the status
 // line says meanwhile.
 func restoring(c call, s *Server, words string, restore func(ctx context.Context, a *pygent.Agent) (pygent.Restored, error)) (any, error) {
@@ -59,7 +72,7 @@ func restoring(c call, s *Server, words string, restore func(ctx context.Context
 	if err != nil {
 		return nil, checkpointError(err)
 	}
-	answer := restored{Restored: done, Notes: append([]string{}, done.Notes()...), draft: draftOf(pygent.Message{})}
+	answer := restored{Restored: done, Notes: notes(done), draft: draftOf(pygent.Message{})}
 	if done.Message != nil {
 		answer.draft = draftOf(*done.Message)
 	}

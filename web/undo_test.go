@@ -139,3 +139,29 @@ func TestWhatWasSaidMeanwhileHasNoMomentOfItsOwn(t *testing.T) {
 	s.post("/restore", map[string]any{"said": 0}, nil)
 	p.until("that all is gone", func(p *page) bool { return !strings.Contains(p.text(), "First.") })
 }
+
+// An image comes back with the message that is taken back, under its name, and nobody is
+// told to attach it again.
+func TestAnImageComesBackWithItsMessage(t *testing.T) {
+	s := serve(t, []pygenttest.Reply{pygenttest.Text("First."), pygenttest.Text("I see.")}, pygent.WithCheckpoints(t.TempDir()))
+	p := s.open("")
+	s.say("Begin.")
+	p.shows("<p>First.</p>")
+	p.rests()
+	s.post("/messages", map[string]any{"text": "Look.", "attachments": []map[string]any{{"name": "../a/pixel.png", "data": aPixel}}}, nil)
+	p.shows("pixel.png · 7", "<p>I see.</p>")
+	p.rests()
+	var back struct {
+		Text   string
+		Notes  []string
+		Images []struct{ Name, Data string }
+	}
+	s.post("/undo", map[string]any{"turns": 1}, &back)
+	require.Equal(t, "Look.", back.Text)
+	require.Empty(t, back.Notes)
+	require.Len(t, back.Images, 1)
+	require.Equal(t, "pixel.png", back.Images[0].Name)
+	require.Equal(t, aPixel, back.Images[0].Data)
+	p.shows("taken back")
+	require.NotContains(t, p.now(), "attached again")
+}
