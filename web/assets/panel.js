@@ -103,7 +103,8 @@ export class Panel {
 	}
 
 	async #showFiles(one, mine) {
-		const { changes = [] } = this.#can.changes ? await one.get('changes') : {}
+		// That what has changed is not known is said where changes are shown.
+		const { changes = [] } = this.#can.changes ? await one.get('changes').catch(() => ({})) : {}
 		if (mine !== this.#loading) return
 		this.#changed = new Map(changes.map(({ path, status }) => [path, status]))
 		const rows = await this.#folder(one, '')
