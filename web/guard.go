@@ -138,7 +138,7 @@ func (s *Server) knowsHost(host string) bool {
 func (s *Server) authorize(r *http.Request) (user string, err error) {
 	if s.opts.user != nil {
 		if user, err = s.opts.user(r); err != nil {
-			return "", fail(http.StatusUnauthorized, "unauthorized", "sign in first")
+			return "", fail(http.StatusUnauthorized, "signed_out", "sign in first")
 		}
 		return user, nil
 	}

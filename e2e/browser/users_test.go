@@ -63,6 +63,9 @@ func TestUsersBelowABasePath(t *testing.T) {
 		p.wait("document.readyState == 'complete'")
 		require.NotContains(t, eval[string](p, "document.body.innerText"), "Hello, "+other)
 	}
+	p := open(t, host.URL+"/deep/agent/")
+	p.expect("401")
+	p.see("#lost", "You are not signed in.")
 	// A link to a file works for its user alone.
 	const link = `fetch('/deep/agent/api/v1/sessions/' + %s + '/downloads', {method: 'POST', headers: {'Content-Type': 'application/json'},
 		body: JSON.stringify({path: 'of-ada.txt'})}).then(r => r.json()).then(a => a.url)`

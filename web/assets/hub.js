@@ -156,7 +156,7 @@ export class Hub {
 	/** Waits before the next attempt, and tells the pages until when. */
 	async #pause(failures) {
 		let wait = Math.min(longest, 250 * 2 ** failures) * (0.8 + 0.4 * Math.random())
-		if (this.#link.state === 'refused') wait = longest
+		if (this.#link.state === 'refused' || this.#link.state === 'signed out') wait = longest
 		else this.#tell({ op: 'link', state: 'down', until: Date.now() + wait })
 		this.#stop = new AbortController()
 		const { signal } = this.#stop
@@ -189,10 +189,8 @@ export class Hub {
 				signal: stop.signal,
 				cache: 'no-store',
 			})
-			if (!answer.ok) {
-				if (answer.status === 401 || answer.status === 403) this.#tell({ op: 'link', state: 'refused' })
-				else this.#tell({ op: 'link', state: 'down', until: Date.now() })
-				await answer.body?.cancel()
+			if (!answer.headers.get('Content-Type')?.startsWith('text/event-stream')) {
+				this.#tell({ op: 'link', state: await refusal(answer), until: Date.now() })
 				return false
 			}
 			this.#tell({ op: 'link', state: 'up' })
@@ -228,6 +226,19 @@ export class Hub {
 		this.#link = link
 		for (const port of this.#pages.keys()) port.postMessage([link])
 	}
+}
+
+/**
+ * What an answer that is no stream says about the link. A host that signs its users in
+ * itself may also answer with its page for that.
+ */
+async function refusal(answer) {
+	const code = await answer.json().then(
+		({ error }) => error?.code,
+		() => '',
+	)
+	if (!answer.ok && answer.status !== 401 && answer.status !== 403) return 'down'
+	return code && code !== 'signed_out' ? 'refused' : 'signed out'
 }
 
 /** The operation of a server-sent event, or null of a comment. */

@@ -76,17 +76,16 @@ function showQueue({ queue = [], held }) {
 /** Shows the state of the connection. */
 export function showLink(link) {
 	const line = $('lost')
-	const words = () => {
-		const s = Math.max(0, Math.ceil((link.until - Date.now()) / 1000))
-		return `Connection lost. The session goes on; trying again${s > 0 ? ` in ${s} s` : ''}.`
+	const words = {
+		refused: () => 'The server does not know this page. Open the address that pygent printed, with its token.',
+		'signed out': () => 'You are not signed in. Reload the page to sign in.',
+		down: () => {
+			const s = Math.max(0, Math.ceil((link.until - Date.now()) / 1000))
+			return `Connection lost. The session goes on; trying again${s > 0 ? ` in ${s} s` : ''}.`
+		},
 	}
-	line.hidden = link.state === 'up' || link.state === 'new'
-	const text =
-		link.state === 'refused'
-			? 'The server does not know this page. Open the address that pygent printed, with its token.'
-			: link.state === 'down'
-				? words()
-				: ''
+	const text = words[link.state]?.() ?? ''
+	line.hidden = !text
 	if (line.textContent !== text) line.textContent = text
 }
 
