@@ -14,13 +14,17 @@ fuzz() {
 	go test -run '^$' -fuzz "^$1\$" -fuzztime "$2" -fuzzminimizetime 5x "$3" </dev/null 2>&1 | tee "$log"
 }
 
-# fuzz_again runs a target once more if its failure was not a finding. Before Go 1.27,
-# a worker that is busy when the time is up is reported as a failure
+# fuzz_again runs a target again, up to three times, if its failure was not a finding.
+# Before Go 1.27, a worker that is busy when the time is up is reported as a failure
 # (go.dev/issue/75804).
 fuzz_again() {
-	grep -q '^    context deadline exceeded$' "$log" && ! grep -q 'Failing input written' "$log" || return
-	say "the fuzzer was late at the end of its time; once more"
-	fuzz "$@"
+	local again
+	for again in 1 2 3; do
+		grep -q '^    context deadline exceeded$' "$log" && ! grep -q 'Failing input written' "$log" || return
+		say "the fuzzer was late at the end of its time; again ($again of 3)"
+		fuzz "$@" && return
+	done
+	return 1
 }
 
 grep -rHoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sort | while IFS=: read -r file target; do
