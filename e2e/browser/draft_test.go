@@ -48,10 +48,11 @@ func (p *page) holds(part string, fail bool) {
 	}
 	p.run(`window.real ??= fetch
 		window.held = []
+		window.holding = true
 		window.fetch = async (...request) => {
 			if (!String(request[0]).includes(%s)) return real(...request)
 			const answer = %s ? null : await real(...request)
-			await new Promise((go) => held.push(go))
+			if (holding) await new Promise((go) => held.push(go))
 			if (!answer) throw new TypeError('cut off')
 			return answer
 		}`, part, raw(how))
@@ -60,11 +61,12 @@ func (p *page) holds(part string, fail bool) {
 // held waits until an answer is kept back.
 func (p *page) held() { p.t.Helper(); p.wait("held.length > 0") }
 
-// lets the answers come, and waits until the page has dealt with them.
+// lets the answers come, also those that the server still owes, and waits until the page
+// has dealt with those that were held.
 func (p *page) lets() {
 	p.t.Helper()
 	p.held()
-	p.run("window.fetch = real; held.forEach((go) => go()); for (let i = 0; i < 3; i++) await (await real('assets/icon.svg')).text()")
+	p.run("window.fetch = real; window.holding = false; held.forEach((go) => go()); for (let i = 0; i < 3; i++) await (await real('assets/icon.svg')).text()")
 }
 
 const field = "document.getElementById('text').value"
@@ -207,9 +209,11 @@ func TestEscapeOfAnotherSessionStopsNothing(t *testing.T) {
 
 func TestASessionIsBegunOnce(t *testing.T) {
 	_, p := kept(t, pygenttest.NewServer(t))
+	first := eval[string](p, "location.hash")
 	p.holds("/sessions", false)
 	p.run("document.getElementById('new').click(); document.getElementById('new').click()")
 	p.lets()
+	p.wait("location.hash != %s", first)
 	p.wait("document.querySelectorAll('#sessions a').length == 2")
 	p.click("#new", "") // a later one is begun
 	p.wait("document.querySelectorAll('#sessions a').length == 3")
