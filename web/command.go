@@ -27,17 +27,18 @@ func (s *Server) postCommand(c call) (any, error) {
 	if !strings.HasPrefix(in.Line, "/") {
 		return nil, fail(http.StatusBadRequest, "bad_request", "a command begins with a slash")
 	}
-	if name, _, _ := strings.Cut(strings.TrimPrefix(in.Line, "/"), " "); one.interactive(name) {
-		return nil, fail(http.StatusUnprocessableEntity, "interactive", "/"+oneLine(name)+" needs a terminal")
+	name, _, _ := strings.Cut(in.Line, " ") // with its slash
+	if one.interactive(name[1:]) {
+		return nil, fail(http.StatusUnprocessableEntity, "interactive", oneLine(name)+" needs a terminal")
 	}
 	var answer map[string]any
-	name, _, _ := strings.Cut(in.Line, " ")
 	err = one.errand(c.Context(), "Running "+oneLine(head(name, maxFact)), func(ctx context.Context) error {
 		result, err := one.agent.RunCommand(ctx, in.Line, nil)
 		if err != nil && errors.Is(context.Cause(ctx), errInterrupted) {
 			err = errInterrupted
 		}
-		answer = map[string]any{"output": plain.Clean(result.Output), "leave": result.Leave}
+		result.Output = plain.Clean(result.Output)
+		answer = map[string]any{"output": result.Output, "leave": result.Leave}
 		return one.do(one.ctx, func() error { return one.endCommand(in.Line, result, err) })
 	})
 	if err != nil {
@@ -46,9 +47,10 @@ func (s *Server) postCommand(c call) (any, error) {
 	return answer, nil
 }
 
-// endCommand shows a command that has ended, and does what is left to do.
+// endCommand shows a command that has ended, whose output is clean, and does what is left
+// to do.
 func (s *session) endCommand(line string, result pygent.CommandResult, err error) error {
-	s.view.command(line, plain.Clean(result.Output), err)
+	s.view.command(line, result.Output, err)
 	switch {
 	case err != nil:
 		return fail(http.StatusUnprocessableEntity, "command", oneLine(err.Error()))

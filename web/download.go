@@ -2,7 +2,6 @@ package web
 
 import (
 	"crypto/rand"
-	"errors"
 	"io"
 	"io/fs"
 	"mime"
@@ -158,10 +157,7 @@ func (a *attachmentWriter) begin() {
 // Write writes a part of the file, with the headers before the first.
 func (a *attachmentWriter) Write(p []byte) (int, error) {
 	a.begin()
-	if err := a.control.SetWriteDeadline(time.Now().Add(writeLimit)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return 0, err
-	}
-	return a.w.Write(p)
+	return writeInTime(a.w, a.control, p)
 }
 
 // disposition has a browser save a file under its name, as far as that is harmless.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"path/filepath"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,18 +28,7 @@ func serveKept(t *testing.T, limits web.Limits, replies ...pygenttest.Reply) *se
 		return pygent.New(pygent.WithModel(model), pygent.WithRuntime(nowhere{}), pygent.WithInstructions(false), pygent.WithSession(filepath.Join(root, id)))
 	}))
 	require.NoError(t, err)
-	w := newWire()
-	serving := &http.Server{Handler: server}
-	var work sync.WaitGroup
-	work.Go(func() { _ = serving.Serve(w) })
-	transport := &http.Transport{DialContext: w.dial}
-	t.Cleanup(func() {
-		require.NoError(t, server.Close())
-		transport.CloseIdleConnections()
-		require.NoError(t, serving.Close())
-		work.Wait()
-	})
-	s := &served{t: t, server: server, url: "http://127.0.0.1", token: server.Token(), client: &http.Client{Transport: transport}}
+	s, _ := overWire(t, server)
 	s.id = s.begin(map[string]any{})
 	return s
 }

@@ -64,8 +64,17 @@ func serveWire(t *testing.T, replies ...pygenttest.Reply) (*served, *wire) {
 	require.NoError(t, err)
 	agent, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel(replies...)), pygent.WithRuntime(nowhere{}), pygent.WithInstructions(false))
 	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, agent.Close()) }) // after the server
 	id, err := server.Add("", agent)
 	require.NoError(t, err)
+	s, w := overWire(t, server)
+	s.id, s.agent = id, agent
+	return s, w
+}
+
+// overWire has a server's pages be reached over a wire until the test ends. The server is
+// closed first.
+func overWire(t *testing.T, server *web.Server) (*served, *wire) {
 	w := newWire()
 	serving := &http.Server{Handler: server}
 	var work sync.WaitGroup
@@ -76,9 +85,8 @@ func serveWire(t *testing.T, replies ...pygenttest.Reply) (*served, *wire) {
 		transport.CloseIdleConnections()
 		require.NoError(t, serving.Close())
 		work.Wait()
-		require.NoError(t, agent.Close())
 	})
-	return &served{t: t, server: server, url: "http://127.0.0.1", token: server.Token(), id: id, agent: agent, client: &http.Client{Transport: transport}}, w
+	return &served{t: t, server: server, url: "http://127.0.0.1", token: server.Token(), client: &http.Client{Transport: transport}}, w
 }
 
 // send writes a request over a connection of its own.

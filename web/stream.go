@@ -204,9 +204,7 @@ func (e *sse) comment() bool {
 }
 
 func (e *sse) flush() bool {
-	// A recorder in a test has no deadlines, and neither has some hosts' writer.
-	_ = e.control.SetWriteDeadline(time.Now().Add(writeLimit))
-	_, err := e.w.Write(e.buffer.Bytes())
+	_, err := writeInTime(e.w, e.control, e.buffer.Bytes())
 	e.buffer.Reset()
 	return err == nil && e.control.Flush() == nil
 }
