@@ -26,6 +26,7 @@ bench: ## compare the runtimes, play the tasks, run the benchmarks: BENCH=regexp
 	go run ./bench/steps
 	go run ./bench/longrun
 	go run ./bench/page
+	cd bench/peers && go run .
 	go test -run '^$$' -bench '$(BENCH)' -benchtime '$(BENCHTIME)' -benchmem ./...
 
 soak: ## run SOAK commands with time limits, cancels and kills; nothing may leak

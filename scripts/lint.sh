@@ -15,7 +15,7 @@ go vet ./... || status=1
 go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./... || status=1
 go mod tidy -diff || status=1
 # Examples and tests with dependencies of their own are modules of their own.
-for module in examples/*/go.mod e2e/*/go.mod; do
+for module in examples/*/go.mod e2e/*/go.mod bench/*/go.mod; do
 	(cd "$(dirname "$module")" && go mod tidy -diff && go vet ./... && go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...) || status=1
 done
 exit $status

@@ -18,7 +18,7 @@ eval "$(scripts/remote.sh env)"
 failed=0 # one failure leaves the other tests to be seen
 if [ $# -eq 0 ]; then
 	set -- ./...
-	for module in examples/*/go.mod e2e/*/go.mod; do # which ./... leaves out
+	for module in examples/*/go.mod e2e/*/go.mod bench/*/go.mod; do # which ./... leaves out
 		(cd "$(dirname "$module")" && PYGENT_TEST_REQUIRE_TOOLS=1 go test -count=1 ./...) || failed=1
 	done
 fi
