@@ -278,8 +278,9 @@ func (t *localTask) employ(agent *Agent, began inventory.Inventory) bool {
 	return !t.abandoned
 }
 
-// Park stops the container of a task at rest, with everything that runs in it.
-// The files stay, and a further message starts the container again.
+// Park stops the container of a task at rest, with everything that runs in it, or the
+// process under which commands ran on this machine, unless background jobs still do.
+// The files stay, and the command of a further message starts it again.
 func (t *localTask) Park() {
 	if agent := t.worker(); agent != nil {
 		if rt, ok := RuntimeAs[*workspaceRuntime](agent.Runtime()); ok && !agent.opts.lent {

@@ -108,18 +108,23 @@ func openKey(ctx context.Context, ways []way, key string) (place, error) {
 }
 
 // memory reads a size, in bytes, from this process's status.
-func memory(field string) (int64, error) {
+func memory(name string) (int64, error) {
 	data, err := os.ReadFile("/proc/self/status")
 	if err != nil {
 		return 0, err
 	}
-	for line := range strings.Lines(string(data)) {
-		if rest, ok := strings.CutPrefix(line, field+":"); ok {
+	return field(string(data), name)
+}
+
+// field returns a size, in bytes, of what the kernel says of a process.
+func field(text, name string) (int64, error) {
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(line, name+":"); ok {
 			n, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
 			return n << 10, err
 		}
 	}
-	return 0, fmt.Errorf("no %s in the process's status", field)
+	return 0, fmt.Errorf("the kernel does not tell the %s of a process", name)
 }
 
 // idleKind is a kind of agents that do nothing.
@@ -130,7 +135,7 @@ type idleKind struct {
 
 var idleKinds = []idleKind{
 	{"no command so far", "quiet", 1000},
-	{"a local guest runs", keyGuestLocal, 1000},
+	{"after a local command", keyGuestLocal, 1000},
 	{"a container runs", keyGuestDocker, 100},
 }
 
@@ -138,8 +143,9 @@ var idleKinds = []idleKind{
 type idle struct {
 	Name     string
 	Count    int
-	Heap     int64 // bytes of heap and stacks in use
-	Resident int64 // bytes of resident memory
+	Heap     int64         // bytes of heap and stacks in use
+	Resident int64         // bytes of resident memory of this process, and the share of its descendants
+	Closing  time.Duration // of all, one after the other
 }
 
 func measureIdle(ctx context.Context, image, key string) (m idle, err error) {
@@ -151,9 +157,11 @@ func measureIdle(ctx context.Context, image, key string) (m idle, err error) {
 	// The first agent is not counted, because it also makes what all share.
 	agents := make([]*pygent.Agent, 0, m.Count+1)
 	defer func() {
+		start := time.Now()
 		for _, a := range agents {
 			err = errors.Join(err, a.Close())
 		}
+		m.Closing = time.Since(start)
 	}()
 	var before idle
 	for i := range cap(agents) {
@@ -162,10 +170,16 @@ func measureIdle(ctx context.Context, image, key string) (m idle, err error) {
 			return m, err
 		}
 		if agents = append(agents, a); i == 0 {
+			if err := settle(key); err != nil {
+				return m, err
+			}
 			if before, err = inUse(); err != nil {
 				return m, err
 			}
 		}
+	}
+	if err := settle(key); err != nil {
+		return m, err
 	}
 	after, err := inUse()
 	m.Heap = (after.Heap - before.Heap) / int64(m.Count)
@@ -193,14 +207,77 @@ func idleAgent(ctx context.Context, image, key string) (*pygent.Agent, error) {
 	return a, nil
 }
 
-// inUse measures this process's memory after free memory was given back.
+// settle waits until local guests have ended, as they do for want of something to do.
+func settle(key string) error {
+	if key != keyGuestLocal {
+		return nil
+	}
+	for start := time.Now(); time.Since(start) < 2*time.Minute; time.Sleep(100 * time.Millisecond) {
+		if children, err := descendants(); err != nil || len(children) == 0 {
+			return err
+		}
+	}
+	return errors.New("the guests did not end")
+}
+
+// descendants returns the ids of the processes that this one has started, and of
+// those that they have.
+func descendants() (pids []int, err error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, err
+	}
+	children := map[int][]int{}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		stat, err := os.ReadFile("/proc/" + e.Name() + "/stat")
+		if err != nil {
+			continue // it has ended
+		}
+		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+		parent, err := strconv.Atoi(fields[1])
+		if err != nil {
+			return nil, err
+		}
+		children[parent] = append(children[parent], pid)
+	}
+	for next := children[os.Getpid()]; len(next) > 0; next = next[1:] {
+		pids = append(pids, next[0])
+		next = append(next, children[next[0]]...)
+	}
+	return pids, nil
+}
+
+// share is the proportional share of memory, in bytes, of the descendants.
+func share() (total int64, err error) {
+	pids, err := descendants()
+	for _, pid := range pids {
+		rollup, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+		if err != nil {
+			continue // it has ended
+		}
+		n, err := field(string(rollup), "Pss")
+		if err != nil {
+			return total, err
+		}
+		total += n
+	}
+	return total, err
+}
+
+// inUse measures this process's memory after free memory was given back, and that of
+// its descendants.
 func inUse() (idle, error) {
 	debug.FreeOSMemory()
 	debug.FreeOSMemory() // frees what the finalizers of the first one released
 	var s runtime.MemStats
 	runtime.ReadMemStats(&s)
 	resident, err := memory("VmRSS")
-	return idle{Heap: int64(s.HeapAlloc + s.StackInuse), Resident: resident}, err
+	guests, failed := share()
+	return idle{Heap: int64(s.HeapAlloc + s.StackInuse), Resident: resident + guests}, errors.Join(err, failed)
 }
 
 // own owns a runtime in which a command runs until it is killed.

@@ -61,7 +61,7 @@ func (r *report) endFigures() []figure {
 func (r *report) weightFigures() []figure {
 	var list []figure
 	for _, m := range r.idle {
-		name := fmt.Sprintf("%d idle agents, %s: resident each (heap and stacks %s)", m.Count, m.Name, showBytes(float64(m.Heap)))
+		name := fmt.Sprintf("%d idle agents, %s: resident each, guests counted (heap and stacks %s)", m.Count, m.Name, showBytes(float64(m.Heap)))
 		list = append(list, figure{name: name, value: float64(m.Resident), reach: 64 << 10, show: showBytes})
 	}
 	return append(list, figure{name: "pygent version, whole process", value: millis(r.version.median()), reach: 30, show: showMillis})

@@ -231,6 +231,7 @@ func (b *bench) idleAgents(ctx context.Context, r *report) error {
 		if err := b.child(ctx, &m, "idle", k.key); err != nil {
 			return fmt.Errorf("idle agents, %s: %w", k.name, err)
 		}
+		b.log("closing them, one after the other: %s", m.Closing.Round(time.Millisecond))
 		r.idle = append(r.idle, m)
 	}
 	return nil

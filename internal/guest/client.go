@@ -21,6 +21,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/yamux"
@@ -143,16 +144,17 @@ type HostOwner = wire.HostOwner
 
 // Client is the host's side of a session. It is safe for concurrent use.
 type Client struct {
-	session  *yamux.Session
-	info     Info
-	patience time.Duration
-	every    time.Duration // the interval of the pings
-	heard    *lastHeard
-	kill     func() error   // kills the guest if closing the stream may not do so; may be nil
-	pending  sync.WaitGroup // goroutines that may outlive the call that started them
-	calls    keepAlive
-	pauses   pauses
-	words    func() string // returns what the guest wrote to stderr; may be nil
+	session   *yamux.Session
+	info      Info
+	patience  time.Duration
+	every     time.Duration // the interval of the pings
+	heard     *lastHeard
+	kill      func() error   // kills the guest if closing the stream may not do so; may be nil
+	pending   sync.WaitGroup // goroutines that may outlive the call that started them
+	exchanges atomic.Int64   // that are not closed, also as connections
+	calls     keepAlive
+	pauses    pauses
+	words     func() string // returns what the guest wrote to stderr; may be nil
 
 	mu       sync.Mutex // guards the fields below, and keeps pending from growing once closed is set
 	closed   bool
@@ -238,6 +240,10 @@ func (c *Client) Done() <-chan struct{} { return c.session.CloseChan() }
 // Alive reports whether requests can be sent: the session has neither ended
 // nor been given up.
 func (c *Client) Alive() bool { return c.Err() == nil }
+
+// Busy reports whether anything goes on: a call, a connection, or a process with
+// streams. Jobs do not count.
+func (c *Client) Busy() bool { return c.exchanges.Load() > 0 }
 
 // Err returns why requests can no longer be sent, or nil if they can.
 func (c *Client) Err() error {

@@ -18,6 +18,7 @@ import (
 // CloseWrite ends one direction only.
 type Conn struct {
 	client        *Client
+	exchange      *exchange // that it was
 	stream        *yamux.Stream
 	local, remote address
 	gone          func() // called once the guest has closed its end too; may be nil
@@ -44,7 +45,7 @@ func newConn(x *exchange, local, remote address) (*Conn, bool) {
 	}
 	x.cancel(nil)
 	return &Conn{
-		client: x.client, stream: x.stream, local: local, remote: remote,
+		client: x.client, exchange: x, stream: x.stream, local: local, remote: remote,
 		body: wire.NewBodyReader(x.stream), out: wire.NewPackets(x.stream),
 	}, true
 }
@@ -127,6 +128,7 @@ func (c *Conn) Close() error {
 		return net.ErrClosed
 	}
 	err := c.stream.Close()
+	c.exchange.left()
 	if c.gone != nil && !c.client.spawn(c.drain) {
 		c.gone()
 	}

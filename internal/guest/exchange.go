@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/yamux"
@@ -32,6 +33,7 @@ type exchange struct {
 	watch  *watch
 	stream *yamux.Stream
 	stop   func() bool
+	closed atomic.Bool
 }
 
 // open sends a request.
@@ -61,6 +63,7 @@ func (c *Client) openBefore(before, ctx context.Context, kind wire.Kind, request
 		return nil, x.check(err)
 	}
 	x.stream = stream
+	c.exchanges.Add(1)
 	x.stop = context.AfterFunc(x.ctx, func() { _ = stream.SetDeadline(time.Unix(1, 0)) })
 	return x, nil
 }
@@ -126,6 +129,14 @@ func (x *exchange) close() {
 	x.stop()
 	x.cancel(nil)
 	_ = x.stream.Close()
+	x.left()
+}
+
+// left notes, once, that the exchange is over, or the connection that it became.
+func (x *exchange) left() {
+	if !x.closed.Swap(true) {
+		x.client.exchanges.Add(-1)
+	}
 }
 
 // check replaces an error of the stream by its cause.

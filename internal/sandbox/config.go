@@ -38,4 +38,5 @@ type Pace struct {
 	KeepAlive time.Duration
 	Silence   time.Duration // of the host, in a container
 	Cleanup   time.Duration // for removing what is on the engine; default cleanupTime
+	Rest      time.Duration // without a call, after which a guest on this machine is ended; default restAfter
 }

@@ -90,9 +90,10 @@ type localCommander struct {
 	writable []string      // likewise
 
 	told    sync.Once     // of what a guest cannot do here
-	turn    chan struct{} // a token for whoever uses current, also while one is started or ended
+	turn    chan struct{} // a token for whoever uses what follows, also while a guest is started or ended
 	current *GuestCommander
-	place   confined // of current
+	place   confined // of current, or of the one that was ended for a rest
+	left    error    // of that one, which left processes behind; nobody has been told
 }
 
 func (c *localCommander) Shell(context.Context) string { return shellName(c.path) }
@@ -131,26 +132,59 @@ func (c *localCommander) live(ctx context.Context) (*GuestCommander, error) {
 	if c.current != nil && c.current.Client.Alive() {
 		return c.current, nil
 	}
-	if err := c.shut(); errors.Is(err, guest.ErrLeft) {
+	if err := c.clear(); err != nil {
 		return nil, fmt.Errorf("%w: %w", errLocalLeft, err)
 	}
-	place, err := c.confineGuest()
-	if err != nil {
+	if err := c.confineGuest(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
 	config := guest.Config{
-		Workspace: c.dir, Patience: c.pace.Patience, KeepAlive: c.pace.KeepAlive, Confine: place.policy,
+		Workspace: c.dir, Patience: c.pace.Patience, KeepAlive: c.pace.KeepAlive, Confine: c.place.policy,
 	}
-	if place.temp != "" {
-		config.SpillDirs = []string{place.temp}
+	if c.place.temp != "" {
+		config.SpillDirs = []string{c.place.temp}
 	}
-	client, err := guest.StartLocal(ctx, place.env, config)
+	client, err := guest.StartLocal(ctx, c.place.env, config)
 	if err != nil {
-		return nil, errors.Join(localStartError(ctx, err), place.remove())
+		return nil, localStartError(ctx, err)
 	}
-	c.current, c.place = &GuestCommander{Client: client}, place
+	c.current = &GuestCommander{Client: client}
 	c.told.Do(func() { c.current.TellLimits(c.emit) })
 	return c.current, nil
+}
+
+// clear removes what a guest that died has left, and returns, once, why processes of
+// an earlier guest may still run. The caller has the turn.
+func (c *localCommander) clear() error {
+	err := c.left
+	if c.current != nil {
+		err = c.shut()
+	}
+	c.left = nil
+	if errors.Is(err, guest.ErrLeft) {
+		return err
+	}
+	return nil
+}
+
+// Rest implements [Rester]. The temporary files of commands stay for the next guest.
+func (c *localCommander) Rest(spared func(*guest.Client) bool) (end func()) {
+	select {
+	case c.turn <- struct{}{}:
+	default:
+		return func() {} // somebody begins to use it
+	}
+	return func() {
+		defer c.unlock()
+		if c.current == nil || !c.current.Client.Alive() {
+			return // the next command tells what became of it
+		}
+		if client := c.current.Client; client.Busy() || spared(client) {
+			return
+		}
+		c.left = c.endGuest()
+		c.place = confined{temp: c.place.temp} // the rest is found again, and is large
+	}
 }
 
 // errLocalLeft is returned once when a guest ended and left processes behind. The
@@ -212,23 +246,30 @@ func (c *localCommander) abandon(g *GuestCommander, what string) (note string) {
 func (c *localCommander) Close() error {
 	c.turn <- struct{}{}
 	defer func() { <-c.turn }()
-	return c.shut()
+	return errors.Join(c.left, c.shut())
 }
 
-// shut ends the current guest. It also removes the files with long outputs, which
-// a killed guest leaves behind. The caller has the turn.
+// shut ends the current guest, and removes the temporary files. The caller has the
+// turn.
 func (c *localCommander) shut() error {
+	err := c.endGuest()
+	place := c.place
+	c.place = confined{}
+	return errors.Join(err, place.remove())
+}
+
+// endGuest ends the current guest. It also removes the files with long outputs, which
+// a killed guest leaves behind, unless they go with the temporary ones. The caller has
+// the turn.
+func (c *localCommander) endGuest() error {
 	if c.current == nil {
 		return nil
 	}
-	client, place := c.current.Client, c.place
-	c.current, c.place = nil, confined{}
+	client := c.current.Client
+	c.current = nil
 	err := client.Close()
-	if place.temp != "" {
-		return errors.Join(err, place.remove())
-	}
 	// The guest has our rights, but a path that it names is not to be trusted.
-	if spill := client.Info().Spill; strings.HasPrefix(filepath.Base(spill), spillPrefix) {
+	if spill := client.Info().Spill; c.place.temp == "" && strings.HasPrefix(filepath.Base(spill), spillPrefix) {
 		err = errors.Join(err, os.RemoveAll(spill))
 	}
 	return err

@@ -123,24 +123,26 @@ type confined struct {
 	temp   string          // removed when the guest has ended; may be empty
 }
 
-// confineGuest prepares the start of a guest. Its caller calls remove at the end.
-func (c *localCommander) confineGuest() (confined, error) {
+// confineGuest prepares the start of a guest, with the temporary files of the one
+// before if those are still there. The caller has the turn.
+func (c *localCommander) confineGuest() error {
 	if c.level == confine.None {
-		return confined{env: c.env}, nil
+		c.place = confined{env: c.env}
+		return nil
 	}
 	if now, err := os.Lstat(c.dir); err != nil || !os.SameFile(now, c.was) {
 		// Who may write the directory above can put a link to anything there.
-		return confined{}, errMoved
+		return errMoved
 	}
-	temp, err := workspace.MakeTemp(false)
-	if err != nil {
-		return confined{}, err
+	if err := c.makeTemp(); err != nil {
+		return err
 	}
+	temp := c.place.temp
 	cache, err := localCache()
 	if err != nil {
-		cache = filepath.Join(temp, "cache")
-		if err := os.Mkdir(cache, 0o700); err != nil {
-			return confined{}, errors.Join(err, workspace.RemoveTemp(temp))
+		// A new one, since earlier commands may have put a link to anything in its place.
+		if cache, err = os.MkdirTemp(temp, "cache-"); err != nil {
+			return err
 		}
 	}
 	policy := guest.NewPolicy(c.level, temp)
@@ -151,7 +153,23 @@ func (c *localCommander) confineGuest() (confined, error) {
 	if c.level == confine.Files { // /tmp is the machine's
 		env = append(env, toolbox.Temporary(env, temp)...)
 	}
-	return confined{env: env, policy: policy, temp: temp}, nil
+	c.place = confined{env: env, policy: policy, temp: temp}
+	return nil
+}
+
+// makeTemp makes the directory for temporary files, unless there is one. A cleaner of
+// the machine may have removed it while nothing ran.
+func (c *localCommander) makeTemp() error {
+	if info, err := os.Lstat(c.place.temp); err == nil && info.IsDir() {
+		return nil
+	}
+	if err := c.place.remove(); err != nil {
+		return err
+	}
+	c.place = confined{}
+	temp, err := workspace.MakeTemp(false)
+	c.place.temp = temp
+	return err
 }
 
 // errMoved is the error when a workspace's path no longer leads to the workspace.

@@ -5,6 +5,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,10 +50,12 @@ type Sandbox struct {
 	end     context.CancelCauseFunc
 	cleanup func() error // runs once
 
-	mu     sync.Mutex // guards closed and active, and calls against closing
+	mu     sync.Mutex // guards closed, active and rest, and calls against closing
 	closed bool
 	active int // calls in progress
 	calls  sync.WaitGroup
+	rest   *time.Timer   // ends a guest that has nothing to do; nil where it stays
+	idle   time.Duration // after which it does; does not change
 }
 
 // Parts are what a sandbox is put together from.
@@ -80,6 +83,7 @@ func New(p Parts, c Config) (*Sandbox, error) {
 	}
 	r.life, r.end = context.WithCancelCause(context.Background())
 	r.cleanup = sync.OnceValue(r.close)
+	r.restAfter(cmp.Or(c.Pace.Rest, restAfter))
 	var err error
 	if r.ports, err = publish(c.Publish, p.OnHost, r.Dial); err != nil {
 		return nil, errors.Join(err, r.Cleanup())
@@ -317,6 +321,7 @@ func (r *Sandbox) Cleanup() error { return r.cleanup() }
 func (r *Sandbox) close() error {
 	r.mu.Lock()
 	r.closed = true
+	r.stopRest()
 	r.mu.Unlock()
 	r.end(ErrClosed)
 	r.network.stopAsking()
@@ -336,31 +341,6 @@ func (r *Sandbox) isClosed() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.closed
-}
-
-// Parker is a commander that can give up what it keeps running. Its Park returns
-// at once, with a function that does the work. The next use starts anew.
-type Parker interface{ Park() func() }
-
-// Park ends the container or the guest, and with it the jobs, of a sandbox that
-// nobody uses at the moment. The workspace stays, and the next call starts anew.
-func (r *Sandbox) Park() { r.Detach()() }
-
-// Detach takes away what Park is to end, and returns a function that ends it. It
-// does not hold the lock until then, since every call needs it.
-func (r *Sandbox) Detach() (end func()) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	p, ok := r.commands.(Parker)
-	if !ok || r.closed || r.active > 0 {
-		return func() {}
-	}
-	r.calls.Add(1) // Cleanup waits for it; calls that begin meanwhile do not
-	remove := p.Park()
-	return func() {
-		defer r.calls.Done()
-		remove()
-	}
 }
 
 // begin opens a call, which Cleanup then cancels and waits for. The returned
@@ -385,6 +365,7 @@ func (r *Sandbox) begin(ctx context.Context) (context.Context, func(), error) {
 		cancel(nil)
 		r.mu.Lock()
 		r.active--
+		r.restLater()
 		r.mu.Unlock()
 		r.calls.Done()
 	}, nil
