@@ -25,6 +25,11 @@ import (
 // an address with a password. Give those that commands need besides with
 // [WithEnv] or [WithLocalEnv].
 //
+// A process of pygent supervises the commands. It ends when nothing has run for half a
+// minute, no background job was started and no long output is kept, and the next
+// command starts another one. With full protection, files in /dev/shm end with it;
+// those in $TMPDIR and /tmp stay until Cleanup.
+//
 // ctx bounds the copying of the initial files only. Call Cleanup at the end.
 func NewLocalRuntime(ctx context.Context, opts ...RuntimeOption) (Runtime, error) {
 	if ctx == nil {

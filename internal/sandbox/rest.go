@@ -67,9 +67,9 @@ func runsJobs(g *guest.Client) bool {
 	return err != nil || slices.ContainsFunc(jobs, func(j guest.Job) bool { return j.Running })
 }
 
-// restAfter has the guest of a [Rester] end whenever it has had nothing to do for a
+// restWhenIdle has the guest of a [Rester] end whenever it has had nothing to do for a
 // time.
-func (r *Sandbox) restAfter(idle time.Duration) {
+func (r *Sandbox) restWhenIdle(idle time.Duration) {
 	if _, ok := r.commands.(Rester); !ok {
 		return
 	}

@@ -83,7 +83,7 @@ func New(p Parts, c Config) (*Sandbox, error) {
 	}
 	r.life, r.end = context.WithCancelCause(context.Background())
 	r.cleanup = sync.OnceValue(r.close)
-	r.restAfter(cmp.Or(c.Pace.Rest, restAfter))
+	r.restWhenIdle(cmp.Or(c.Pace.Rest, restAfter))
 	var err error
 	if r.ports, err = publish(c.Publish, p.OnHost, r.Dial); err != nil {
 		return nil, errors.Join(err, r.Cleanup())
