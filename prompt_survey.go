@@ -37,7 +37,7 @@ type Survey struct {
 // WithSurvey says whether the model is told what the agent finds at its start: see
 // [Survey]. The first request waits neither for a container nor for a command. What
 // is not known by then, the state of the repository and what a container of an image
-// has that is new to this process, follows once, after the result of a tool or with
+// has that is new to this user's processes, follows once, after the result of a tool or with
 // the next message of the user, if the [PromptBuilder] shows it at all. Of runtimes
 // that are not of this package, the agent lists the workspace if they are a
 // [Describer] and a [FileLister], and runs no command. Default: true.

@@ -288,9 +288,14 @@ func (b *Container) createOnce(ctx context.Context) error {
 	})
 }
 
+// shells are where a container may have its shell, the best first. Every one has
+// the last.
+var shells = []string{"/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/bin/sh"}
+
 // findShell looks for bash in the created container, where nothing runs yet.
 func (b *Container) findShell(ctx context.Context) string {
-	for _, shell := range []string{"/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"} {
+	last := len(shells) - 1
+	for _, shell := range shells[:last] {
 		err := ask(ctx, func(ctx context.Context) error {
 			_, err := b.engine.ContainerStatPath(ctx, b.name, shell)
 			return err
@@ -299,7 +304,7 @@ func (b *Container) findShell(ctx context.Context) string {
 			return shell
 		}
 	}
-	return "/bin/sh"
+	return shells[last]
 }
 
 func (b *Container) start(ctx context.Context) (err error) {

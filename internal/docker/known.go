@@ -1,6 +1,8 @@
 package docker
 
 import (
+	"encoding/json"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -12,7 +14,7 @@ import (
 // images is what this process knows of images. A container takes longer to start
 // than anybody should wait for these few words, and an id names the content of an
 // image, so they never become wrong. Only what was found before a command could
-// change the container goes in here.
+// change the container goes in here. It is kept for later processes too.
 var images imageMemory
 
 // mostImages bounds how many images are remembered, about 1 KiB each.
@@ -26,9 +28,15 @@ type imageKey struct {
 	path   string // where commands search for programs, if that is not as the image says
 }
 
+// subject names the key for [owner.Self.Learn]. What is learned also depends on what
+// is asked, which another version may ask otherwise.
+func (k imageKey) subject() string {
+	return fmt.Sprintf("image %q %q %q %q %q", k.engine, k.id, k.user, k.path, survey.MachineScript())
+}
+
 // imageFacts is what is known of an image.
 type imageFacts struct {
-	shell   string // its path; empty while it is not known
+	shell   string // its path, one of shells; empty while it is not known
 	machine survey.Machine
 	looked  bool // machine is known
 	looking bool // somebody finds it out
@@ -82,6 +90,51 @@ func (m *imageMemory) change(key imageKey, change func(*imageFacts)) {
 	m.facts[key] = f
 }
 
+// learned is what is kept of an image for later processes, as JSON.
+type learned struct {
+	Shell  string   `json:"shell"`
+	System string   `json:"system,omitempty"`
+	Found  []string `json:"found,omitempty"`
+}
+
+// encode returns the words that [readFacts] reads.
+func (f imageFacts) encode() []byte {
+	words, _ := json.Marshal(learned{f.shell, f.machine.System, f.machine.Found}) // strings never fail
+	return words
+}
+
+// readFacts reads what an earlier process learned of an image. It goes through the
+// same sieve as what a container tells.
+func readFacts(words []byte) (f imageFacts, ok bool) {
+	var l learned
+	if json.Unmarshal(words, &l) != nil || !slices.Contains(shells, l.Shell) {
+		return f, false
+	}
+	has := func(program string) bool { return slices.Contains(l.Found, program) }
+	return imageFacts{shell: l.Shell, machine: survey.Find(l.System, has), looked: true}, true
+}
+
+// recall adds what earlier processes have learned of the image.
+func (c *commander) recall() {
+	if !c.unchanged || images.of(c.image).looked {
+		return
+	}
+	if known, ok := readFacts(c.spec.self.Known(c.image.subject())); ok {
+		images.learn(c.image, func(f *imageFacts) { f.shell, f.machine, f.looked = known.shell, known.machine, true })
+	}
+}
+
+// pass keeps what is known of an image for later processes.
+func (c *commander) pass(key imageKey) {
+	facts := images.of(key)
+	if !facts.looked || facts.shell == "" {
+		return
+	}
+	if err := c.spec.self.Learn(key.subject(), facts.encode()); err != nil {
+		c.config.Logger.Debug("what is known of an image is not kept for later", "image", key.id, "error", err)
+	}
+}
+
 // lookTime bounds how long a start waits for what its container has.
 const lookTime = time.Second
 
@@ -94,6 +147,7 @@ func (c *commander) look(box *Container, key imageKey, shared bool) (m survey.Ma
 	m, ok = sandbox.LookAt(c.life, box.commands, c.config.Env, lookTime)
 	if shared {
 		images.learn(key, func(f *imageFacts) { f.machine, f.looked, f.looking = m, ok, false })
+		c.pass(key)
 	}
 	return m, ok
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/docker/docker/client"
 	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent/internal/survey"
 )
 
 func TestImagesAreLookedAtOnceAndForgottenInTurn(t *testing.T) {
@@ -51,4 +53,31 @@ func TestNothingIsRememberedOfAChangedContainer(t *testing.T) {
 	c.config.Mounts = []Mount{{Source: "/tools", Target: "/usr/local"}}
 	_, ok = c.keyOf("sha256:1")
 	require.False(t, ok)
+}
+
+func TestWhatIsKeptOfAnImageIsWhatWasAsked(t *testing.T) {
+	machine, ok := survey.ReadMachine("-- survey --\ngit python3 \n\"Debian GNU/Linux 12 (bookworm)\"\nend\n")
+	require.True(t, ok)
+	asked := imageFacts{shell: "/usr/bin/bash", machine: machine, looked: true}
+	known, ok := readFacts(asked.encode())
+	require.True(t, ok)
+	require.Equal(t, asked, known)
+
+	for _, words := range []string{"", "null", "{", "[]", `{"shell":"/tmp/evil"}`, `{"shell":""}`, `{"shell":"bash"}`, `{"shell":["/bin/sh"]}`} {
+		_, ok := readFacts([]byte(words))
+		require.False(t, ok, words)
+	}
+	known, ok = readFacts([]byte(`{"shell":"/bin/sh","system":"Evil\nignore <all>","found":["rm","go"]}`))
+	require.True(t, ok)
+	require.Equal(t, "Evilignore all", known.machine.System)
+	require.Equal(t, []string{"go"}, known.machine.Found)
+}
+
+func TestAnImageIsKnownByItsIDUserAndEngine(t *testing.T) {
+	key := imageKey{engine: "unix:///a", id: "sha256:1", user: "u", path: "/bin"}
+	others := []imageKey{{"unix:///b", "sha256:1", "u", "/bin"}, {"unix:///a", "sha256:2", "u", "/bin"}, {"unix:///a", "sha256:1", "", "/bin"}, {"unix:///a", "sha256:1", "u", ""}}
+	for _, other := range others {
+		require.NotEqual(t, key.subject(), other.subject())
+	}
+	require.Equal(t, key.subject(), key.subject())
 }

@@ -14,7 +14,6 @@ import (
 // guestProgram is the guest for the containers of one architecture. It is
 // unpacked once in a process, and kept in a file for engines that mount it.
 type guestProgram struct {
-	arch  string
 	bytes []byte
 
 	mu   sync.Mutex // guards path
@@ -53,7 +52,7 @@ func guestFor(system, arch string) (*guestProgram, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &guestProgram{arch: arch, bytes: unpacked}
+	p := &guestProgram{bytes: unpacked}
 	if guestPrograms.byArch == nil {
 		guestPrograms.byArch = map[string]*guestProgram{}
 	}
@@ -76,7 +75,7 @@ func (p *guestProgram) file() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	p.path, err = binary.File(dir, p.arch)
+	p.path, err = binary.File(dir, p.bytes)
 	return p.path, err
 }
 

@@ -201,6 +201,7 @@ func (c *commander) launch(ctx context.Context, name string, know func(shell str
 		return nil, err
 	}
 	c.image, c.unchanged = c.keyOf(info.ID)
+	c.recall()
 	if c.spec.shell = c.knownShell(); c.spec.shell != "" {
 		know(c.spec.shell)
 	}

@@ -81,7 +81,11 @@ var guestDir = filepath.Join(os.TempDir(), fmt.Sprintf("pygent-guest-test-%d", o
 
 // guestFile returns the path of the guest's program.
 var guestFile = sync.OnceValues(func() (string, error) {
-	return binary.File(guestDir, runtime.GOARCH)
+	guest, err := binary.Bytes(runtime.GOARCH)
+	if err != nil {
+		return "", err
+	}
+	return binary.File(guestDir, guest)
 })
 
 // startContainer starts a guest in a container as pygent does, and connects.

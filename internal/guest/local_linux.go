@@ -229,7 +229,7 @@ var program = sync.OnceValues(func() (string, error) {
 		fd, err = unix.MemfdCreate("pygent-guest", flags)
 	}
 	if err != nil {
-		return programFile(os.NewSyscallError("memfd_create", err))
+		return programFile(b, os.NewSyscallError("memfd_create", err))
 	}
 	if err := unix.Fchmod(fd, 0o755); err != nil {
 		return "", errors.Join(os.NewSyscallError("fchmod", err), unix.Close(fd))
@@ -251,12 +251,12 @@ var program = sync.OnceValues(func() (string, error) {
 // programFile puts the guest into the user's cache directory, for systems without
 // anonymous files. The descriptor is the one through which the content was
 // compared.
-func programFile(why error) (string, error) {
+func programFile(guest []byte, why error) (string, error) {
 	dir, err := os.UserCacheDir()
 	if err != nil {
 		return "", errors.Join(why, err)
 	}
-	f, err := binary.Open(filepath.Join(dir, "pygent"), runtime.GOARCH)
+	f, err := binary.Open(filepath.Join(dir, "pygent"), guest)
 	if err != nil {
 		return "", errors.Join(why, err)
 	}

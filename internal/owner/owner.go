@@ -8,6 +8,8 @@
 // The name of its owner says so. Is its owner dead? The kernel knows. If a
 // question cannot be answered, the owner's state is unknown, and an owner in an
 // unknown state is never treated as dead.
+//
+// With the same key, a process keeps what it has learned for the user's later ones.
 package owner
 
 import (

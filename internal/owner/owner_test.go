@@ -207,3 +207,96 @@ func TestOwnersAreDescribedOnOneLine(t *testing.T) {
 	require.Less(t, len(Describe(strings.Repeat("\x1b/", 1<<20))), 2000)
 	require.Equal(t, `a\u202eb`, Printable("a\u202eb"))
 }
+
+func TestWhatWasLearnedLasts(t *testing.T) {
+	dir := t.TempDir()
+	self := Open(dir, place())
+	require.Nil(t, self.Known("image a"))
+	require.NoError(t, self.Learn("image a", []byte("bash")))
+	require.NoError(t, self.Learn("../image\x00b", []byte("sh")))
+	again := Open(dir, place())
+	require.Equal(t, "bash", string(again.Known("image a")))
+	require.Equal(t, "sh", string(again.Known("../image\x00b")))
+	require.NoError(t, again.Learn("image a", []byte("sh")))
+	require.Equal(t, "sh", string(self.Known("image a")))
+	require.Nil(t, Open(t.TempDir(), place()).Known("image a"))
+	require.ErrorContains(t, self.Learn("image a", make([]byte, MaxKnown+1)), "4097 bytes are more than 4096")
+	require.Equal(t, "sh", string(self.Known("image a")))
+
+	without := alone(place(), os.ErrPermission)
+	require.ErrorIs(t, without.Learn("image a", []byte("bash")), os.ErrPermission)
+	require.Nil(t, without.Known("image a"))
+}
+
+func TestWhatOthersOrDamageLeftWasNotLearned(t *testing.T) {
+	dir := t.TempDir()
+	self := Open(dir, place())
+	path := filepath.Join(dir, knownDir, knownName("image"))
+	learn := func(words string) []byte {
+		require.NoError(t, os.RemoveAll(path))
+		require.NoError(t, self.Learn("image", []byte(words)))
+		content, err := os.ReadFile(path)
+		require.NoError(t, err)
+		return content
+	}
+	content := learn("bash")
+	for name, damaged := range map[string][]byte{
+		"empty":        nil,
+		"cut":          content[:proofSize-1],
+		"no words":     content[:proofSize],
+		"other words":  append(content[:proofSize:proofSize], "dash"...),
+		"more words":   append(content[:len(content):len(content)], '!'),
+		"very long":    append(content[:len(content):len(content)], make([]byte, 1<<20)...),
+		"another sign": append([]byte{content[0] ^ 1}, content[1:]...),
+	} {
+		require.NoError(t, os.WriteFile(path, damaged, 0o600))
+		require.Nil(t, self.Known("image"), name)
+	}
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	require.NotNil(t, self.Known("image"))
+	require.NoError(t, self.Learn("other image", []byte("bash")))
+	require.NoError(t, os.Rename(filepath.Join(dir, knownDir, knownName("other image")), path))
+	require.Nil(t, self.Known("image"), "the words are about another subject")
+
+	stranger := Open(t.TempDir(), place())
+	require.NoError(t, stranger.Learn("image", []byte("dash")))
+	theirs, err := os.ReadFile(filepath.Join(stranger.state.root.Name(), knownDir, knownName("image")))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, theirs, 0o600))
+	require.Nil(t, self.Known("image"), "another user's key")
+
+	if runtime.GOOS != "windows" {
+		learn("bash")
+		require.NoError(t, os.Chmod(path, 0o666))
+		require.Nil(t, self.Known("image"), "others can write it")
+		content := learn("bash")
+		elsewhere := filepath.Join(dir, "elsewhere")
+		require.NoError(t, os.WriteFile(elsewhere, content, 0o600))
+		require.NoError(t, os.Remove(path))
+		require.NoError(t, os.Symlink(elsewhere, path))
+		require.Nil(t, self.Known("image"), "a link")
+	}
+	require.NoError(t, os.RemoveAll(path))
+	require.NoError(t, os.Mkdir(path, 0o700))
+	require.Nil(t, self.Known("image"), "a directory")
+	require.Error(t, self.Learn("image", []byte("bash")))
+	entries, err := os.ReadDir(filepath.Join(dir, knownDir))
+	require.NoError(t, err)
+	require.Len(t, entries, 1, "nothing is left of what could not be kept")
+}
+
+func TestTheOldestSubjectsAreForgotten(t *testing.T) {
+	dir := t.TempDir()
+	self := Open(dir, place())
+	require.NoError(t, self.Learn("first", []byte("words")))
+	old := time.Now().Add(-time.Hour)
+	require.NoError(t, os.Chtimes(filepath.Join(dir, knownDir, knownName("first")), old, old))
+	for i := range mostKnown {
+		require.NoError(t, self.Learn(strings.Repeat("s", i+1), []byte("words")))
+	}
+	require.Nil(t, self.Known("first"))
+	require.NotNil(t, self.Known("s"))
+	entries, err := os.ReadDir(filepath.Join(dir, knownDir))
+	require.NoError(t, err)
+	require.Len(t, entries, mostKnown)
+}

@@ -1,7 +1,6 @@
 package owner
 
 import (
-	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 )
 
@@ -136,33 +134,12 @@ func (s *state) recordBoot(at Place) error {
 	if err := s.mark(bootsDir, bootName(at)); err != nil {
 		return err
 	}
-	return s.forgetBoots()
+	return s.forgetOldest(bootsDir, maxBoots)
 }
 
 func (s *state) hasBoot(at Place) bool { return s.marked(bootsDir, bootName(at)) }
 
 func bootName(at Place) string { return at.Machine + "-" + at.Boot }
-
-// forgetBoots removes the oldest records of boots if there are many.
-func (s *state) forgetBoots() error {
-	entries, err := fs.ReadDir(s.root.FS(), bootsDir)
-	if err != nil || len(entries) <= maxBoots {
-		return err
-	}
-	var boots []fs.FileInfo
-	for _, e := range entries {
-		if info, err := e.Info(); err == nil {
-			boots = append(boots, info)
-		}
-	}
-	slices.SortFunc(boots, func(a, b fs.FileInfo) int { return cmp.Compare(b.ModTime().UnixNano(), a.ModTime().UnixNano()) })
-	for _, info := range boots[min(maxBoots, len(boots)):] {
-		if err := s.root.Remove(bootsDir + "/" + info.Name()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	return nil
-}
 
 // mark makes an empty file.
 func (s *state) mark(dir, name string) error {

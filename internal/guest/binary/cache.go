@@ -14,13 +14,13 @@ import (
 	"github.com/x/pygent/internal/owner"
 )
 
-// File writes the guest into dir, unless it is there already, and returns its
-// path. It makes the directory if need be. The directory must be one that nobody
+// File writes a guest, as [Bytes] unpacks it, into dir, unless it is there already,
+// and returns its path. It makes the directory if need be. The directory must be one that nobody
 // else can change or replace, because another program (an engine) opens the path
 // later. The file name holds a checksum of the content, so that different
 // versions do not collide. Several processes may call File at the same time.
-func File(dir, arch string) (string, error) {
-	f, err := Open(dir, arch)
+func File(dir string, guest []byte) (string, error) {
+	f, err := Open(dir, guest)
 	if err != nil {
 		return "", err
 	}
@@ -40,15 +40,7 @@ func File(dir, arch string) (string, error) {
 // Open returns the file of [File], open for reading. The content was compared
 // through this very descriptor, so whoever executes the descriptor executes the
 // guest.
-func Open(dir, arch string) (*os.File, error) {
-	packed, err := pack(arch)
-	if err != nil {
-		return nil, err
-	}
-	want, err := Bytes(arch)
-	if err != nil {
-		return nil, err
-	}
+func Open(dir string, guest []byte) (*os.File, error) {
 	if !filepath.IsAbs(dir) {
 		return nil, fmt.Errorf("%s is not an absolute path", dir)
 	}
@@ -57,15 +49,15 @@ func Open(dir, arch string) (*os.File, error) {
 		return nil, err
 	}
 	defer root.Close()
-	sum := sha256.Sum256(packed)
+	sum := sha256.Sum256(guest)
 	name := "guest-" + hex.EncodeToString(sum[:8])
-	if f, err := openEqual(root, name, want); err == nil {
+	if f, err := openEqual(root, name, guest); err == nil {
 		return f, nil
 	}
-	if err := install(root, name, want); err != nil {
+	if err := install(root, name, guest); err != nil {
 		return nil, fmt.Errorf("install the guest: %w", err)
 	}
-	return openEqual(root, name, want)
+	return openEqual(root, name, guest)
 }
 
 // errDiffers means that a file does not have the expected content.

@@ -13,18 +13,18 @@ import (
 )
 
 func TestFileIsMadeOnceAndRepaired(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "cache")
-	path, err := binary.File(dir, "amd64")
+	dir, guest := filepath.Join(t.TempDir(), "cache"), unpacked(t)
+	path, err := binary.File(dir, guest)
 	require.NoError(t, err)
 	before, err := os.Stat(path)
 	require.NoError(t, err)
-	again, err := binary.File(dir, "amd64")
+	again, err := binary.File(dir, guest)
 	require.NoError(t, err)
 	after, err := os.Stat(again)
 	require.NoError(t, err)
 	require.True(t, os.SameFile(before, after))
 	require.NoError(t, os.WriteFile(path, []byte("broken"), 0o755))
-	_, err = binary.File(dir, "amd64")
+	_, err = binary.File(dir, guest)
 	require.NoError(t, err)
 	repaired, err := os.Stat(path)
 	require.NoError(t, err)
@@ -37,8 +37,7 @@ func TestFileIsMadeOnceAndRepaired(t *testing.T) {
 // TestOnlyOurFileIsTaken puts wrong files into the cache, and expects that they
 // are replaced.
 func TestOnlyOurFileIsTaken(t *testing.T) {
-	want, err := binary.Bytes("amd64")
-	require.NoError(t, err)
+	want := unpacked(t)
 	for name, spoil := range map[string]func(t *testing.T, path string){
 		"another content":     func(t *testing.T, path string) { require.NoError(t, os.WriteFile(path, []byte("evil"), 0o755)) },
 		"a longer one":        func(t *testing.T, path string) { require.NoError(t, os.WriteFile(path, append(want, 0), 0o755)) },
@@ -51,12 +50,12 @@ func TestOnlyOurFileIsTaken(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "cache")
-			path, err := binary.File(dir, "amd64")
+			path, err := binary.File(dir, want)
 			require.NoError(t, err)
 			before, err := os.Lstat(path)
 			require.NoError(t, err)
 			spoil(t, path)
-			f, err := binary.Open(dir, "amd64")
+			f, err := binary.Open(dir, want)
 			require.NoError(t, err)
 			defer f.Close()
 			after, err := os.Lstat(path)
@@ -77,6 +76,7 @@ func TestCacheOfOthersIsRefused(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("modes of Unix")
 	}
+	guest := unpacked(t)
 	for name, spoil := range map[string]func(t *testing.T, parent, dir string){
 		"others may write it":          func(t *testing.T, _, dir string) { require.NoError(t, os.Chmod(dir, 0o777)) },
 		"another user's":               func(t *testing.T, _, dir string) { chown(t, dir) },
@@ -98,12 +98,20 @@ func TestCacheOfOthersIsRefused(t *testing.T) {
 			dir := filepath.Join(parent, "cache")
 			require.NoError(t, os.MkdirAll(dir, 0o700))
 			spoil(t, parent, dir)
-			_, err := binary.File(dir, "amd64")
+			_, err := binary.File(dir, guest)
 			require.Error(t, err)
 		})
 	}
-	_, err := binary.File("cache", "amd64")
+	_, err := binary.File("cache", guest)
 	require.ErrorContains(t, err, "absolute")
+}
+
+// unpacked is a guest.
+func unpacked(t *testing.T) []byte {
+	t.Helper()
+	guest, err := binary.Bytes("amd64")
+	require.NoError(t, err)
+	return guest
 }
 
 // chown gives a file to another user.
