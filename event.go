@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"iter"
 	"log/slog"
 	"strings"
@@ -14,7 +13,6 @@ import (
 	"github.com/x/pygent/internal/callback"
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/feed"
-	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/jsonobj"
 	"github.com/x/pygent/internal/pace"
 )
@@ -345,31 +343,6 @@ func withLiveOutput(ctx context.Context, opts ...BashOption) []BashOption {
 	return append(opts, BashOutput(func(chunk OutputChunk) {
 		c.agent.emit(Event{Type: EventOutput, Step: c.info.Step, Call: c.shortCall(), Chunk: &chunk})
 	}))
-}
-
-// handlerFeed returns a feed for an event handler that the caller gave, or nil
-// for none. A handler that panics ends the current run.
-func (a *Agent) handlerFeed(f func(Event)) *feed.Feed[Event] {
-	if f == nil {
-		return nil
-	}
-	return feed.New(func(e Event) {
-		defer a.enter(&a.handling, "an event handler")()
-		guard.Call(func() { f(e) }, a.handlerFailed)
-	}, mergeDeltas)
-}
-
-// errHandler is the cause of the end of a run whose event handler panicked.
-var errHandler = errors.New("the event handler")
-
-// handlerFailed ends the current run because a handler of its events panicked.
-func (a *Agent) handlerFailed(err error) {
-	a.logPanic("event handler", err)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.cancel != nil {
-		a.cancel(fmt.Errorf("%w: %w", errHandler, err))
-	}
 }
 
 // logStart logs how the agent is set up, and warns of what is not as it was

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"iter"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -294,93 +293,6 @@ func sizeOfMessage(m Message) int {
 		n += len(v)
 	}
 	return n
-}
-
-// listeners are the feeds that get the events of an agent.
-type listeners struct {
-	always  *feed.Feed[Event]   // of the agent's handler; nil for none
-	session *feed.Feed[Event]   // of the interactive session that goes on
-	run     []*feed.Feed[Event] // of the run that goes on
-	ctx     context.Context     // of that run; nil for none
-}
-
-// listen adds feeds for the events of the run that begins. Nil feeds are left
-// out.
-func (a *Agent) listen(ctx context.Context, feeds ...*feed.Feed[Event]) {
-	a.emitMu.Lock()
-	defer a.emitMu.Unlock()
-	a.listeners.run, a.listeners.ctx = nil, ctx
-	for _, f := range feeds {
-		if f != nil {
-			a.listeners.run = append(a.listeners.run, f)
-		}
-	}
-}
-
-// endListening removes the feeds of the run.
-func (a *Agent) endListening() {
-	a.emitMu.Lock()
-	defer a.emitMu.Unlock()
-	a.listeners.run, a.listeners.ctx = nil, nil
-}
-
-// emit completes an event and hands it to every listener without waiting. Each
-// channel it returns is closed when a listener has handled the event.
-func (a *Agent) emit(e Event) []<-chan struct{} {
-	a.logEvent(e)
-	a.emitMu.Lock()
-	defer a.emitMu.Unlock()
-	if traceless(a.listeners.ctx) != nil {
-		return nil
-	}
-	e.Seq, e.Time = a.seq.Add(1), time.Now()
-	a.state.note(e)
-	if isDelta(e) {
-		a.replay.Offer(e.Seq, e)
-	} else {
-		a.replay.Put(e.Seq, e)
-	}
-	l := &a.listeners
-	if l.always == nil && l.session == nil && len(l.run) == 0 {
-		return nil
-	}
-	var handled []<-chan struct{}
-	for _, f := range append(l.run[:len(l.run):len(l.run)], l.always, l.session) {
-		switch {
-		case f == nil:
-		case isDelta(e):
-			f.Offer(e)
-		default:
-			handled = append(handled, f.Put(e))
-		}
-	}
-	if e.Type == EventRunEnd && e.Task == "" {
-		l.run = nil // tasks may go on, but the run's listeners have heard its last event
-	}
-	return handled
-}
-
-// isHeard reports whether anybody gets the events of the agent.
-func (a *Agent) isHeard() bool {
-	if a.replay.Wanted() {
-		return true
-	}
-	a.emitMu.Lock()
-	defer a.emitMu.Unlock()
-	l := &a.listeners
-	return l.always != nil || l.session != nil || len(l.run) > 0 || a.log.Enabled(context.Background(), slog.LevelDebug)
-}
-
-// eventsHandled waits until the agent's own handler has seen all events so far,
-// or ctx ends.
-func (a *Agent) eventsHandled(ctx context.Context) {
-	if a.listeners.always == nil {
-		return
-	}
-	select {
-	case <-a.listeners.always.Handled():
-	case <-ctx.Done():
-	}
 }
 
 // hear appends a message in the user's role, and emits its event.

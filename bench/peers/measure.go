@@ -134,7 +134,7 @@ func (b *bench) print(w io.Writer) {
 		}
 		t.print(w, b.peers)
 	}
-	fmt.Fprintf(w, "\nThe ratios are to %s. Processor time, bytes and objects are medians, of this process alone.\n", b.peers[0].name)
+	fmt.Fprintf(w, "\nThe ratios are to %s. Processor time is the minimum, bytes and\nobjects are medians; all three are of this process alone.\n", b.peers[0].name)
 }
 
 func (t table) print(w io.Writer, peers []peer) {
@@ -145,11 +145,11 @@ func (t table) print(w io.Writer, peers []peer) {
 	for i, p := range peers {
 		row := t.rows[i]
 		fastest, usual := quantile(row, 0, sample.seconds), quantile(row, 0.5, sample.seconds)
-		processor := quantile(row, 0.5, sample.processorSeconds)
+		processor := quantile(row, 0, sample.processorSeconds)
 		fmt.Fprintf(out, "%s\t%s\t%.2f\t%s\t%.2f\t%s\t%.2f\t%.0f\t%.0f\t%.0f\t\n", p.name,
 			micros(fastest), fastest/quantile(first, 0, sample.seconds),
 			micros(usual), usual/quantile(first, 0.5, sample.seconds),
-			micros(processor), processor/quantile(first, 0.5, sample.processorSeconds),
+			micros(processor), processor/quantile(first, 0, sample.processorSeconds),
 			quantile(row, 0.5, func(s sample) float64 { return s.bytes }),
 			quantile(row, 0.5, func(s sample) float64 { return s.objects }), 1/usual)
 	}

@@ -88,7 +88,8 @@ type Assembler struct {
 	TakenID func(id string) bool
 
 	id, model string
-	choice    *int // the index of the choice that is read, once one was seen
+	chosen    bool // a choice was seen
+	choice    int  // the index of the first, which alone is read
 	content   content
 	calls     []*call
 	extra     fields
@@ -97,6 +98,10 @@ type Assembler struct {
 	usage     Usage
 	chunks    int // how many were added
 	budget    budget
+
+	// Where the fields of a message, and of a call in it, are listed while they are
+	// processed.
+	ofMessage, ofCall []member
 }
 
 // chunk holds slices of the data that it was read from.
@@ -184,14 +189,14 @@ func (a *Assembler) Add(data []byte) (Delta, error) {
 		return Delta{}, NewServerError(c.err)
 	}
 	if a.chunks++; a.id == "" {
-		a.id = headOf(stringOf(c.id))
+		a.id = headOf(jsonwalk.Text(c.id))
 	}
 	if a.model == "" {
-		a.model = headOf(stringOf(c.model))
+		a.model = headOf(jsonwalk.Text(c.model))
 	}
 	a.usage.update(c.usage)
 	delta, choices, err := a.addChoices(c.choices)
-	if err == nil && choices == 0 && (stringOf(c.object) == "error" || stringOf(c.kind) == "error") {
+	if err == nil && choices == 0 && (jsonwalk.Text(c.object) == "error" || jsonwalk.Text(c.kind) == "error") {
 		err = NewServerError(data)
 	}
 	return delta, err
@@ -226,21 +231,18 @@ func (a *Assembler) addChoices(choices json.RawMessage) (Delta, int, error) {
 }
 
 func (a *Assembler) addChoice(ch choice) (Delta, error) {
-	index := 0
-	if i := intOf(ch.index); i != nil {
-		index = *i
+	index, _ := jsonwalk.Int(ch.index)
+	if !a.chosen {
+		a.chosen, a.choice = true, index
 	}
-	if a.choice == nil {
-		a.choice = &index
-	}
-	if index != *a.choice {
+	if index != a.choice {
 		return Delta{}, nil
 	}
 	if present(ch.err) {
 		return Delta{}, NewServerError(ch.err)
 	}
 	a.usage.update(ch.usage)
-	if reason := headOf(stringOf(ch.finish)); reason != "" {
+	if reason := headOf(jsonwalk.Text(ch.finish)); reason != "" {
 		a.finish = reason
 	}
 	switch {
@@ -261,12 +263,13 @@ type member struct {
 	raw  json.RawMessage
 }
 
-// members returns the fields of an object.
-func members(object json.RawMessage, what string) ([]member, error) {
+// members returns the fields of an object, in the memory of a list that is not used
+// any more; nil if there is none.
+func members(list []member, object json.RawMessage, what string) ([]member, error) {
 	if err := mustBeObject(object, what); err != nil {
 		return nil, err
 	}
-	var list []member
+	list = list[:0]
 	for name, raw := range jsonwalk.Members(object) {
 		if len(list) == maxFields {
 			return nil, tooMany("fields in one object", maxFields)
@@ -301,10 +304,11 @@ func (a *Assembler) addMessage(raw json.RawMessage) (Delta, error) {
 	if err := a.budget.spendOn(raw); err != nil {
 		return Delta{}, err
 	}
-	m, err := members(raw, "message")
+	m, err := members(a.ofMessage, raw, "message")
 	if err != nil {
 		return Delta{}, err
 	}
+	a.ofMessage = m
 	said, m := take(m, "content")
 	calls, m := take(m, "tool_calls")
 	_, m = take(m, "role")
@@ -316,12 +320,12 @@ func (a *Assembler) addMessage(raw json.RawMessage) (Delta, error) {
 	if err != nil {
 		return Delta{}, err
 	}
-	reasoning := stringOf(valueOf(m, "reasoning_content"))
+	reasoning := jsonwalk.Text(valueOf(m, "reasoning_content"))
 	if reasoning == "" {
-		reasoning = stringOf(valueOf(m, "reasoning"))
+		reasoning = jsonwalk.Text(valueOf(m, "reasoning"))
 	}
 	if text == "" {
-		text = stringOf(valueOf(m, "refusal"))
+		text = jsonwalk.Text(valueOf(m, "refusal"))
 	}
 	if a.extra == nil {
 		a.extra = fields{}
@@ -340,11 +344,11 @@ func (a *Assembler) Progress() int {
 
 // Finished reports whether the answer is complete. Only extras such as usage
 // may still follow.
-func (a *Assembler) Finished() bool { return a.choice != nil && (a.finish != "" || a.whole) }
+func (a *Assembler) Finished() bool { return a.chosen && (a.finish != "" || a.whole) }
 
 // Finish returns the answer. The error is [ErrNoChoice] or [ErrUnfinished].
 func (a *Assembler) Finish() (*Answer, error) {
-	if a.choice == nil {
+	if !a.chosen {
 		return nil, ErrNoChoice
 	}
 	if !a.Finished() {
@@ -366,7 +370,7 @@ func (a *Assembler) Finish() (*Answer, error) {
 		}
 	}
 	if ans.Content == "" && len(ans.Parts) == 0 && len(ans.ToolCalls) == 0 {
-		ans.Content = stringOf(ans.Extra["refusal"])
+		ans.Content = jsonwalk.Text(ans.Extra["refusal"])
 	}
 	return ans, nil
 }

@@ -150,9 +150,9 @@ func newItem(raw json.RawMessage) *item {
 		case "index":
 			it.index = intOf(value)
 		case "type":
-			it.kind = stringOf(value)
+			it.kind = jsonwalk.Text(value)
 		case "id":
-			it.id = stringOf(value)
+			it.id = jsonwalk.Text(value)
 		}
 	}
 	return it
@@ -173,7 +173,7 @@ func (it *item) merge(piece json.RawMessage, b *budget) error {
 		it.raw = nil
 	}
 	for _, p := range pieces {
-		m, err := members(p, "element")
+		m, err := members(nil, p, "element")
 		if err != nil {
 			return err
 		}

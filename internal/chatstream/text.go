@@ -28,7 +28,7 @@ func (t *jsonText) quoted() json.RawMessage {
 	return append(out, '"')
 }
 
-func (t *jsonText) String() string { return stringOf(t.quoted()) }
+func (t *jsonText) String() string { return jsonwalk.Text(t.quoted()) }
 
 // content is a message's content: a text, or parts as soon as one part is not
 // text.
@@ -46,7 +46,7 @@ func (c *content) add(raw json.RawMessage, b *budget) (string, error) {
 	case '"':
 		b.progress += len(raw) - len(`""`)
 		c.text.add(raw)
-		return stringOf(raw), nil
+		return jsonwalk.Text(raw), nil
 	case '[':
 		var text strings.Builder
 		for p := range jsonwalk.Elements(raw) {
@@ -79,9 +79,9 @@ func (c *content) addPart(raw json.RawMessage, b *budget) (string, error) {
 	default:
 		return "", nil
 	}
-	if k := stringOf(kind); (k == "" || k == "text" || k == "output_text") && present(text) && text[0] == '"' {
+	if k := jsonwalk.Text(kind); (k == "" || k == "text" || k == "output_text") && present(text) && text[0] == '"' {
 		c.text.add(text)
-		return stringOf(text), nil
+		return jsonwalk.Text(text), nil
 	}
 	c.flush()
 	c.parts = append(c.parts, bytes.Clone(raw))
@@ -109,22 +109,12 @@ func present(raw json.RawMessage) bool {
 	return len(raw) > 0 && !bytes.Equal(raw, []byte("null"))
 }
 
-// stringOf returns the string that raw holds, or "" if it holds none.
-func stringOf(raw json.RawMessage) string {
-	var s string
-	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &s) != nil {
-		return ""
-	}
-	return s
-}
-
 // intOf returns the integer that raw holds, or nil if it holds none.
 func intOf(raw json.RawMessage) *int {
-	var i int
-	if !present(raw) || json.Unmarshal(raw, &i) != nil {
-		return nil
+	if i, ok := jsonwalk.Int(raw); ok {
+		return &i
 	}
-	return &i
+	return nil
 }
 
 // quote encodes s as a JSON string.

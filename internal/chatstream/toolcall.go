@@ -50,7 +50,7 @@ func (a *Assembler) addCalls(raw json.RawMessage) (d CallDelta, err error) {
 }
 
 func (a *Assembler) addCall(raw json.RawMessage) (CallDelta, error) {
-	f, err := newFragment(raw)
+	f, err := a.newFragment(raw)
 	if err != nil {
 		return CallDelta{}, err
 	}
@@ -129,7 +129,7 @@ func (c *call) repeatedBy(f fragment) bool {
 	if !c.so.scan.done || f.id != c.id || f.name != c.name || longest*len(f.args) < len(c.args.body) {
 		return false // without decoding all arguments for every little piece
 	}
-	return stringOf(f.args) == c.args.String()
+	return jsonwalk.Text(f.args) == c.args.String()
 }
 
 func (c *call) add(f fragment, whole bool, b *budget) error {
@@ -145,7 +145,7 @@ func (c *call) add(f fragment, whole bool, b *budget) error {
 	if f.hasArgs() {
 		b.progress += len(f.args) - len(`""`)
 		c.args.add(f.args)
-		c.so.Add(stringOf(f.args))
+		c.so.Add(jsonwalk.Text(f.args))
 	}
 	return c.extra.merge(f.extra, whole, b)
 }
@@ -163,16 +163,17 @@ func (c *call) addName(name string) {
 	}
 }
 
-func newFragment(raw json.RawMessage) (fragment, error) {
-	m, err := members(raw, "tool call")
+func (a *Assembler) newFragment(raw json.RawMessage) (fragment, error) {
+	m, err := members(a.ofCall, raw, "tool call")
 	if err != nil {
 		return fragment{}, err
 	}
+	a.ofCall = m
 	index, m := take(m, "index")
 	id, m := take(m, "id")
 	_, m = take(m, "type")
 	function, m := take(m, "function")
-	f := fragment{index: intOf(index), id: stringOf(id), extra: m}
+	f := fragment{index: intOf(index), id: jsonwalk.Text(id), extra: m}
 	if len(f.id) > maxName {
 		return fragment{}, tooMany("bytes in a tool call's id", maxName)
 	}
@@ -182,7 +183,7 @@ func newFragment(raw json.RawMessage) (fragment, error) {
 	for name, value := range jsonwalk.Members(function) {
 		switch name {
 		case "name":
-			f.name = stringOf(value)
+			f.name = jsonwalk.Text(value)
 		case "arguments":
 			f.args, err = textOfArguments(value)
 		}

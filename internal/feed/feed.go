@@ -12,15 +12,18 @@ const maxWaiting = 4096
 // itself included: no lock is held meanwhile. Make one with [New]. It is safe
 // for concurrent use.
 //
-// A goroutine calls the function. It exists only while there are values, and
-// [Feed.Handled] waits for it.
+// A goroutine calls the function. It exists only while there are values, or while
+// the feed is held, and [Feed.Handled] waits for it.
 type Feed[T any] struct {
 	handle func(T)
 	merge  func(last, next T) (T, bool)
+	begins func() // called by each goroutine first; nil for nothing
 
 	mu      sync.Mutex // guards what follows
 	waiting []item[T]  // what handle was not called with yet
 	working bool       // the goroutine exists
+	holds   int        // how many keep it while nothing waits
+	changed *sync.Cond // wakes it when it is kept, and something waits or it is let go
 }
 
 // item is a value, or a mark that has none.
@@ -34,7 +37,27 @@ type item[T any] struct {
 // New returns a feed of handle. merge joins two values that may be lost, and
 // reports false for two that do not belong together.
 func New[T any](handle func(T), merge func(last, next T) (T, bool)) *Feed[T] {
-	return &Feed[T]{handle: handle, merge: merge}
+	f := &Feed[T]{handle: handle, merge: merge}
+	f.changed = sync.NewCond(&f.mu)
+	return f
+}
+
+// Begin sets a function that each goroutine of the feed calls before the first
+// value, such as to learn who it is. Call it before the feed is used.
+func (f *Feed[T]) Begin(begins func()) { f.begins = begins }
+
+// Hold keeps the goroutine between values until release is called, for a time in
+// which many come: a new one for each would have to grow its stack.
+func (f *Feed[T]) Hold() (release func()) {
+	f.hold(1)
+	return func() { f.hold(-1) }
+}
+
+func (f *Feed[T]) hold(n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.holds += n
+	f.changed.Signal()
 }
 
 // Put hands over a value. The channel is closed once the function has returned.
@@ -65,6 +88,7 @@ func (f *Feed[T]) put(it item[T]) <-chan struct{} {
 		f.working = true
 		go f.work()
 	}
+	f.changed.Signal()
 	return it.handled
 }
 
@@ -90,6 +114,9 @@ func (f *Feed[T]) work() {
 			go f.work()
 		}
 	}()
+	if f.begins != nil {
+		f.begins()
+	}
 	for {
 		it, ok := f.next()
 		if !ok {
@@ -103,11 +130,19 @@ func (f *Feed[T]) work() {
 func (f *Feed[T]) next() (it item[T], ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	for len(f.waiting) == 0 && f.holds > 0 {
+		f.changed.Wait()
+	}
 	if len(f.waiting) == 0 {
 		f.waiting, f.working = nil, false
 		return it, false
 	}
-	it, f.waiting = f.waiting[0], f.waiting[1:]
+	it, f.waiting[0] = f.waiting[0], item[T]{}
+	if len(f.waiting) == 1 { // its place is used again, since most values come alone
+		f.waiting = f.waiting[:0]
+	} else {
+		f.waiting = f.waiting[1:]
+	}
 	return it, true
 }
 

@@ -114,6 +114,35 @@ func TestAFunctionThatEndsItsGoroutineEndsNothingElse(t *testing.T) {
 	require.Equal(t, []int{1, 2}, seen)
 }
 
+func TestAHeldFeedKeepsItsGoroutine(t *testing.T) {
+	begun, n := 0, 0
+	f := New(func(int) { n++ }, nil)
+	f.Begin(func() { begun++ })
+	release := f.Hold()
+	for i := range 100 {
+		<-f.Put(i)
+	}
+	<-f.Handled()
+	require.Equal(t, 1, begun)
+	release() // goleak sees that it ends
+	for i := range 100 {
+		<-f.Put(i)
+	}
+	<-f.Handled()
+	require.Equal(t, 200, n)
+}
+
+func TestAHeldFeedSurvivesItsFunction(t *testing.T) {
+	begun := 0
+	f := New(func(int) { runtime.Goexit() }, nil)
+	f.Begin(func() { begun++ })
+	defer f.Hold()()
+	<-f.Put(1)
+	<-f.Put(2)
+	<-f.Handled()
+	require.Equal(t, 3, begun, "each goroutine says that it begins")
+}
+
 func TestManyMayPut(t *testing.T) {
 	n := 0
 	f := New(func(int) { n++ }, nil)

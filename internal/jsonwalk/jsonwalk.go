@@ -9,48 +9,9 @@ package jsonwalk
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"iter"
 	"unicode/utf8"
 )
-
-// Errors of [Check].
-var (
-	ErrInvalid = errors.New("not valid JSON")
-	ErrDeep    = errors.New("nested too deeply")
-)
-
-// Check reports whether data is one JSON value whose nesting is not deeper than
-// depth.
-func Check(data []byte, depth int) error {
-	if bytes.Count(data, []byte("{"))+bytes.Count(data, []byte("[")) > depth { // or it cannot be
-		if err := checkDepth(data, depth); err != nil {
-			return err
-		}
-	}
-	if !json.Valid(data) {
-		return ErrInvalid
-	}
-	return nil
-}
-
-func checkDepth(data []byte, depth int) error {
-	level := 0
-	for i := 0; i < len(data); i++ {
-		switch data[i] {
-		case '"':
-			i = skipString(data, i) - 1
-		case '{', '[':
-			if level++; level > depth {
-				return fmt.Errorf("%w: more than %d levels", ErrDeep, depth)
-			}
-		case '}', ']':
-			level--
-		}
-	}
-	return nil
-}
 
 // Values counts the values inside a value, including the names of members.
 func Values(raw []byte) int {
@@ -122,14 +83,72 @@ func Elements(array []byte) iter.Seq[json.RawMessage] {
 
 // nameOf decodes the name of a member.
 func nameOf(quoted []byte) string {
-	if len(quoted) > 1 && bytes.IndexByte(quoted, '\\') < 0 && utf8.Valid(quoted) {
-		return string(quoted[1 : len(quoted)-1])
+	if len(quoted) < 2 || bytes.IndexByte(quoted, '\\') >= 0 || !utf8.Valid(quoted) {
+		return decoded(quoted)
 	}
+	name := quoted[1 : len(quoted)-1]
+	if usual, ok := usualNames[string(name)]; ok {
+		return usual
+	}
+	return string(name)
+}
+
+// decoded decodes a name in any form.
+func decoded(quoted []byte) string {
 	var name string
 	if json.Unmarshal(quoted, &name) != nil {
 		return string(quoted)
 	}
 	return name
+}
+
+// usualNames are the members that each chunk of an answer has, so that their names
+// are not made anew for every one.
+var usualNames = func() map[string]string {
+	names := map[string]string{}
+	for _, name := range []string{
+		"arguments", "choices", "content", "created", "delta", "finish_reason", "function", "id", "index", "logprobs",
+		"message", "model", "name", "native_finish_reason", "obfuscation", "object", "provider", "reasoning", "reasoning_content",
+		"refusal", "role", "service_tier", "system_fingerprint", "text", "tool_call_id", "tool_calls", "type", "usage",
+		// those of the Responses API
+		"content_index", "item", "item_id", "output_index", "response", "sequence_number", "summary_index",
+	} {
+		names[name] = name
+	}
+	return names
+}()
+
+// Text returns the string that raw holds, and "" if it holds none.
+func Text(raw []byte) string {
+	if len(raw) < 2 || raw[0] != '"' {
+		return ""
+	}
+	if bytes.IndexByte(raw, '\\') < 0 && utf8.Valid(raw) {
+		return string(raw[1 : len(raw)-1])
+	}
+	var s string
+	if json.Unmarshal(raw, &s) != nil {
+		return ""
+	}
+	return s
+}
+
+// Int returns the integer that raw holds, and false if it holds none.
+func Int(raw []byte) (int, bool) {
+	const safe = 9 // digits, which an int always has
+	if n := len(raw); n == 0 || n > safe || digits(raw, 0) < n {
+		var i *int // nil for null
+		err := json.Unmarshal(raw, &i)
+		if err != nil || i == nil {
+			return 0, false
+		}
+		return *i, true
+	}
+	i := 0
+	for _, digit := range raw {
+		i = 10*i + int(digit-'0')
+	}
+	return i, true
 }
 
 // next returns the index of the first byte from i on that is not white space.

@@ -3,6 +3,7 @@ package jsonwalk_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -49,6 +50,41 @@ func TestNestingIsBounded(t *testing.T) {
 	require.ErrorIs(t, jsonwalk.Check(nil, 3), jsonwalk.ErrInvalid)
 }
 
+func TestOnlyJSONIsValid(t *testing.T) {
+	for _, text := range []string{
+		`0`, `-0`, `10`, `01`, `-`, `+1`, `1.`, `.5`, `1.5e10`, `1e`, `1e+`, `1E-3`, `0x1`, `1 2`, `-01`, `1.5.5`,
+		`true`, `tru`, `truex`, `false`, `null`, `nul`, `NaN`,
+		`""`, `"`, `"a`, `"\"`, `"\n\t\/\b\f\r\"\\"`, `"\x"`, `"\u00e9"`, `"\u00e"`, `"\u00eg"`, `"\`, `"\u`, "\"\t\"", "\"\xff\"", "\"\x7f\"",
+		`[]`, `[`, `]`, `[1,]`, `[,1]`, `[1 2]`, `[1,2]`, ` [ 1 , 2 ] `, `[1`, `[1,`,
+		`{}`, `{`, `{"a"}`, `{"a":}`, `{"a":1`, `{"a":1,`, `{"a":1,}`, `{,}`, `{1:2}`, `{"a" : 1 , "b" : [ ] }`, `{"a":1 "b":2}`, `{"a":1}}`,
+		"", " ", "\ufeff{}", "\v1", "{}\x00",
+	} {
+		require.Equal(t, json.Valid([]byte(text)), jsonwalk.Check([]byte(text), 50) == nil, "%q", text)
+	}
+}
+
+func TestStringsAndNumbersAreThoseOfTheStandardLibrary(t *testing.T) {
+	for _, raw := range []string{
+		`"a"`, `""`, `"a\nb"`, `"\ud83d\ude00"`, `"\ud83d"`, "\"\xff\"", `1`, `null`, ``, `"`, `{}`,
+		`0`, `7`, `123456789`, `1234567890`, `-3`, `1.0`, `1e2`, `99999999999999999999`, `"7"`, `[7]`, `true`,
+	} {
+		var text string
+		if json.Unmarshal([]byte(raw), &text) != nil {
+			text = ""
+		}
+		require.Equal(t, text, jsonwalk.Text([]byte(raw)), "%q", raw)
+		var number *int
+		if json.Unmarshal([]byte(raw), &number) != nil {
+			number = nil
+		}
+		got, ok := jsonwalk.Int([]byte(raw))
+		require.Equal(t, number != nil, ok, "%q", raw)
+		if ok {
+			require.Equal(t, *number, got)
+		}
+	}
+}
+
 func TestValuesAreCounted(t *testing.T) {
 	require.Equal(t, 1, jsonwalk.Values([]byte(`"a,{["`)))
 	require.GreaterOrEqual(t, jsonwalk.Values([]byte(`[`+strings.Repeat(`{"a":1},`, 99)+`1]`)), 200)
@@ -64,7 +100,11 @@ func FuzzWalk(f *testing.F) {
 		}
 		for range jsonwalk.Elements(data) {
 		}
-		if jsonwalk.Check(data, 50) == nil {
+		err := jsonwalk.Check(data, 50)
+		if !errors.Is(err, jsonwalk.ErrDeep) {
+			require.Equal(t, json.Valid(data), err == nil)
+		}
+		if err == nil {
 			requireSame(t, data)
 		}
 	})

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"bufio"
+	"bytes"
 	"compress/flate"
 	"compress/gzip"
 	"errors"
@@ -25,7 +26,7 @@ const (
 func decodeBody(req *http.Request, next func(*http.Request) (*http.Response, error)) (*http.Response, error) {
 	res, err := next(req)
 	if err == nil && res.Body != nil {
-		res.Body = &decoded{Closer: res.Body, res: res, raw: bufio.NewReader(res.Body)}
+		res.Body = &decoded{Closer: res.Body, res: res, raw: res.Body}
 	}
 	return res, err
 }
@@ -35,43 +36,50 @@ func decodeBody(req *http.Request, next func(*http.Request) (*http.Response, err
 type decoded struct {
 	io.Closer
 	res  *http.Response
-	raw  *bufio.Reader
+	raw  io.Reader
 	read io.Reader // the decoder or raw, once there was a first byte
 	in   *fuse     // what the decoder reads from, if there is one
 }
 
 // Read passes on what comes out of the body.
 func (d *decoded) Read(p []byte) (int, error) {
-	if d.read == nil {
-		if err := d.begin(); err != nil {
-			return 0, err
-		}
-	}
-	if d.in != nil {
+	switch {
+	case len(p) == 0:
+		return 0, nil
+	case d.read == nil:
+		return d.begin(p)
+	case d.in != nil:
 		d.in.left = maxDeflated
 	}
 	return d.read.Read(p)
 }
 
-// begin looks at the first bytes.
-func (d *decoded) begin() error {
+// begin reads the first bytes, which are passed on if they do not begin like gzip: so
+// other bodies need no buffer here.
+func (d *decoded) begin(p []byte) (int, error) {
 	const magic = "\x1f\x8b"
-	head, err := d.raw.Peek(1)
-	if err == nil && head[0] == magic[0] {
-		head, _ = d.raw.Peek(len(magic))
+	n, err := d.raw.Read(p)
+	if n == 0 {
+		return 0, err
 	}
-	if string(head) != magic {
-		d.read = d.raw // which gives the error of a peek again
-		return nil
+	if p[0] != magic[0] {
+		d.read = d.raw
+		return n, err
 	}
-	in := &fuse{r: d.raw, left: maxDeflated}
+	// The body gives an error of this read again.
+	whole := bufio.NewReader(io.MultiReader(bytes.NewReader(bytes.Clone(p[:n])), d.raw))
+	if head, _ := whole.Peek(len(magic)); string(head) != magic {
+		d.read = whole
+		return d.read.Read(p)
+	}
+	in := &fuse{r: whole, left: maxDeflated}
 	decoder, err := gzip.NewReader(in)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	d.res.Header.Del("Content-Encoding")
 	d.read, d.in = decoder, in
-	return nil
+	return d.Read(p)
 }
 
 // badGzip reports whether a body begins like gzip but is not valid gzip.

@@ -10,7 +10,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"slices"
 	"time"
 
 	sdk "github.com/openai/openai-go/v3"
@@ -29,6 +28,10 @@ const (
 	maxErrorBody  = 256 << 10
 	errorBodyTime = 5 * time.Second
 )
+
+// lookAhead is how many bytes are read to see what an answer is. What follows is
+// read into the buffer of its reader, through this one.
+const lookAhead = 512
 
 // call is one attempt.
 type call struct {
@@ -90,7 +93,7 @@ func (c *call) roundTrip(watch *stallWatch, body []byte) (*chatstream.Answer, er
 // or the request asked for.
 func (c *call) read(watch *stallWatch, res *http.Response) (*chatstream.Answer, error) {
 	asm := c.assembler()
-	r := bufio.NewReader(watch.reader(res.Body))
+	r := bufio.NewReaderSize(watch.reader(res.Body), lookAhead)
 	first, err := firstByte(r)
 	switch {
 	case err == io.EOF:
@@ -158,25 +161,28 @@ func (c *call) readStream(watch *stallWatch, asm assembler, r io.Reader) error {
 // some servers end an event by a single newline.
 func (c *call) addEvent(asm assembler, event []byte) (done bool, err error) {
 	event = bytes.TrimSpace(event)
-	pieces := bytes.Lines(event)
 	if bytes.IndexByte(event, '\n') < 0 || json.Valid(event) {
-		pieces = slices.Values([][]byte{event})
+		return c.addChunk(asm, event)
 	}
-	for data := range pieces {
-		if data = bytes.TrimSpace(data); len(data) == 0 {
-			continue
-		}
-		if bytes.Equal(data, []byte("[DONE]")) {
-			return true, nil
-		}
-		if err := c.add(asm, data); err != nil {
+	for data := range bytes.Lines(event) {
+		if done, err := c.addChunk(asm, bytes.TrimSpace(data)); done || err != nil {
 			return true, err
-		}
-		if c.inResponses() && asm.Finished() {
-			return true, nil // nothing follows the end, whenever the connection is closed
 		}
 	}
 	return false, nil
+}
+
+func (c *call) addChunk(asm assembler, data []byte) (done bool, err error) {
+	switch {
+	case len(data) == 0:
+		return false, nil
+	case bytes.Equal(data, []byte("[DONE]")):
+		return true, nil
+	}
+	if err := c.add(asm, data); err != nil {
+		return true, err
+	}
+	return c.inResponses() && asm.Finished(), nil // nothing follows the end there, whenever the connection is closed
 }
 
 func (c *call) add(asm assembler, data []byte) error {

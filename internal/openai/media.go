@@ -116,7 +116,7 @@ func (c *call) rejectsMedia(api *Error) (rejected media, always bool) {
 func leftOut(part json.RawMessage, kind media) string {
 	name := ""
 	if kind == files {
-		name = stringOf(memberOf(memberOf(part, "file"), "filename"))
+		name = jsonwalk.Text(memberOf(memberOf(part, "file"), "filename"))
 	}
 	if name != "" {
 		name = " " + name
@@ -131,13 +131,13 @@ func withoutMedia(content json.RawMessage, left media) any {
 	var parts []any
 	var texts []string
 	for part := range jsonwalk.Elements(content) {
-		text := stringOf(memberOf(part, "text"))
+		text := jsonwalk.Text(memberOf(part, "text"))
 		kind := mediaOf(part)
 		switch {
 		case kind&left != 0:
 			text = leftOut(part, kind)
 			parts = append(parts, textPart{"text", text})
-		case text == "" && stringOf(memberOf(part, "type")) != "text":
+		case text == "" && jsonwalk.Text(memberOf(part, "type")) != "text":
 			parts = append(parts, part)
 			continue
 		default:

@@ -59,9 +59,9 @@ func NewMessage(encoded []byte) *Message {
 	for name, value := range jsonwalk.Members(encoded) {
 		switch name {
 		case "role":
-			m.role = stringOf(value)
+			m.role = jsonwalk.Text(value)
 		case "tool_call_id":
-			m.callID = stringOf(value)
+			m.callID = jsonwalk.Text(value)
 		case "content":
 			m.content = value
 		case "name":
@@ -84,7 +84,7 @@ func readCall(raw json.RawMessage) (c toolCall) {
 	for name, value := range jsonwalk.Members(raw) {
 		switch name {
 		case "id":
-			c.id = stringOf(value)
+			c.id = jsonwalk.Text(value)
 		case "type":
 		case "function":
 			c.function = value
@@ -164,14 +164,5 @@ func memberOf(object json.RawMessage, name string) (found json.RawMessage) {
 
 // imageOf returns the URL of the image that a part of a message is.
 func imageOf(part json.RawMessage) string {
-	return stringOf(memberOf(memberOf(part, "image_url"), "url"))
-}
-
-// stringOf returns the string that raw holds, and "" if it holds none.
-func stringOf(raw json.RawMessage) string {
-	var s string
-	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &s) != nil {
-		return ""
-	}
-	return s
+	return jsonwalk.Text(memberOf(memberOf(part, "image_url"), "url"))
 }

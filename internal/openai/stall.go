@@ -66,8 +66,8 @@ func newStallWatch(ctx context.Context, limits answerLimits) *stallWatch {
 // limit returns a countdown that cancels the call with an error that names the
 // setting to change.
 func (w *stallWatch) limit(limit time.Duration, retryable bool, message, setting string) countdown {
-	message = fmt.Sprintf(message, limit) + " (a model that needs longer needs a higher limit: " + setting + ")"
 	return countdown{limit: limit, left: limit, expire: func() {
+		message := fmt.Sprintf(message, limit) + " (a model that needs longer needs a higher limit: " + setting + ")"
 		w.cancel(&Error{Message: message, Retryable: retryable})
 	}}
 }

@@ -16,6 +16,8 @@ package responses
 import (
 	"bytes"
 	"encoding/json"
+
+	"github.com/x/pygent/internal/jsonwalk"
 )
 
 // The types of items that have a counterpart in chat messages.
@@ -41,13 +43,7 @@ func encode(v any) (json.RawMessage, error) {
 }
 
 // text returns the string that raw holds, and "" if it holds none.
-func text(raw json.RawMessage) string {
-	var s string
-	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &s) != nil {
-		return ""
-	}
-	return s
-}
+func text(raw json.RawMessage) string { return jsonwalk.Text(raw) }
 
 // present reports whether raw is a value other than null.
 func present(raw json.RawMessage) bool {

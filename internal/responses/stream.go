@@ -81,17 +81,41 @@ func readEvent(data []byte) (e event, err error) {
 	if !jsonwalk.IsObject(data) {
 		return e, fmt.Errorf("%w: the event is no object", chatstream.ErrMalformed)
 	}
-	into := map[string]*json.RawMessage{
-		"type": &e.kind, "object": &e.object, "response": &e.response, "item": &e.item,
-		"output_index": &e.index, "item_id": &e.itemID, "delta": &e.delta, "error": &e.err,
-		"text": &e.text, "arguments": &e.arguments, "refusal": &e.refusal,
-	}
 	for name, raw := range jsonwalk.Members(data) {
-		if place, ok := into[name]; ok {
+		if place := e.place(name); place != nil {
 			*place = raw
 		}
 	}
 	return e, nil
+}
+
+// place is where a member is put; nil for one that is not read.
+func (e *event) place(name string) *json.RawMessage {
+	switch name {
+	case "type":
+		return &e.kind
+	case "object":
+		return &e.object
+	case "response":
+		return &e.response
+	case "item":
+		return &e.item
+	case "output_index":
+		return &e.index
+	case "item_id":
+		return &e.itemID
+	case "delta":
+		return &e.delta
+	case "error":
+		return &e.err
+	case "text":
+		return &e.text
+	case "arguments":
+		return &e.arguments
+	case "refusal":
+		return &e.refusal
+	}
+	return nil
 }
 
 // response is what is kept of a response.

@@ -23,7 +23,7 @@ type Reader struct {
 
 // NewReader returns a reader of events whose data has at most max bytes.
 func NewReader(r io.Reader, max int) *Reader {
-	const buffer = 16 << 10
+	const buffer = 4 << 10 // what a connection gives at once
 	return &Reader{lines: bufio.NewReaderSize(&lineFeeds{r: r}, buffer), max: max}
 }
 
