@@ -109,6 +109,42 @@ func BenchmarkTasksLocal(b *testing.B) {
 	}
 }
 
+// BenchmarkTasksAtRest has 1,000 tasks run a command on this machine, and measures what
+// they keep when they have ended, their processes included, and how long it takes to
+// close them all.
+func BenchmarkTasksAtRest(b *testing.B) {
+	const n = 1000
+	tmp := b.TempDir()
+	b.Setenv("TMPDIR", tmp)
+	parent, err := pygent.NewLocalRuntime(b.Context())
+	require.NoError(b, err)
+	var closing time.Duration
+	var memory int64
+	for b.Loop() {
+		before := heap()
+		f := newFleet(b, 8,
+			pygent.ToolCall{Name: "bash", Arguments: `{"cmd":"true"}`},
+			pygent.ToolCall{Name: "stop", Arguments: `{"summary":"done"}`})
+		f.run(b, parent, n)
+		memory = (heap() - before) / n
+		children, err := filepath.Glob("/proc/self/task/*/children")
+		require.NoError(b, err)
+		for _, name := range children {
+			data, _ := os.ReadFile(name) // an error means that the thread has ended
+			require.Empty(b, string(data), "processes count as memory")
+		}
+		start := time.Now()
+		require.NoError(b, f.Close())
+		closing += time.Since(start)
+	}
+	b.ReportMetric(float64(memory)/1024, "KiB/task")
+	b.ReportMetric(closing.Seconds()/float64(b.N), "s/close")
+	require.NoError(b, parent.Cleanup())
+	left, err := filepath.Glob(filepath.Join(tmp, "*"))
+	require.NoError(b, err)
+	require.Empty(b, left, "nothing is left behind")
+}
+
 // BenchmarkTasksDocker runs 50 agents at once, each in a container of its own.
 func BenchmarkTasksDocker(b *testing.B) {
 	const n = 50
