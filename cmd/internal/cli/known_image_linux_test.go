@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -94,7 +95,9 @@ func engineBehind(t *testing.T, serve func(r *http.Request, pass func())) (host 
 	engine, err := client.ParseHostURL(from)
 	require.NoError(t, err)
 	next := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: "engine"})
-	next.Transport = &http.Transport{Dial: func(string, string) (net.Conn, error) { return net.Dial(engine.Scheme, engine.Host) }}
+	next.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, engine.Scheme, engine.Host)
+	}}
 	socket := filepath.Join(t.TempDir(), "engine.sock")
 	listener, err := net.Listen("unix", socket)
 	require.NoError(t, err)
