@@ -20,13 +20,11 @@ quick: ## run the tests that need nothing but Go
 lint: ## gofmt, go vet, staticcheck, go mod tidy
 	@scripts/lint.sh
 
-bench: ## compare the runtimes, play the tasks, run the benchmarks: BENCH=regexp BENCHTIME=1s
-	go run ./bench/runtimes
-	go run ./bench/size
+bench: ## print all figures that have goals, then measure the rest: BENCH=regexp BENCHTIME=1s
+	go run ./bench/table
 	go run ./bench/steps
 	go run ./bench/longrun
 	go run ./bench/page
-	cd bench/peers && go run .
 	go test -run '^$$' -bench '$(BENCH)' -benchtime '$(BENCHTIME)' -benchmem ./...
 
 soak: ## run SOAK commands with time limits, cancels and kills; nothing may leak

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"bufio"
-	"cmp"
 	"fmt"
 	"io"
 	"net/http"
@@ -85,7 +84,7 @@ func (p *commandPlace) run(b *testing.B, program string, m *timedModel) (took co
 	}
 	args := append([]string{"run", "--quiet"}, p.flags...)
 	if p.docker {
-		args = append(args, "--image", cmp.Or(os.Getenv("PYGENT_TEST_IMAGE"), "pygent-test/debian:latest"))
+		args = append(args, "--image", testImage())
 	}
 	c := exec.Command(program, append(args, "go")...)
 	c.Dir = b.TempDir()

@@ -3,6 +3,7 @@ package bench
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"testing"
@@ -18,17 +19,21 @@ var errEnough = errors.New("enough")
 // BenchmarkFirstRequest measures the time from nothing to an agent's first request
 // to its model. The agent's end is not measured.
 func BenchmarkFirstRequest(b *testing.B) {
-	image := cmp.Or(os.Getenv("PYGENT_TEST_IMAGE"), "pygent-test/debian:latest")
 	for _, place := range []struct {
 		name string
 		mode pygent.DockerMode
 	}{{"local", pygent.DockerNever}, {"docker", pygent.DockerRequired}} {
 		b.Run(place.name, func(b *testing.B) {
 			for b.Loop() {
-				firstRequest(b, pygent.WithDocker(place.mode), pygent.WithImage(image))
+				firstRequest(b, pygent.WithDocker(place.mode), pygent.WithImage(testImage()))
 			}
 		})
 	}
+}
+
+// testImage is the image of the containers.
+func testImage() string {
+	return cmp.Or(os.Getenv("PYGENT_TEST_IMAGE"), "pygent-test/debian:latest")
 }
 
 func firstRequest(b *testing.B, opts ...pygent.Option) {
@@ -43,4 +48,23 @@ func firstRequest(b *testing.B, opts ...pygent.Option) {
 	require.ErrorIs(b, err, errEnough)
 	require.NoError(b, agent.Close())
 	b.StartTimer()
+}
+
+// BenchmarkRequestPrefix tells how many bytes come before the conversation in each request
+// of an agent in a container: the system message and the tools.
+func BenchmarkRequestPrefix(b *testing.B) {
+	var size int
+	model := pygent.ModelFunc(func(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
+		tools, err := json.Marshal(req.Tools)
+		size = len(req.Messages[0].Text()) + len(tools)
+		return nil, cmp.Or(err, errEnough)
+	})
+	for b.Loop() {
+		agent, err := pygent.New(pygent.WithModel(model), pygent.WithDocker(pygent.DockerRequired), pygent.WithImage(testImage()))
+		require.NoError(b, err)
+		_, err = agent.Step(b.Context(), "go")
+		require.ErrorIs(b, err, errEnough)
+		require.NoError(b, agent.Close())
+	}
+	b.ReportMetric(float64(size), "bytes")
 }

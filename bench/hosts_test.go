@@ -1,13 +1,11 @@
 package bench
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -39,7 +37,7 @@ func BenchmarkProxy(b *testing.B) {
 	defer server.Close()
 	_, port, err := net.SplitHostPort(server.Listener.Addr().String())
 	require.NoError(b, err)
-	rt, err := pygent.NewDockerRuntime(b.Context(), pygent.WithImage(cmp.Or(os.Getenv("PYGENT_TEST_IMAGE"), "pygent-test/debian:latest")), pygent.WithAllowedHosts("127.0.0.1:"+port))
+	rt, err := pygent.NewDockerRuntime(b.Context(), pygent.WithImage(testImage()), pygent.WithAllowedHosts("127.0.0.1:"+port))
 	require.NoError(b, err)
 	defer rt.Cleanup()
 	run := func(b *testing.B, path string) {

@@ -29,6 +29,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/x/pygent/bench/figure"
 )
 
 func main() {
@@ -41,6 +43,7 @@ func main() {
 	flag.IntVar(&b.chunks, "chunks", 5000, "chunks of a streamed answer")
 	histories := flag.String("histories", "10,100,1000", "messages in the history before the loop")
 	only := flag.String("only", "", "measure only this peer, for profiles: "+strings.Join(names(), ", "))
+	figures := flag.Bool("figures", false, "print the figures as lines of JSON, and nothing else")
 	flag.Parse()
 	var err error
 	if b.histories, err = numbers(*histories); err != nil {
@@ -54,6 +57,9 @@ func main() {
 	start := time.Now()
 	if err := b.run(ctx); err != nil {
 		exit(err)
+	}
+	if *figures {
+		exit(figure.Encode(os.Stdout, figure.Rows(b.figures())))
 	}
 	b.print(os.Stdout)
 	fmt.Printf("\n%s\n", time.Since(start).Round(time.Second))

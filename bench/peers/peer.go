@@ -67,14 +67,21 @@ type session interface {
 	close() error
 }
 
+// Names of peers that have goals of their own.
+const (
+	bareName        = "net/http by hand"
+	modelByHandName = "pygent's model by hand"
+	ours            = "pygent's agent"
+)
+
 // peers are all ways. The first is what the others are compared with.
 var peers = []peer{
-	{"net/http by hand", openBare},
+	{bareName, openBare},
 	{"openai-go by hand", openByHand},
 	{"eino's model by hand", openEinoModel},
 	{"eino's agent", openEino},
-	{"pygent's model by hand", openModel},
-	{"pygent's agent", openPygent},
+	{modelByHandName, openModel},
+	{ours, openPygent},
 }
 
 func names() []string {

@@ -30,6 +30,11 @@ func TestThePeersAreMeasured(t *testing.T) {
 			}
 		}
 	}
+	figures := b.figures()
+	require.Len(t, figures, 3*(len(peers)-1), "the agent against each other peer")
+	for _, f := range figures {
+		require.Positive(t, f.Value, f.Name)
+	}
 	var w strings.Builder
 	b.print(&w)
 	for _, p := range peers {

@@ -114,6 +114,54 @@ func (d *deadline) measure(ctx context.Context, g guestPlace) error {
 	return nil
 }
 
+// silences measures how late the result of a command is whose container is paused.
+func (b *bench) silences(ctx context.Context, r *report) error {
+	rounds := max(b.rounds/10, 1)
+	b.log("a container that does not answer: %d rounds", rounds)
+	engine, err := newEngine()
+	if err != nil {
+		return err
+	}
+	defer engine.Close()
+	for range rounds {
+		late, err := b.silence(ctx, engine)
+		if err != nil {
+			return fmt.Errorf("a container that does not answer: %w", err)
+		}
+		r.silent = append(r.silent, late)
+	}
+	return nil
+}
+
+// silence pauses a container, as somebody else may, and has a command run in it.
+func (b *bench) silence(ctx context.Context, engine *client.Client) (late time.Duration, err error) {
+	rt, err := pygent.NewDockerRuntime(ctx, pygent.WithImage(b.image))
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, rt.Cleanup()) }()
+	if _, err := rt.Bash(ctx, "true"); err != nil {
+		return 0, err
+	}
+	list, err := ownContainers(ctx, engine, os.Getpid())
+	if err != nil {
+		return 0, err
+	}
+	if len(list) != 1 {
+		return 0, fmt.Errorf("want one container, there are %d", len(list))
+	}
+	if err := engine.ContainerPause(ctx, list[0].ID); err != nil {
+		return 0, err
+	}
+	start := time.Now()
+	res, err := rt.Bash(ctx, "true", pygent.BashTimeout(timeLimit))
+	late = time.Since(start) - timeLimit - grace
+	if err == nil && !res.TimedOut {
+		return late, fmt.Errorf("it ran the command: %v", res)
+	}
+	return late, nil
+}
+
 // killed is how long the container or the processes of a killed process outlived
 // it.
 type killed struct {
@@ -155,19 +203,22 @@ func (b *bench) killedHosts(ctx context.Context, r *report) error {
 	return nil
 }
 
-// containersOf counts the containers whose labels name a process.
+// containersOf counts the containers of a process.
 func containersOf(ctx context.Context, engine *client.Client, pid int) (int, error) {
+	list, err := ownContainers(ctx, engine, pid)
+	return len(list), err
+}
+
+// ownContainers returns the containers whose labels name a process.
+func ownContainers(ctx context.Context, engine *client.Client, pid int) (own []container.Summary, err error) {
 	list, err := engine.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", "pygent.runtime"))})
-	if err != nil {
-		return 0, err
-	}
-	n, number := 0, strconv.Itoa(pid)
+	number := strconv.Itoa(pid)
 	for _, c := range list {
 		if c.Labels["pygent.pid"] == number || strings.Contains(c.Labels["pygent.owner"], "/"+number+"/") {
-			n++
+			own = append(own, c)
 		}
 	}
-	return n, nil
+	return own, err
 }
 
 // killOwner starts a process that owns a runtime and kills it. It returns how

@@ -20,6 +20,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/x/pygent/bench/figure"
 )
 
 // bench is one run of the measurements.
@@ -29,8 +31,10 @@ type bench struct {
 	rounds int            // of each measurement; slow ones have fewer
 	only   *regexp.Regexp // matches the names of the steps to take
 	dir    string         // temporary files
-	ways   []way
-	log    func(format string, args ...any) // progress
+	// figures prints the figures alone, for bench/table.
+	figures bool
+	ways    []way
+	log     func(format string, args ...any) // progress
 }
 
 func main() {
@@ -48,6 +52,7 @@ func start() (err error) {
 	flag.StringVar(&b.small, "small", small, "image that has sh but no bash")
 	flag.IntVar(&b.rounds, "rounds", 30, "rounds of the latencies; what is slow takes fewer")
 	only := flag.String("only", "", "take only the steps that match: "+b.stepNames())
+	flag.BoolVar(&b.figures, "figures", false, "print the figures as lines of JSON, and nothing else")
 	flag.Parse()
 	if b.only, err = regexp.Compile(*only); err != nil {
 		return fmt.Errorf("-only: %w", err)
@@ -81,11 +86,13 @@ func (b *bench) run(ctx context.Context) (err error) {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
+	if b.figures {
+		return figure.Encode(os.Stdout, figure.Rows(r.figures()))
+	}
 	fmt.Printf("%s, %d CPUs, %s/%s, %s; load average %s before, %s after; %s\n\n",
 		time.Now().Format(time.DateTime), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version(),
 		load, loadAverage(), time.Since(start).Round(time.Second))
-	r.print(os.Stdout, b.ways)
-	return nil
+	return r.print(os.Stdout, b.ways)
 }
 
 // step is one of the measurements.
@@ -101,6 +108,7 @@ func (b *bench) steps() []step {
 		{"flood", b.floods},
 		{"copy", b.copies},
 		{"deadline", b.deadlines},
+		{"silent", b.silences},
 		{"killed", b.killedHosts},
 		{"idle", b.idleAgents},
 		{"command", b.command},

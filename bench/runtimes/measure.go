@@ -123,7 +123,8 @@ func (b *bench) openAll(ctx context.Context) (places map[string]place, closeAll 
 	return places, closeAll, nil
 }
 
-// coldStarts measures the time from nothing to the first command's result.
+// coldStarts measures the time from nothing to the first command's result, and from there
+// until nothing is left.
 func (b *bench) coldStarts(ctx context.Context, r *report) error {
 	rounds := max(b.rounds/2, 1)
 	b.log("cold start: %d rounds", rounds)
@@ -138,7 +139,7 @@ func (b *bench) coldStarts(ctx context.Context, r *report) error {
 	}
 	for round := range rounds {
 		for _, w := range ways(round) {
-			if err := w.start(ctx, &r.row(w.key).cold); err != nil {
+			if err := w.start(ctx, r.row(w.key)); err != nil {
 				return fmt.Errorf("%s, cold start: %w", w.name, err)
 			}
 		}
@@ -146,24 +147,29 @@ func (b *bench) coldStarts(ctx context.Context, r *report) error {
 	return nil
 }
 
-// start measures one cold start. Ending what it started is not measured.
-func (w way) start(ctx context.Context, times *samples) error {
+// start measures one cold start. docker run --rm returns when the container is removed, so
+// what it takes is the same with and without the end.
+func (w way) start(ctx context.Context, r *row) error {
 	if w.cold != nil {
-		return times.time(func() error { return w.cold(ctx) })
+		err := r.cold.time(func() error { return w.cold(ctx) })
+		r.whole = append(r.whole, r.cold[len(r.cold)-1])
+		return err
 	}
-	var p place
-	err := times.time(func() (err error) {
-		if p, err = w.open(ctx); err != nil {
-			return err
+	return r.whole.time(func() error {
+		var p place
+		err := r.cold.time(func() (err error) {
+			if p, err = w.open(ctx); err != nil {
+				return err
+			}
+			return p.run(ctx, "true")
+		})
+		if p != nil {
+			if closed := p.close(); err == nil {
+				err = closed
+			}
 		}
-		return p.run(ctx, "true")
+		return err
 	})
-	if p != nil {
-		if closed := p.close(); err == nil {
-			err = closed
-		}
-	}
-	return err
 }
 
 // floods measures a command that prints a GiB. Each one runs in a new process,

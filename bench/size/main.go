@@ -15,6 +15,8 @@ import (
 	"os"
 	"os/signal"
 	"text/tabwriter"
+
+	"github.com/x/pygent/bench/figure"
 )
 
 // reach is how large an embedder's program may be, against one without pygent.
@@ -29,6 +31,7 @@ func main() {
 
 func start() error {
 	most := flag.Int("n", 25, "packages to list")
+	figures := flag.Bool("figures", false, "print the figure as a line of JSON, and nothing else")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -40,6 +43,9 @@ func start() error {
 	r, err := compare(ctx, dir)
 	if err != nil {
 		return err
+	}
+	if *figures {
+		return figure.Encode(os.Stdout, figure.Rows([]figure.Figure{r.figure()}))
 	}
 	r.print(os.Stdout, *most)
 	return nil
@@ -74,6 +80,10 @@ type weight struct {
 // ratio is the embedder's size against that without pygent.
 func (r *report) ratio() float64 { return float64(r.embedder) / float64(r.alone) }
 
+func (r *report) figure() figure.Figure {
+	return figure.Figure{Name: embedder.name + ", stripped, against " + alone.name, Value: r.ratio(), Reach: reach, Show: figure.Times}
+}
+
 func (r *report) print(w io.Writer, most int) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "stripped, linux/amd64\tMB\tratio\n")
@@ -86,11 +96,8 @@ func (r *report) print(w io.Writer, most int) {
 		row(p.name, r.others[i])
 	}
 	t.Flush()
-	verdict := "reached"
-	if r.ratio() > reach {
-		verdict = "NOT REACHED"
-	}
-	fmt.Fprintf(w, "\n%s: %.2f× of at most %.2f×, %s\n\n", embedder.name, r.ratio(), reach, verdict)
+	line, _ := r.figure().Row()
+	fmt.Fprintf(w, "\n%s: %s, %s, %s\n\n", line.Name, line.Measured, line.Goal, line.Verdict)
 	fmt.Fprintf(t, "code and data of\tkB\twithout pygent\n")
 	for _, p := range r.packages[:min(most, len(r.packages))] {
 		fmt.Fprintf(t, "%s\t%.0f\t%.0f\n", p.name, float64(p.embedder)/1e3, float64(p.alone)/1e3)
