@@ -77,6 +77,19 @@ func TestImportsRunDown(t *testing.T) {
 	}
 }
 
+// TestAnAgentLinksNoEndpointOfTheSDK keeps the SDK's client out of programs, most of
+// which it would be.
+func TestAnAgentLinksNoEndpointOfTheSDK(t *testing.T) {
+	const sdk = "github.com/openai/openai-go/v3"
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").Output()
+	require.NoError(t, err)
+	linked := strings.Fields(string(out))
+	require.Contains(t, linked, sdk+"/option")
+	for _, path := range []string{"", "/responses", "/realtime"} {
+		require.NotContains(t, linked, sdk+path)
+	}
+}
+
 func TestWrongImportsAreFound(t *testing.T) {
 	for name, tt := range map[string]struct {
 		path, imports, says string

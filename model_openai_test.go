@@ -191,6 +191,8 @@ func TestOpenAIModelSendsItsOptions(t *testing.T) {
 	got := s.Requests()[0]
 	require.Equal(t, "pygent", got.Header.Get("X-Title"))
 	require.Equal(t, "application/json", got.Header.Get("Content-Type"))
+	require.Equal(t, "application/json", got.Header.Get("Accept"))
+	require.Equal(t, "pygent", got.Header.Get("User-Agent"))
 	require.Equal(t, `{"model":"gpt-4.1-mini","stream":true,"n_predict":7,"parallel_tool_calls":false,"provider":{"only":["x"]},`+
 		`"stream_options":{"include_usage":true},"temperature":0.5,"tools":[`+
 		`{"type":"function","function":{"name":"bash","description":"a <b>","parameters":{"type":"object","properties":{}}}},`+

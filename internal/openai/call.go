@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"time"
 
-	sdk "github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
 
 	"github.com/x/pygent/internal/chatstream"
@@ -72,12 +71,7 @@ func (c *call) do(ctx context.Context) (*chatstream.Answer, error) {
 
 // roundTrip sends the body as it is, and reads the response itself.
 func (c *call) roundTrip(watch *stallWatch, body []byte) (*chatstream.Answer, error) {
-	// The client is made here, for two reasons: NewClient reads OPENAI_* variables
-	// on its own, and a client in a field of the model, which programs print,
-	// would have the linker keep every method of every service.
-	client := sdk.Client{Options: c.client.options}
-	var res *http.Response
-	err := client.Post(watch.ctx, c.path(), nil, &res,
+	res, err := c.client.send(watch.ctx, http.MethodPost, c.path(),
 		option.WithRequestBody("application/json", body),
 		option.WithMiddleware(c.client.noteAnswer, sendSeldom, refuseErrorStatus, decodeBody))
 	if err != nil {

@@ -267,11 +267,12 @@ func (c *Config) requestOptions(client *http.Client, base *url.URL, query url.Va
 	opts := []option.RequestOption{
 		option.WithHTTPClient(client),
 		option.WithBaseURL(base.String()),
-		option.WithMaxRetries(0),                     // the agent repeats
+		option.WithHeader("User-Agent", "pygent"),
+		option.WithHeader("Accept", "application/json"),
 		option.WithHeader("Accept-Encoding", "gzip"), // decodeBody decodes it, and not the transport
 	}
 	if c.Key != "" && !c.keyHeader() {
-		opts = append(opts, option.WithAPIKey(c.Key))
+		opts = append(opts, option.WithHeader("Authorization", "Bearer "+c.Key))
 	}
 	for name, values := range query {
 		for _, v := range values {

@@ -6,9 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
 
-	sdk "github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
 
 	"github.com/x/pygent/internal/window"
@@ -44,11 +42,9 @@ func (c *Client) Window(ctx context.Context, model string) int64 {
 
 // get returns what the server answers at a path, or nothing.
 func (c *Client) get(ctx context.Context, path string, opts ...option.RequestOption) []byte {
-	client := sdk.Client{Options: c.options} // see roundTrip
-	var res *http.Response
 	opts = append(opts, option.WithMiddleware(refuseErrorStatus, decodeBody))
-	err := client.Get(ctx, strings.TrimPrefix(path, "/"), nil, &res, opts...)
-	if err != nil || res == nil {
+	res, err := c.send(ctx, http.MethodGet, path, opts...)
+	if err != nil {
 		return nil
 	}
 	defer res.Body.Close()
