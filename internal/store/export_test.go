@@ -29,6 +29,8 @@ func (f *failing) Write(p []byte) (int, error) {
 var (
 	ReadIndex = readIndex
 	ByPath    = byPath
+
+	DecompressZstd = decompressZstd
 )
 
 // Ignores reports whether the lines of a .gitignore file name something.

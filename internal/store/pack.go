@@ -21,8 +21,12 @@ const (
 	maxStored = ChunkSize // of a blob: what does not shrink is stored as it is
 )
 
-// squeezed marks the kind of a blob that is compressed.
-const squeezed byte = 0x80
+// Marks of the kind of a blob that is compressed. No kind has these bits.
+const (
+	withSnappy byte = 0x10
+	withZstd   byte = 0x80 // no longer written
+	compressed      = withSnappy | withZstd
+)
 
 // row describes a blob of a pack.
 type row struct {
@@ -30,7 +34,7 @@ type row struct {
 	offset int64
 	stored uint32 // bytes in the pack
 	raw    uint32 // bytes of the blob
-	kind   byte   // with squeezed, if it is compressed
+	kind   byte   // with a mark, if it is compressed
 }
 
 func (r row) append(b []byte) []byte {
@@ -102,13 +106,13 @@ func checkRows(b []byte, end int64, count int) ([]row, error) {
 	rows := make([]row, count)
 	for i := range rows {
 		r := parseRow(b[i*rowSize:])
-		kind := r.kind &^ squeezed
+		kind := r.kind &^ compressed
 		switch {
 		case r.offset < int64(len(packHead)) || r.offset > end || int64(r.stored) > end-r.offset:
 			return nil, fmt.Errorf("%w: blob %d is not in it", ErrDamaged, i)
-		case r.raw > ChunkSize || r.stored > maxStored || r.kind&squeezed == 0 && r.raw != r.stored:
+		case r.raw > ChunkSize || r.stored > maxStored || r.kind&compressed == 0 && r.raw != r.stored:
 			return nil, fmt.Errorf("%w: blob %d has an impossible size", ErrDamaged, i)
-		case kind != treedir.KindData && kind != treedir.KindList && kind != kindNode:
+		case r.kind&compressed == compressed, kind != treedir.KindData && kind != treedir.KindList && kind != kindNode:
 			return nil, fmt.Errorf("%w: blob %d is of an unknown kind", ErrDamaged, i)
 		case i > 0 && bytes.Compare(rows[i-1].name[:], r.name[:]) >= 0:
 			return nil, fmt.Errorf("%w: its index is not sorted", ErrDamaged)

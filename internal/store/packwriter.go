@@ -9,6 +9,9 @@ import (
 	"io"
 	"os"
 	"path"
+	"slices"
+
+	"github.com/golang/snappy"
 
 	"github.com/x/pygent/internal/treedir"
 )
@@ -43,8 +46,9 @@ func (p *packWriter) add(kind byte, raw []byte) (hash, error) {
 	}
 	r := row{name: name, raw: uint32(len(raw)), kind: kind}
 	data := raw
-	if p.buf = p.s.encoder.EncodeAll(raw, p.buf[:0]); len(p.buf) < len(raw) {
-		data, r.kind = p.buf, kind|squeezed
+	p.buf = slices.Grow(p.buf[:0], snappy.MaxEncodedLen(len(raw)))
+	if small := snappy.Encode(p.buf[:cap(p.buf)], raw); len(small) < len(raw) {
+		data, r.kind = small, kind|withSnappy
 	}
 	return name, p.write(r, data)
 }

@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/x/pygent/internal/filelock"
 	"github.com/x/pygent/internal/owner"
 	"github.com/x/pygent/internal/treedir"
@@ -30,10 +28,8 @@ const (
 // Store is an open store. Its methods are safe for concurrent use, and so are
 // several stores of one directory, in this process and in others.
 type Store struct {
-	root    *os.Root
-	encoder *zstd.Encoder
-	decoder *zstd.Decoder
-	create  func(name string) (packFile, error) // tests replace it
+	root   *os.Root
+	create func(name string) (packFile, error) // tests replace it
 
 	locking sync.Mutex // guards holds, pending and the state of lock; acquired before mu
 	lock    *os.File
@@ -86,16 +82,7 @@ func (s *Store) setUp() (err error) {
 			return err
 		}
 	}
-	if s.lock, err = s.root.OpenFile(lockName, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
-		return err
-	}
-	s.encoder, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
-		zstd.WithWindowSize(ChunkSize), zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(false))
-	if err != nil {
-		return err
-	}
-	s.decoder, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(ChunkSize),
-		zstd.WithDecoderLowmem(true), zstd.WithDecodeAllCapLimit(true))
+	s.lock, err = s.root.OpenFile(lockName, os.O_RDWR|os.O_CREATE, 0o600)
 	return err
 }
 
@@ -110,9 +97,6 @@ func (s *Store) Close() error {
 	err := s.closePacks()
 	if s.lock != nil {
 		err = errors.Join(err, s.lock.Close())
-	}
-	if s.decoder != nil {
-		s.decoder.Close()
 	}
 	return errors.Join(err, s.root.Close())
 }
@@ -344,7 +328,7 @@ func (s *Store) blob(kind byte, name hash) ([]byte, error) {
 	}
 	r := p.pack.rows[p.row]
 	raw, err := s.read(p.pack, r)
-	if err == nil && (r.kind&^squeezed != kind || treedir.NameOf(kind, raw) != name) {
+	if err == nil && (r.kind&^compressed != kind || treedir.NameOf(kind, raw) != name) {
 		err = fmt.Errorf("%w: it is not what its name says", ErrDamaged)
 	}
 	if err != nil {
@@ -356,12 +340,12 @@ func (s *Store) blob(kind byte, name hash) ([]byte, error) {
 // read returns the bytes of a blob, which are not checked yet.
 func (s *Store) read(p *pack, r row) ([]byte, error) {
 	stored, err := s.stored(p, r)
-	if err != nil || r.kind&squeezed == 0 {
+	if err != nil || r.kind&compressed == 0 {
 		return stored, err
 	}
-	raw, err := s.decoder.DecodeAll(stored, make([]byte, 0, r.raw))
-	if err != nil || len(raw) != int(r.raw) {
-		return nil, errors.Join(fmt.Errorf("%w: it does not decompress to %d bytes", ErrDamaged, r.raw), err)
+	raw, err := decompress(r.kind&compressed, stored, int(r.raw))
+	if err != nil {
+		return nil, fmt.Errorf("%w: it does not decompress to %d bytes: %w", ErrDamaged, r.raw, err)
 	}
 	return raw, nil
 }
