@@ -1,7 +1,7 @@
 // Package filelock locks open files, so that processes, and several holders in one
-// process, keep out of each other's way. A lock is that of the open file: closing it
-// releases the lock, and so does the system when the process dies, however it dies.
-// Nothing waits.
+// process, keep out of each other's way. A lock is that of the open file: [Close]
+// releases it, and so does the system when the process dies, however it dies. Nothing
+// waits.
 //
 // Systems that have no such lock grant every one.
 package filelock
@@ -24,6 +24,14 @@ func Share(f *os.File) error { return pathError("lock", f, lock(f, false)) }
 
 // Unlock releases the lock of a file that stays open.
 func Unlock(f *os.File) error { return pathError("unlock", f, unlock(f)) }
+
+// Close closes a file and releases its lock at once. Closing alone may release the lock
+// a moment later, because a child that is being started has all open files of its
+// parent until it becomes another program.
+func Close(f *os.File) error {
+	_ = Unlock(f) // if that fails, closing it is what there is
+	return f.Close()
+}
 
 func pathError(op string, f *os.File, err error) error {
 	if err == nil {

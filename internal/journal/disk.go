@@ -106,6 +106,8 @@ func syncDir(d *os.File) error {
 
 func (f systemFile) Lock() error { return lockFile(f.File) }
 
+func (f systemFile) Close() error { return filelock.Close(f.File) }
+
 func lockFile(f *os.File) error {
 	err := filelock.Lock(f)
 	if errors.Is(err, filelock.ErrHeld) {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+
+	"github.com/x/pygent/internal/filelock"
 )
 
 // nameLock locks a name by a locked file of that name, which exists while the
@@ -29,13 +31,13 @@ func lockName(at namespace, name string) (*nameLock, error) {
 		l := &nameLock{f: f, at: at, name: name}
 		named, err := l.isNamed()
 		if err != nil {
-			return nil, errors.Join(err, f.Close())
+			return nil, errors.Join(err, filelock.Close(f))
 		}
 		if named {
 			return l, nil
 		}
 		// The last holder removed the file after we had opened it.
-		f.Close()
+		filelock.Close(f)
 	}
 }
 
@@ -49,7 +51,7 @@ func (l *nameLock) Close() error {
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
-	return errors.Join(err, l.f.Close())
+	return errors.Join(err, filelock.Close(l.f))
 }
 
 // isNamed reports whether the lock's file still has the lock's name.

@@ -48,7 +48,7 @@ func Prune(ctx context.Context, dir string, limits Limits, now time.Time) (remov
 	if err != nil {
 		return nil, err
 	}
-	defer alone.Close()
+	defer filelock.Close(alone)
 	if err := filelock.Lock(alone); err != nil {
 		if errors.Is(err, filelock.ErrHeld) {
 			err = nil

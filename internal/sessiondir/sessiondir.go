@@ -107,7 +107,7 @@ func lockSession(root *os.Root, flag int, within time.Duration) (*os.File, error
 		if err == nil {
 			return f, nil
 		}
-		f.Close()
+		filelock.Close(f)
 		if !errors.Is(err, ErrInUse) || time.Now().After(until) {
 			return nil, err
 		}
@@ -154,7 +154,7 @@ func (s *Session) SetAside(now time.Time) (name string, err error) {
 }
 
 // Close lets others open the session.
-func (s *Session) Close() error { return errors.Join(s.lock.Close(), s.root.Close()) }
+func (s *Session) Close() error { return errors.Join(filelock.Close(s.lock), s.root.Close()) }
 
 // Remove removes the session and closes it.
 func (s *Session) Remove() error {
@@ -276,7 +276,7 @@ func isOpen(root *os.Root, id string) bool {
 	if err != nil {
 		return false
 	}
-	defer f.Close()
+	defer filelock.Close(f)
 	return errors.Is(filelock.Share(f), filelock.ErrHeld)
 }
 

@@ -111,7 +111,7 @@ func (s *Store) withIntents(ctx context.Context, dst Target, do func(file string
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, lock.Close()) }()
+	defer func() { err = errors.Join(err, filelock.Close(lock)) }()
 	if err := filelock.Lock(lock); err != nil {
 		return nil, err
 	}

@@ -81,7 +81,7 @@ func (s *Store) lockLog(name string, flag int) (*os.File, error) {
 		if err == nil && gone == nil && os.SameFile(locked, named) {
 			return f, nil
 		}
-		if err = errors.Join(err, f.Close()); err != nil {
+		if err = errors.Join(err, filelock.Close(f)); err != nil {
 			return nil, err
 		}
 	}
@@ -205,15 +205,15 @@ func (l *Log) replace(refs []Ref) error {
 	}
 	name, _ := logFile(l.name)
 	if err == nil && onWindows {
-		err = l.file.Close() // an open file cannot be replaced there
+		err = filelock.Close(l.file) // an open file cannot be replaced there
 	}
 	if err == nil {
 		err = l.s.root.Rename(temp, name)
 	}
 	if err != nil {
-		return errors.Join(err, f.Close(), l.s.root.Remove(temp))
+		return errors.Join(err, filelock.Close(f), l.s.root.Remove(temp))
 	}
-	_ = l.file.Close() // its file has no name any more
+	_ = filelock.Close(l.file) // its file has no name any more
 	l.file, l.end, l.refs = f, next.end, append([]Ref(nil), refs...)
 	return treedir.SyncDir(l.s.root, logsDir)
 }
@@ -223,7 +223,7 @@ func (l *Log) Close() error {
 	if l.file == nil {
 		return nil
 	}
-	return l.file.Close()
+	return filelock.Close(l.file)
 }
 
 // ReadLog returns the refs of a log, which another process may be adding to.
@@ -262,7 +262,7 @@ func (s *Store) RemoveLog(name string) error {
 	if err != nil {
 		return fmt.Errorf("remove log %q: %w", name, err)
 	}
-	defer f.Close()
+	defer filelock.Close(f)
 	file, _ := logFile(name)
 	if onWindows {
 		_ = f.Close() // an open file cannot be removed there

@@ -96,7 +96,7 @@ func (s *Store) Close() error {
 	s.closed = true
 	err := s.closePacks()
 	if s.lock != nil {
-		err = errors.Join(err, s.lock.Close())
+		err = errors.Join(err, filelock.Close(s.lock))
 	}
 	return errors.Join(err, s.root.Close())
 }
