@@ -2,27 +2,78 @@ package store
 
 import (
 	"bytes"
+	"compress/flate"
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
 	"io"
-
-	"github.com/golang/snappy"
+	"sync"
 )
+
+// deflaters are used again, since each has tables of half a megabyte.
+var deflaters = sync.Pool{New: func() any {
+	w, err := flate.NewWriter(nil, flate.BestSpeed)
+	if err != nil {
+		panic(err) // the level is right
+	}
+	return w
+}}
+
+// compress appends the compressed bytes to dst. It stops where they would be no fewer
+// than raw, and reports false.
+func compress(dst, raw []byte) (small []byte, ok bool) {
+	w := deflaters.Get().(*flate.Writer)
+	defer deflaters.Put(w)
+	out := bounded{b: dst, most: len(dst) + len(raw) - 1}
+	w.Reset(&out)
+	_, err := w.Write(raw)
+	if err == nil {
+		err = w.Close()
+	}
+	return out.b, err == nil
+}
+
+// bounded appends what is written, up to a number of bytes.
+type bounded struct {
+	b    []byte
+	most int
+}
+
+func (w *bounded) Write(p []byte) (int, error) {
+	if len(w.b)+len(p) > w.most {
+		return 0, io.ErrShortWrite
+	}
+	w.b = append(w.b, p...)
+	return len(p), nil
+}
+
+// inflaters are used again, as [deflaters].
+var inflaters = sync.Pool{New: func() any { return flate.NewReader(nil) }}
 
 // decompress returns the size bytes that were compressed as the mark says.
 func decompress(mark byte, b []byte, size int) ([]byte, error) {
 	if mark == withZstd {
 		return decompressZstd(b, size)
 	}
-	n, err := snappy.DecodedLen(b)
-	if err == nil && n != size {
-		err = fmt.Errorf("it has %d", n)
-	}
-	if err != nil {
+	r := inflaters.Get().(io.Reader)
+	defer inflaters.Put(r)
+	if err := r.(flate.Resetter).Reset(bytes.NewReader(b), nil); err != nil {
 		return nil, err
 	}
-	return snappy.Decode(make([]byte, size), b)
+	return readExactly(r, size)
+}
+
+// readExactly reads all of r, which must be size bytes.
+func readExactly(r io.Reader, size int) ([]byte, error) {
+	raw := make([]byte, size)
+	n, err := io.ReadFull(r, raw)
+	if err != nil && n < size {
+		return nil, fmt.Errorf("it has %d: %w", n, err)
+	}
+	if more, err := r.Read(make([]byte, 1)); more > 0 || err != io.EOF {
+		return nil, fmt.Errorf("it has %d or more", size+1)
+	}
+	return raw, nil
 }
 
 // decompressZstd reads blobs that earlier versions have written. The decoder of the
@@ -32,11 +83,7 @@ func decompressZstd(b []byte, size int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw, err := io.ReadAll(io.LimitReader(program.Sections[zstdSection].Open(), int64(size)+1))
-	if err == nil && len(raw) != size {
-		err = fmt.Errorf("it has %d or more", len(raw))
-	}
-	return raw, err
+	return readExactly(program.Sections[zstdSection].Open(), size)
 }
 
 // zstdSection is the number of the section with the bytes. The first is always empty,

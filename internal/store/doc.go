@@ -18,7 +18,7 @@
 // files are ten blobs and the nodes above them.
 //
 // The new blobs of one checkpoint are one pack, packs/NAME.pack: a head, the blobs,
-// compressed with snappy where that makes them smaller, and an index with a checksum,
+// deflated where that makes them smaller, and an index with a checksum,
 // which is also the name. It is written under another name, synced once, and
 // renamed: a reader sees all of a pack or nothing of it. The index is read when the
 // pack is first seen, and blobs are compared with their names whenever they are

@@ -23,9 +23,9 @@ const (
 
 // Marks of the kind of a blob that is compressed. No kind has these bits.
 const (
-	withSnappy byte = 0x10
-	withZstd   byte = 0x80 // no longer written
-	compressed      = withSnappy | withZstd
+	withDeflate byte = 0x10
+	withZstd    byte = 0x80 // no longer written
+	compressed       = withDeflate | withZstd
 )
 
 // row describes a blob of a pack.

@@ -9,9 +9,6 @@ import (
 	"io"
 	"os"
 	"path"
-	"slices"
-
-	"github.com/golang/snappy"
 
 	"github.com/x/pygent/internal/treedir"
 )
@@ -46,9 +43,9 @@ func (p *packWriter) add(kind byte, raw []byte) (hash, error) {
 	}
 	r := row{name: name, raw: uint32(len(raw)), kind: kind}
 	data := raw
-	p.buf = slices.Grow(p.buf[:0], snappy.MaxEncodedLen(len(raw)))
-	if small := snappy.Encode(p.buf[:cap(p.buf)], raw); len(small) < len(raw) {
-		data, r.kind = small, kind|withSnappy
+	var smaller bool
+	if p.buf, smaller = compress(p.buf[:0], raw); smaller {
+		data, r.kind = p.buf, kind|withDeflate
 	}
 	return name, p.write(r, data)
 }
