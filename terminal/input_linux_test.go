@@ -35,6 +35,7 @@ func TestPastesAndLines(t *testing.T) {
 }
 
 func TestTheHistoryOfInput(t *testing.T) {
+	t.Parallel()
 	server := pygenttest.NewServer(t, pygenttest.Text("One."), pygenttest.Text("Two."), pygenttest.Text("Three."))
 	p := sit(t, server)
 	p.Type("first\n")
@@ -58,4 +59,19 @@ func TestTheHistoryOfInput(t *testing.T) {
 	p.Key("up", "up", "enter")
 	p.Await("Three.", "Ready")
 	p.leaves()
+}
+
+// A line may be so slow that the pieces of a character come long after each other.
+func TestACharacterInPiecesIsTyped(t *testing.T) {
+	t.Parallel()
+	p := sit(t, pygenttest.NewServer(t, pygenttest.Text("One.")))
+	p.Send("a\xe6\x97")
+	p.pauses()
+	p.Send("\xa5b\x1b[200~c\xe6")
+	p.pauses()
+	p.Send("\x97\xa5d\x1b[201~")
+	p.Await("› a日bc日d")
+	p.Key("enter")
+	p.Await("One.", "Ready")
+	require.Equal(t, "a日bc日d", p.leaves()[1].Text())
 }

@@ -14,7 +14,7 @@ const (
 )
 
 // keyBytes returns the reader of what the terminal sends.
-func keyBytes(r io.Reader) io.Reader { return &pasteReader{Reader: r} }
+func keyBytes(r io.Reader) io.Reader { return &pasteReader{Reader: &runeReader{in: r}} }
 
 // pasteReader reads the input of a terminal, and ends a paste whose end mark was
 // lost: whatever is typed after it would be part of the paste, Ctrl-C as well. It
