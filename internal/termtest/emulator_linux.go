@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -42,24 +41,77 @@ func (s Screen) String() string {
 	return fmt.Sprintf("┌ %d×%d, cursor at %d,%d\n│%s", s.Cols, s.Rows, s.X, s.Y, strings.Join(s.Lines, "\n│"))
 }
 
-// emulator is a process that draws a screen. It is safe for concurrent use.
+// emulator draws the screen of a test's terminal. It is safe for concurrent use.
 type emulator struct {
-	t  testing.TB
-	mu sync.Mutex // held from a request to its answer
+	t       testing.TB
+	process *emulatorProcess
+	mu      sync.Mutex // held from a request to its answer
+	broken  bool       // guarded by mu: a request has failed
+}
 
+// emulatorProcess is a process that draws one screen after another. It ends when its
+// standard input does, with the test program at the latest.
+type emulatorProcess struct {
 	requests *json.Encoder
 	answers  *json.Decoder
 }
 
+// idle are the processes that no test uses now. The next tests use them, because the
+// start of one takes longer than many a test.
+var idle struct {
+	sync.Mutex
+	processes []*emulatorProcess
+}
+
 // request is one of the requests that emulator.mjs tells of.
 type request struct {
+	Open   []int   `json:"open,omitempty"`
 	Write  *[]byte `json:"write,omitempty"`
 	Resize []int   `json:"resize,omitempty"`
 	All    bool    `json:"all,omitempty"`
 }
 
-// startEmulator starts an emulator that ends with the test.
+// startEmulator returns an emulator that is the test's own until its end.
 func startEmulator(t testing.TB, cols, rows int) *emulator {
+	t.Helper()
+	e := &emulator{t: t, process: takeIdle()}
+	if e.process == nil {
+		e.process = startProcess(t)
+	}
+	var empty Screen
+	e.do(request{Open: []int{cols, rows}}, &empty)
+	t.Cleanup(e.release)
+	return e
+}
+
+// takeIdle returns a process that no test uses, or nil if there is none.
+func takeIdle() *emulatorProcess {
+	idle.Lock()
+	defer idle.Unlock()
+	last := len(idle.processes) - 1
+	if last < 0 {
+		return nil
+	}
+	p := idle.processes[last]
+	idle.processes = idle.processes[:last]
+	return p
+}
+
+// release leaves the process to the next test.
+func (e *emulator) release() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.broken {
+		return
+	}
+	idle.Lock()
+	defer idle.Unlock()
+	idle.processes = append(idle.processes, e.process)
+}
+
+// startProcess starts a process. The test is skipped, or fails, where the emulator is
+// not installed.
+func startProcess(t testing.TB) *emulatorProcess {
 	t.Helper()
 	_, file, _, _ := runtime.Caller(0)
 	script := filepath.Join(filepath.Dir(file), "emulator", "emulator.mjs")
@@ -72,18 +124,14 @@ func startEmulator(t testing.TB, cols, rows int) *emulator {
 		t.Skip("scripts/xterm.sh has not installed the emulator here: ", err)
 	}
 	require.NoError(t, err)
-	cmd := exec.Command("node", script, home, strconv.Itoa(cols), strconv.Itoa(rows))
+	cmd := exec.Command("node", script, home)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		in.Close()
-		require.NoError(t, cmd.Wait())
-	})
-	return &emulator{t: t, requests: json.NewEncoder(in), answers: json.NewDecoder(bufio.NewReader(out))}
+	return &emulatorProcess{requests: json.NewEncoder(in), answers: json.NewDecoder(bufio.NewReader(out))}
 }
 
 func (e *emulator) write(printed []byte) (s Screen) {
@@ -105,11 +153,12 @@ func (e *emulator) lines() []Line {
 func (e *emulator) do(r request, answer any) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	err := e.requests.Encode(r)
+	err := e.process.requests.Encode(r)
 	if err == nil {
-		err = e.answers.Decode(answer)
+		err = e.process.answers.Decode(answer)
 	}
 	if err != nil {
+		e.broken = true
 		e.t.Errorf("the emulator: %v", err)
 	}
 }

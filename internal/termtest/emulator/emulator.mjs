@@ -1,27 +1,33 @@
 // A terminal without a window: xterm.js, which VS Code shows terminals with. Each
 // line of standard input is a request in JSON, and each gets a line in answer.
 //
+//   {"open": [80, 24]}     a new terminal in place of the last one, if there is one
 //   {"write": BASE64}      what a program prints
 //   {"resize": [80, 24]}   columns and rows
 //   {"all": true}          every line, also those that have scrolled away
 //
-// The answer to the first two is what the screen shows now, and what the terminal
+// The answer to the first three is what the screen shows now, and what the terminal
 // sends to the program by itself, such as where the cursor is.
 import { createRequire } from 'node:module';
 import { createInterface } from 'node:readline';
 import { argv, stdin, stdout } from 'node:process';
 
-const [home, cols, rows] = argv.slice(2);
+const [home] = argv.slice(2);
 const require = createRequire(home + '/');
 const { Terminal } = require('@xterm/headless');
 const { UnicodeGraphemesAddon } = require('@xterm/addon-unicode-graphemes');
 
-const term = new Terminal({ cols: +cols, rows: +rows, scrollback: 200000, allowProposedApi: true });
-term.loadAddon(new UnicodeGraphemesAddon());
-let replies = '', title = '', bells = 0;
-term.onData((data) => { replies += data; });
-term.onTitleChange((now) => { title = now; });
-term.onBell(() => { bells++; });
+let term, replies, title, bells;
+
+function open(cols, rows) {
+  term?.dispose();
+  term = new Terminal({ cols, rows, scrollback: 200000, allowProposedApi: true });
+  term.loadAddon(new UnicodeGraphemesAddon());
+  replies = '', title = '', bells = 0;
+  term.onData((data) => { replies += data; });
+  term.onTitleChange((now) => { title = now; });
+  term.onBell(() => { bells++; });
+}
 
 // What xterm.js has no public name for.
 const hidden = () => Boolean(term._core.coreService.isCursorHidden);
@@ -100,6 +106,9 @@ for await (const line of createInterface({ input: stdin })) {
   const request = JSON.parse(line);
   if (request.write !== undefined) {
     await new Promise((done) => term.write(Buffer.from(request.write, 'base64'), done));
+    answer(screen());
+  } else if (request.open) {
+    open(...request.open);
     answer(screen());
   } else if (request.resize) {
     term.resize(...request.resize);
