@@ -43,6 +43,7 @@ func TestAnswersToTheQuestionAboutACall(t *testing.T) {
 }
 
 func TestWhatWasTypedAheadAnswersNothing(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	p := sit(t, pygenttest.NewServer(t, bash("echo $((6*7))").WithGate(gate), pygenttest.Text("I see."), pygenttest.Text("And that.")))
 	p.Type("go\n")
@@ -75,6 +76,7 @@ func TestWhatWasTypedAheadAnswersNothing(t *testing.T) {
 }
 
 func TestCtrlCInterruptsTheQuestionAboutACall(t *testing.T) {
+	t.Parallel()
 	p := sit(t, pygenttest.NewServer(t, bash("echo $((6*7))"), pygenttest.Text("As you like.")))
 	p.Type("go\n")
 	p.Await("Run this on your machine?")
@@ -86,6 +88,7 @@ func TestCtrlCInterruptsTheQuestionAboutACall(t *testing.T) {
 }
 
 func TestAnEditIsShownAsADiff(t *testing.T) {
+	t.Parallel()
 	write := pygenttest.Call("write_file", map[string]any{"path": "a.txt", "content": "one\ntwo\n"})
 	p := sit(t, pygenttest.NewServer(t, write, pygenttest.Text("Done it.")))
 	p.Type("go\n")
@@ -103,6 +106,7 @@ func TestAnEditIsShownAsADiff(t *testing.T) {
 }
 
 func TestAnApprovalShowsTheLinesOfTheFile(t *testing.T) {
+	t.Parallel()
 	before := make([]string, 120)
 	for i := range before {
 		before[i] = fmt.Sprintf("line %d", i+1)
@@ -126,6 +130,7 @@ func TestAnApprovalShowsTheLinesOfTheFile(t *testing.T) {
 }
 
 func TestAnApprovalNamesTheFileThatIsMadeEmpty(t *testing.T) {
+	t.Parallel()
 	p := sit(t, pygenttest.NewServer(t, pygenttest.Call("write_file", map[string]any{"path": "a.txt", "content": ""}), pygenttest.Text("Done it.")))
 	p.Type("go\n")
 	p.Await("Change this file on your machine?", "│ a.txt", "│ path: a.txt")
@@ -177,6 +182,7 @@ func TestWhatIsAllowedIsSeenInLowWindows(t *testing.T) {
 }
 
 func TestWhatIsNotSeenIsNotAllowed(t *testing.T) {
+	t.Parallel()
 	p := sit(t, pygenttest.NewServer(t, bash("echo $((6*7))"), pygenttest.Text("I see.")))
 	p.Type("go\n")
 	p.Await("Run this on your machine?")
@@ -194,6 +200,7 @@ func TestWhatIsNotSeenIsNotAllowed(t *testing.T) {
 }
 
 func TestAllOfItIsPrintedOnRequest(t *testing.T) {
+	t.Parallel()
 	var lines []string
 	for i := range 40 {
 		lines = append(lines, fmt.Sprintf("echo all of line %d", i))

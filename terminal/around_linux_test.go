@@ -13,6 +13,7 @@ import (
 )
 
 func TestTasksAskBetweenTurns(t *testing.T) {
+	t.Parallel()
 	gate, heard := make(chan struct{}), make(chan string, 1)
 	work := pygenttest.Decide(func(req *pygent.ChatRequest) pygenttest.Reply {
 		heard <- req.Messages[len(req.Messages)-1].Text()

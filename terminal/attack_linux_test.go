@@ -21,6 +21,7 @@ import (
 )
 
 func TestCtrlCGetsOutOfAPasteWithoutAnEnd(t *testing.T) {
+	t.Parallel()
 	p := sit(t, pygenttest.NewServer(t, pygenttest.Text("Hello.")))
 	p.Send("\x1b[200~the end is lost")
 	p.Type("hello\n")
@@ -48,6 +49,7 @@ func (p *person) unread(server *pygenttest.Server, env ...string) (cmd *exec.Cmd
 // A session goes on, with an empty draft, after events that it missed because the
 // window did not take the output.
 func TestASessionGoesOnAfterEventsThatItMissed(t *testing.T) {
+	t.Parallel()
 	var replies []pygenttest.Reply
 	for i := range 60 {
 		replies = append(replies, bash(fmt.Sprintf("seq -f '%%0200g' %d 400", i)))

@@ -51,6 +51,7 @@ func userCommands() []pygent.Command {
 }
 
 func TestTheOutputOfACommandIsShownWhileItRuns(t *testing.T) {
+	t.Parallel()
 	p := sit(t, pygenttest.NewServer(t), withCommands)
 	p.Type("/cmd echo begun; echo ready; sleep 600\n")
 	p.Await("● /cmd echo begun", "  begun", "  ready", "Running /cmd", "Ctrl-C interrupts")
@@ -87,6 +88,7 @@ func TestAFloodOfACommandNeitherGrowsNorStalls(t *testing.T) {
 const maxRows = 500
 
 func TestACommandBesideATurn(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	p := sit(t, pygenttest.NewServer(t, pygenttest.Text("One.").WithGate(gate)), withCommands)
 	p.Type("go\n")
@@ -103,6 +105,7 @@ func TestACommandBesideATurn(t *testing.T) {
 }
 
 func TestACommandThatReadsTheTerminal(t *testing.T) {
+	t.Parallel()
 	p := sit(t, pygenttest.NewServer(t, pygenttest.Text("Fine.")), withCommands)
 	asks := func() { // what is typed before the question is there does not answer it
 		p.Type("/asks\n")
@@ -122,6 +125,7 @@ func TestACommandThatReadsTheTerminal(t *testing.T) {
 }
 
 func TestTheTerminalIsPutRightAfterACommand(t *testing.T) {
+	t.Parallel()
 	p := sit(t, pygenttest.NewServer(t, pygenttest.Text("Fine.")), withCommands)
 	p.Type("/breaks\n")
 	p.Await("✗ /breaks: panic: oops", "Ready")
@@ -137,6 +141,7 @@ func TestTheTerminalIsPutRightAfterACommand(t *testing.T) {
 }
 
 func TestAQuestionWaitsForACommandThatHasTheTerminal(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	p := sit(t, pygenttest.NewServer(t, bash("echo $((6*7))").WithGate(gate), pygenttest.Text("I see.")), withCommands)
 	p.Type("go\n")
@@ -152,6 +157,7 @@ func TestAQuestionWaitsForACommandThatHasTheTerminal(t *testing.T) {
 }
 
 func TestDiffAndHelpAreLegible(t *testing.T) {
+	t.Parallel()
 	write := pygenttest.Call("write_file", map[string]any{"path": "a\x1b[31m.txt", "content": "one\ntwo\x1b[31m\n"})
 	p := sit(t, pygenttest.NewServer(t, write, pygenttest.Text("Done it.")), withCommands)
 	p.Type("go\n")
@@ -199,6 +205,7 @@ func TestAMessageMayBeginWithAPath(t *testing.T) {
 
 // What a command has the model told is long. The person sees the command.
 func TestALongMessageOfACommandIsShownAsTheCommand(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	p := sit(t, pygenttest.NewServer(t, pygenttest.Text("One."), pygenttest.Text("Two.").WithGate(gate), pygenttest.Text("Three.")))
 	p.Type("/project\n")
@@ -221,6 +228,7 @@ func TestALongMessageOfACommandIsShownAsTheCommand(t *testing.T) {
 }
 
 func TestTheSessionOfAnAgentThatIsClosedEnds(t *testing.T) {
+	t.Parallel()
 	t.Run("between turns", func(t *testing.T) {
 		p := sit(t, pygenttest.NewServer(t))
 		p.Type("/closes\n")

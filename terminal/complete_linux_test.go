@@ -21,6 +21,7 @@ import (
 )
 
 func TestCommandsAreCompleted(t *testing.T) {
+	t.Parallel()
 	p := sit(t, pygenttest.NewServer(t, pygenttest.Text("Hello.")))
 	p.Type("/co")
 	p.Await("› /co", "❯ /colour", "  /compact", "let a summary take the place", "Tab takes it")
@@ -72,6 +73,7 @@ func TestCommandsAreCompleted(t *testing.T) {
 }
 
 func TestTabCompletesFilesInCommandLinesOfOnesOwn(t *testing.T) {
+	t.Parallel()
 	dir := workspace(t, map[string]string{"alpha.txt": "first", "alps.txt": "second", "beta file": "third", "sub/gamma": "fourth"})
 	p := sit(t, pygenttest.NewServer(t), "PYGENT_WORKSPACE="+dir)
 	p.Type("!cat a")
@@ -103,6 +105,7 @@ func TestTabCompletesFilesInCommandLinesOfOnesOwn(t *testing.T) {
 }
 
 func TestTabWaitsForTheChoices(t *testing.T) {
+	t.Parallel()
 	p := sit(t, pygenttest.NewServer(t))
 	p.Send("/colour l\t")
 	p.Await("› /colour light ")
@@ -128,6 +131,7 @@ func workspace(t *testing.T, files map[string]string) string {
 const onePixel = "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x06\x00\x00\x00\x1f\x15\xc4\x89"
 
 func TestFilesThatAMessageNamesGoAlong(t *testing.T) {
+	t.Parallel()
 	dir := workspace(t, map[string]string{
 		"main.go": "package main\n", "src/a b.txt": "blanks\n", "src/deep/other.go": "package deep\n",
 		"big.log": strings.Repeat("line\n", 100_000), "pic.png": onePixel, "core": "\x7fELF\x00\x01",
@@ -181,6 +185,7 @@ func TestFilesThatAMessageNamesGoAlong(t *testing.T) {
 }
 
 func TestNamedFilesGoWithQueuedMessagesAndAnswers(t *testing.T) {
+	t.Parallel()
 	dir := workspace(t, map[string]string{"a.txt": "first\n"})
 	gate := make(chan struct{})
 	ask := pygenttest.Call("continue", map[string]any{"prompt": "Which one?", "options": []string{"red", "blue"}})
@@ -226,6 +231,7 @@ func (p *person) entersAnswer() {
 
 // A pasted text is not looked through for names of files, whatever it answers.
 func TestFilesNamedInAPasteDoNotGoWithAnAnswer(t *testing.T) {
+	t.Parallel()
 	dir := workspace(t, map[string]string{"a.txt": "first\n", "b.txt": "second\n"})
 	ask := pygenttest.Call("continue", map[string]any{"prompt": "Which one?"})
 	p := sit(t, pygenttest.NewServer(t, ask, pygenttest.Text("Done so.")), "PYGENT_WORKSPACE="+dir)
@@ -245,6 +251,7 @@ func TestFilesNamedInAPasteDoNotGoWithAnAnswer(t *testing.T) {
 }
 
 func TestManyFilesAreListedWithoutBeingWaitedFor(t *testing.T) {
+	t.Parallel()
 	files := map[string]string{"zzz/deep/down/wanted.go": "package wanted\n"}
 	for i := range 3000 {
 		files[fmt.Sprintf("dir%d/file%d.txt", i%50, i)] = ""

@@ -11,6 +11,7 @@ import (
 )
 
 func TestTheCursorIsWhereTheTextIs(t *testing.T) {
+	t.Parallel()
 	p := sit(t, pygenttest.NewServer(t))
 	const margin = 2
 	for _, tt := range []struct {
@@ -50,6 +51,7 @@ func TestTheCursorIsWhereTheTextIs(t *testing.T) {
 }
 
 func TestKeysOfTheDraft(t *testing.T) {
+	t.Parallel()
 	p := sit(t, pygenttest.NewServer(t, pygenttest.Text("Fine.")))
 	for _, step := range []struct {
 		keys []string

@@ -28,6 +28,7 @@ func requireProgram(t *testing.T, name string, args ...string) {
 
 // What a session draws is the same in terminals that nobody here has written.
 func TestOtherTerminalsShowTheSame(t *testing.T) {
+	t.Parallel()
 	answer := "# Title\n\nThe `parser` is **one** [link](https://example.com/1) in a paragraph of words that are long enough to be wrapped.\n\n- one\n- two\n\n```go\nfunc main() {\n\tx := \"日本\" // é\n}\n```\n\n| a | b |\n|---|---|\n| `x` | y |\n"
 	p := sit(t, pygenttest.NewServer(t,
 		pygenttest.TextAndCalls(answer, bash("for i in $(seq 12); do echo line $i; sleep 0.05; done; exit 3")),

@@ -21,6 +21,7 @@ func program(t *testing.T, script string) string {
 }
 
 func TestTheDraftInAnEditor(t *testing.T) {
+	t.Parallel()
 	temp := t.TempDir()
 	editor := program(t, `
 [ "$1" = --wait ] || exit 9
@@ -90,6 +91,7 @@ func TestTheDraftStaysWithoutAnEditor(t *testing.T) {
 }
 
 func TestKeysOfTheEditorAreMeantForItAlone(t *testing.T) {
+	t.Parallel()
 	editor := program(t, `
 trap 'echo interrupted' INT
 echo begun
@@ -111,6 +113,7 @@ echo "then $line" > "$1"
 }
 
 func TestTheKeysAreListed(t *testing.T) {
+	t.Parallel()
 	p := sit(t, pygenttest.NewServer(t))
 	p.Type("?")
 	p.Await("› ?", "Ctrl-R", "search the earlier messages", "Ctrl-_", "undo")

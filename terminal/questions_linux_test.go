@@ -195,6 +195,7 @@ func typing(text string) does {
 // A secret is nowhere but in the answer: also not where a person looks for what was
 // typed or presses keys that show and keep things.
 func TestASecretIsNeverShownOrKept(t *testing.T) {
+	t.Parallel()
 	const secret = "hunter2-hunter2"
 	p := sit(t, pygenttest.NewServer(t, question{Prompt: "The password?", Secret: true}.call(), question{Prompt: "Again?", Secret: true}.call(), pygenttest.Text("I see.")), withQuestions)
 	p.Type("go\n")
@@ -269,6 +270,7 @@ func TestADraftOutlivesQuestions(t *testing.T) {
 // What somebody begins to type just when the model asks is seen, and sent only by an
 // Enter after that.
 func TestWhatIsTypedJustWhenTheModelAsksIsSeen(t *testing.T) {
+	t.Parallel()
 	p := sit(t, pygenttest.NewServer(t, pygenttest.Call("continue", map[string]any{"prompt": "Which?", "options": []string{"red"}}), pygenttest.Text("I see.")))
 	p.Type("go\n")
 	p.Await("? Which?", "1. red")
@@ -287,6 +289,7 @@ func TestWhatIsTypedJustWhenTheModelAsksIsSeen(t *testing.T) {
 
 // Pastes answer no menu, and none that asks for a text before it listens.
 func TestAPasteThatComesTooEarlyIsNoAnswer(t *testing.T) {
+	t.Parallel()
 	p := sit(t, pygenttest.NewServer(t, question{Prompt: "Your name?"}.call(), pygenttest.Text("I see.")), withQuestions)
 	p.Type("go\n")
 	p.Await("Your name?")
@@ -371,6 +374,7 @@ func TestAPasteAtEachKindOfMenu(t *testing.T) {
 // A question that nobody waits for any more is taken away, and the Enter for it does
 // not send the draft.
 func TestAQuestionIsWithdrawnWhileItIsShown(t *testing.T) {
+	t.Parallel()
 	dir, gate := t.TempDir(), make(chan struct{})
 	p := sit(t, pygenttest.NewServer(t, question{Prompt: "Which?", Options: []string{"red"}, Until: "withdrawn"}.call().WithGate(gate), pygenttest.Text("I see."), pygenttest.Text("And that.")), withQuestions, "PYGENT_WORKSPACE="+dir)
 	p.Type("go\n")
@@ -397,6 +401,7 @@ func TestAQuestionIsWithdrawnWhileItIsShown(t *testing.T) {
 // Questions of two tasks are answered one after another. Each says which task asks,
 // also where there is hardly any room.
 func TestTwoTasksAsk(t *testing.T) {
+	t.Parallel()
 	delegate := func(prompt string) pygenttest.Reply {
 		return pygenttest.Call("delegate_task", map[string]any{"prompt": prompt})
 	}
@@ -452,6 +457,7 @@ func (p *person) lineWith(text string) string {
 // The question of a background task's tool says which task asks; Ctrl-C between
 // turns declines it, a form as a whole.
 func TestATaskAsksByAForm(t *testing.T) {
+	t.Parallel()
 	form := question{Prompt: "Which?", Schema: json.RawMessage(`{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string"}}}`)}
 	gate, heard := make(chan struct{}), make(chan string, 1)
 	work := pygenttest.Decide(func(req *pygent.ChatRequest) pygenttest.Reply {
@@ -523,6 +529,7 @@ func TestAllOfACallIsPrintedOnRequest(t *testing.T) {
 // Answers and options are read to their end in a narrow window, and the selected one
 // is in sight in a low one.
 func TestAnswersAreReadInSmallWindows(t *testing.T) {
+	t.Parallel()
 	var options []string
 	for i := range 12 {
 		options = append(options, fmt.Sprintf("option %d of twelve, which has more words than a narrow window is wide, end%d", i, i))
@@ -545,6 +552,7 @@ func TestAnswersAreReadInSmallWindows(t *testing.T) {
 // A task's question comes before the one that the model ended its turn with. What was
 // typed for that stays.
 func TestATaskAsksWhileTheModelAsks(t *testing.T) {
+	t.Parallel()
 	gate, heard := make(chan struct{}), make(chan string, 1)
 	work := pygenttest.Decide(func(req *pygent.ChatRequest) pygenttest.Reply {
 		heard <- req.Messages[len(req.Messages)-1].Text()

@@ -10,6 +10,7 @@ import (
 )
 
 func TestTheQueue(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	p := sit(t, pygenttest.NewServer(t, pygenttest.Text("One.").WithGate(gate), pygenttest.Text("Two.")))
 	p.Type("first\n")
@@ -30,6 +31,7 @@ func TestTheQueue(t *testing.T) {
 }
 
 func TestTheQueueIsHeldWhenTheModelAsks(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	ask := pygenttest.Call("continue", map[string]any{"prompt": "Which one?", "options": []string{"red", "blue"}})
 	p := sit(t, pygenttest.NewServer(t, ask.WithGate(gate), pygenttest.Text("Blue it is."), pygenttest.Text("That, too.")))
@@ -54,6 +56,7 @@ func TestTheQueueIsHeldWhenTheModelAsks(t *testing.T) {
 }
 
 func TestTheQueueIsHeldWhenTheTurnIsInterrupted(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	defer close(gate)
 	p := sit(t, pygenttest.NewServer(t, pygenttest.Text("One.").WithGate(gate), pygenttest.Text("Two.")))

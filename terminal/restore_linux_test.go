@@ -228,8 +228,10 @@ func TestASessionWithoutAShellIsNotSuspended(t *testing.T) {
 }
 
 func TestKeysAreTypedWhileSessionsEnd(t *testing.T) {
+	t.Parallel()
 	for i := range 10 {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
 			p := sit(t, pygenttest.NewServer(t))
 			p.Send(strings.Repeat("x", i*50) + "\x15\x04" + strings.Repeat("y\x1b[A", 50))
 			require.NoError(t, p.Wait(), p.All())

@@ -10,6 +10,7 @@ import (
 )
 
 func TestEarlierMessagesAreSearched(t *testing.T) {
+	t.Parallel()
 	p := sit(t, pygenttest.NewServer(t, pygenttest.Text("One."), pygenttest.Text("Two."), pygenttest.Text("Three."), pygenttest.Text("Four.")))
 	for _, said := range [][2]string{{"fix the old tests", "One."}, {"first line\\\nsecond line", "Two."}, {"fix the new tests", "Three."}} {
 		p.Type(said[0])
@@ -55,6 +56,7 @@ func TestEarlierMessagesAreSearched(t *testing.T) {
 }
 
 func TestAQuestionComesBeforeTheSearch(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	p := sit(t, pygenttest.NewServer(t, bash("echo $((6*7))").WithGate(gate), pygenttest.Text("I see.")))
 	p.Type("go\n")

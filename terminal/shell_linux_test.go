@@ -29,6 +29,7 @@ func TestNothingIsBetweenAQuestionAndItsAnswers(t *testing.T) {
 }
 
 func TestCommandLinesOfOnesOwn(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	gate := make(chan struct{})
 	p := sit(t, pygenttest.NewServer(t, pygenttest.Text("Hello.").WithGate(gate)), "PYGENT_WORKSPACE="+dir)

@@ -12,6 +12,7 @@ import (
 )
 
 func TestWithoutATerminalTheSessionIsPlain(t *testing.T) {
+	t.Parallel()
 	p := &person{t: t, history: filepath.Join(t.TempDir(), "history.json"), state: t.TempDir()}
 	cmd := p.command(pygenttest.NewServer(t, pygenttest.Text("Hello.")))
 	cmd.Stdin = strings.NewReader("hi\n")
@@ -29,6 +30,7 @@ func TestWithoutATerminalTheSessionIsPlain(t *testing.T) {
 }
 
 func TestHostileTextsDriveNothing(t *testing.T) {
+	t.Parallel()
 	evil := "\x1b[35;45mcolour\x1b[2J\x1b]0;title\x07\u009b2J\r\nnext"
 	p := sit(t, pygenttest.NewServer(t,
 		pygenttest.TextAndCalls(evil+"\n\n", bash("printf '"+`\033[35;45mout\033]0;title\007`+"'; : '"+evil+"'")),
@@ -50,6 +52,7 @@ func TestHostileTextsDriveNothing(t *testing.T) {
 }
 
 func TestWithoutColours(t *testing.T) {
+	t.Parallel()
 	p := sit(t, pygenttest.NewServer(t, pygenttest.Text("# Title\n\n`code`")), "NO_COLOR=1")
 	p.Type("go\n")
 	p.Await("code", "Done", "Ready")

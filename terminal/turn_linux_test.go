@@ -11,6 +11,7 @@ import (
 )
 
 func TestATurn(t *testing.T) {
+	t.Parallel()
 	p := sit(t, pygenttest.NewServer(t, pygenttest.TextAndCalls("I look.\n\nOnce.", bash("echo 4$((1+1)); exit 3")), pygenttest.Text("It is **42**.")), temporary)
 	p.Await("on this machine", "temporary", "Ready")
 	p.Type("what is it?\n")
@@ -25,6 +26,7 @@ func TestATurn(t *testing.T) {
 }
 
 func TestCtrlC(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	defer close(gate)
 	p := sit(t, pygenttest.NewServer(t, bash("echo begun; sleep 60"), pygenttest.Text("Never.").WithGate(gate)))
@@ -51,6 +53,7 @@ func TestCtrlC(t *testing.T) {
 }
 
 func TestEscInterruptsOnce(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	defer close(gate)
 	p := sit(t, pygenttest.NewServer(t, bash("echo begun; sleep 60"), pygenttest.Text("Never.").WithGate(gate)))
@@ -73,6 +76,7 @@ func TestEscInterruptsOnce(t *testing.T) {
 }
 
 func TestCtrlCTwiceLeaves(t *testing.T) {
+	t.Parallel()
 	p := sit(t, pygenttest.NewServer(t, pygenttest.Text("Hello.")))
 	p.Key("ctrl+c")
 	p.Await("Ctrl-C again leaves")
@@ -85,6 +89,7 @@ func TestCtrlCTwiceLeaves(t *testing.T) {
 }
 
 func TestWhatARetryWithdrawsIsSaidToBe(t *testing.T) {
+	t.Parallel()
 	p := sit(t, pygenttest.NewServer(t, pygenttest.Text("One block.\n\nAnother block that is open").FailAfter(3, "server_error", "broken"), pygenttest.Text("All of it.")))
 	p.Type("go\n")
 	p.Await("All of it.", "Done", "Ready")
@@ -96,6 +101,7 @@ func TestWhatARetryWithdrawsIsSaidToBe(t *testing.T) {
 }
 
 func TestAResumedConversationSaysWhereItWas(t *testing.T) {
+	t.Parallel()
 	server := pygenttest.NewServer(t, pygenttest.Text("The last words."))
 	p := sit(t, server)
 	p.Type("go\n")

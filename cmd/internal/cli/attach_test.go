@@ -23,6 +23,7 @@ func inFile(t *testing.T, name, content string) string {
 }
 
 func TestFilesAreSentWithThePrompt(t *testing.T) {
+	t.Parallel()
 	notes := inFile(t, "notes, of today.txt", "buy milk")
 	var drawn bytes.Buffer
 	require.NoError(t, png.Encode(&drawn, image.NewGray(image.Rect(0, 0, 2, 2))))
@@ -39,6 +40,7 @@ func TestFilesAreSentWithThePrompt(t *testing.T) {
 }
 
 func TestFilesAreSentWithTheFirstMessageOfASession(t *testing.T) {
+	t.Parallel()
 	notes := inFile(t, "notes.txt", "buy milk")
 	server := pygenttest.NewServer(t, pygenttest.Text("Milk."), pygenttest.Text("No."))
 	cmd := command(t, server.Env(), "--no-docker", "--attach", notes)
@@ -52,6 +54,7 @@ func TestFilesAreSentWithTheFirstMessageOfASession(t *testing.T) {
 }
 
 func TestWhatCannotBeAttachedIsSaid(t *testing.T) {
+	t.Parallel()
 	program := inFile(t, "program.bin", "\x7fELF\x00\x01")
 	for want, args := range map[string][]string{
 		"--attach: attach /nowhere/x: no such file or directory":                    {"run", "--no-docker", "--attach", "/nowhere/x", "Go."},

@@ -12,6 +12,7 @@ import (
 )
 
 func TestWithPricesTheCostIsTold(t *testing.T) {
+	t.Parallel()
 	prices := inFile(t, "prices.toml", "[prices.'gpt-4.1-mini']\nprompt = 1000\ncompletion = 1000\n")
 	got := finish(t, command(t, program(t).Env(), "run", "--no-docker", "--config", prices, "Add the numbers."))
 	require.Equal(t, 0, got.code, got.stderr)
@@ -30,6 +31,7 @@ func TestWithPricesTheCostIsTold(t *testing.T) {
 }
 
 func TestTheCostThatAServerReportsIsTold(t *testing.T) {
+	t.Parallel()
 	server := pygenttest.NewServer(t, pygenttest.Call("stop", nil).WithCost(0.25))
 	got := finish(t, command(t, server.Env(), "run", "--no-docker", "Go."))
 	require.Equal(t, 0, got.code, got.stderr)
@@ -44,6 +46,7 @@ func TestTheCostThatAServerReportsIsTold(t *testing.T) {
 }
 
 func TestACostLimitEndsTheRun(t *testing.T) {
+	t.Parallel()
 	prices := inFile(t, "prices.toml", "[prices.'gpt-4.1-mini']\nprompt = 1000\ncompletion = 1000\n")
 	got := finish(t, command(t, program(t).Env(), "run", "--no-docker", "--config", prices, "--max-cost", "0.01", "Add the numbers."))
 	require.Equal(t, 4, got.code, got.stderr)

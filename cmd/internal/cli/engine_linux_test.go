@@ -25,6 +25,7 @@ import (
 const noImage = "127.0.0.1:1/pygent/none:latest"
 
 func TestRunWhoseContainerCannotStartIsASetUpError(t *testing.T) {
+	t.Parallel()
 	dockerImage(t)
 	server := pygenttest.NewServer(t, bash("true"), pygenttest.Call("stop", nil))
 	got := finish(t, command(t, server.Env(), "run", "--docker", "--image", noImage, "--quiet", "go"))
@@ -34,6 +35,7 @@ func TestRunWhoseContainerCannotStartIsASetUpError(t *testing.T) {
 }
 
 func TestRunSaysOnceWhyTheContainerCannotStart(t *testing.T) {
+	t.Parallel()
 	dockerImage(t)
 	server := pygenttest.NewServer(t, pygenttest.Calls(bash("true"), bash("false")))
 	got := finish(t, command(t, server.Env(), "run", "--docker", "--image", noImage, "go"))
@@ -42,6 +44,7 @@ func TestRunSaysOnceWhyTheContainerCannotStart(t *testing.T) {
 }
 
 func TestRunWithoutACommandTellsThatNoneCouldHaveRun(t *testing.T) {
+	t.Parallel()
 	dockerImage(t)
 	server := pygenttest.NewServer(t, pygenttest.Text("It is 42.").WithDelay(2*time.Second), pygenttest.Call("stop", nil))
 	got := finish(t, command(t, server.Env(), "run", "--docker", "--image", noImage, "--quiet", "go"))
@@ -52,6 +55,7 @@ func TestRunWithoutACommandTellsThatNoneCouldHaveRun(t *testing.T) {
 }
 
 func TestSessionSaysAtOnceThatTheContainerCannotStart(t *testing.T) {
+	t.Parallel()
 	dockerImage(t)
 	cmd := command(t, pygenttest.NewServer(t).Env(), "--docker", "--image", noImage)
 	stdin, err := cmd.StdinPipe()
@@ -76,6 +80,7 @@ func TestSessionSaysAtOnceThatTheContainerCannotStart(t *testing.T) {
 }
 
 func TestASessionSaysAtOnceThatTheContainerCannotStart(t *testing.T) {
+	t.Parallel()
 	dockerImage(t)
 	p := atTerminal(t, command(t, pygenttest.NewServer(t).Env(), "--docker", "--image", noImage))
 	p.Await("✗ commands cannot run: pull image ", noImage, "docker load", "--image", "--no-docker", "Ready")
@@ -85,6 +90,7 @@ func TestASessionSaysAtOnceThatTheContainerCannotStart(t *testing.T) {
 
 // The runtime begins to pull before the session is there to be told of it.
 func TestASessionSaysThatAnImageIsPulled(t *testing.T) {
+	t.Parallel()
 	dockerImage(t)
 	registry, err := net.Listen("tcp", "127.0.0.1:0") // it never answers
 	require.NoError(t, err)
@@ -112,6 +118,7 @@ func TestASessionSaysThatAnImageIsPulled(t *testing.T) {
 }
 
 func TestEngineThatGoesAwayAtTheEndIsAWarning(t *testing.T) {
+	t.Parallel()
 	image := dockerImage(t)
 	engine := startProxy(t)
 	server := pygenttest.NewServer(t, bash("echo made"), pygenttest.Decide(func(*pygent.ChatRequest) pygenttest.Reply {
@@ -128,6 +135,7 @@ func TestEngineThatGoesAwayAtTheEndIsAWarning(t *testing.T) {
 // The files of a temporary workspace end with the session, although they are on this
 // machine, so a person who cannot have them copied is told where they are.
 func TestASessionWhoseEngineHasGoneSaysWhereTheFilesAre(t *testing.T) {
+	t.Parallel()
 	image := dockerImage(t)
 	engine := startProxy(t)
 	server := pygenttest.NewServer(t, bash("echo precious > made.txt"), pygenttest.Text("Made."))
@@ -152,6 +160,7 @@ func TestASessionWhoseEngineHasGoneSaysWhereTheFilesAre(t *testing.T) {
 }
 
 func TestASessionSaysThatCleaningUpTakesAWhile(t *testing.T) {
+	t.Parallel()
 	image := dockerImage(t)
 	engine := startProxy(t)
 	server := pygenttest.NewServer(t, bash("echo made"), pygenttest.Text("Made."))
@@ -170,6 +179,7 @@ func TestASessionSaysThatCleaningUpTakesAWhile(t *testing.T) {
 }
 
 func TestOnlyLeftoversAreWarnings(t *testing.T) {
+	t.Parallel()
 	broken := errors.New("the history is broken")
 	left := fmt.Errorf("%w: container x", pygent.ErrCleanupIncomplete)
 	tests := []struct {

@@ -49,6 +49,7 @@ func hostileServer(t *testing.T) []string {
 }
 
 func TestNoEscapeReachesTheTerminal(t *testing.T) {
+	t.Parallel()
 	say := pygenttest.Text(evil)
 	model := func(replies ...pygenttest.Reply) func(*testing.T) []string {
 		return func(t *testing.T) []string { return pygenttest.NewServer(t, replies...).Env() }
@@ -74,12 +75,14 @@ func TestNoEscapeReachesTheTerminal(t *testing.T) {
 		{"an engine's address", func(*testing.T) []string { return []string{"DOCKER_HOST=tcp://" + evil, "PYGENT_USE_DOCKER=1"} }, []string{"prune"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			requireTameRun(t, tt.env(t), tt.args...)
 		})
 	}
 }
 
 func TestNoEscapeOfAnImagesNameReachesTheTerminal(t *testing.T) {
+	t.Parallel()
 	dockerImage(t) // only an engine tells that there is no such image
 	env := pygenttest.NewServer(t, pygenttest.Text(evil)).Env()
 	requireTameRun(t, env, "run", "--docker", "--image", evil, "go")
@@ -96,6 +99,7 @@ func requireTameRun(t *testing.T, env []string, args ...string) {
 }
 
 func TestNoEscapeReachesTheTerminalInAPlainSession(t *testing.T) {
+	t.Parallel()
 	server := pygenttest.NewServer(t,
 		pygenttest.TextAndCalls(evil, bash("echo "+evil)),
 		pygenttest.Call("write_file", map[string]any{"path": evil, "content": evil}),
@@ -119,6 +123,7 @@ func TestNoEscapeReachesTheTerminalInAPlainSession(t *testing.T) {
 }
 
 func TestNoEscapeReachesTheTerminalInASession(t *testing.T) {
+	t.Parallel()
 	server := pygenttest.NewServer(t,
 		pygenttest.TextAndCalls(evil, bash("echo "+evil)),
 		pygenttest.Call("write_file", map[string]any{"path": evil, "content": evil}),
@@ -170,6 +175,7 @@ func (p *person) requireTame() {
 }
 
 func TestPruneShowsNamesAndOwners(t *testing.T) {
+	t.Parallel()
 	tmp := t.TempDir()
 	stale := filepath.Join(tmp, "pygent-evil\x1b[2J")
 	require.NoError(t, os.Mkdir(stale, 0o700))
@@ -183,6 +189,7 @@ func TestPruneShowsNamesAndOwners(t *testing.T) {
 }
 
 func TestPipedAnswersKeepTheirBytes(t *testing.T) {
+	t.Parallel()
 	server := pygenttest.NewServer(t, pygenttest.Call("stop", map[string]any{"summary": evil}))
 	got := finish(t, command(t, server.Env(), "run", "--no-docker", "-q", "go"))
 	require.Equal(t, evil+"\n", got.stdout)

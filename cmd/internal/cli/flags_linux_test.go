@@ -20,6 +20,7 @@ func (u *user) setup() pygent.Setup {
 
 // What a script says that the command line names holds before what the session had.
 func TestSettingsOfANamedScriptHold(t *testing.T) {
+	t.Parallel()
 	u := newUser(t, stop("1"), stop("2"), stop("3"))
 	u.does("run", "--no-docker", "--model", "gpt-x", "-e", "PYGENT_MAX_STEPS=9", "-e", "PYGENT_COMPACTION=0", "begin")
 	path := filepath.Join(t.TempDir(), "own.star")
@@ -32,6 +33,7 @@ func TestSettingsOfANamedScriptHold(t *testing.T) {
 
 // Settings that are only found lose to the session.
 func TestSettingsOfAScriptThatWasFoundLoseToTheSession(t *testing.T) {
+	t.Parallel()
 	u := newUser(t, stop("1"), stop("2"))
 	u.does("run", "--no-docker", "--cwd", "-e", "PYGENT_MAX_STEPS=9", "begin")
 	require.NoError(t, os.WriteFile(filepath.Join(u.dir, "config.star"), []byte("settings(limits = {'max_steps': 4})"), 0o600))
@@ -40,6 +42,7 @@ func TestSettingsOfAScriptThatWasFoundLoseToTheSession(t *testing.T) {
 }
 
 func TestFlagsBesideLoadHold(t *testing.T) {
+	t.Parallel()
 	agent, err := pygent.New(pygent.WithDocker(pygent.DockerNever), pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithModelName("gpt-x"),
 		pygent.WithCompaction(pygent.CompactionPolicy{Disabled: true}), pygent.WithInstructions(false), pygent.WithSurvey(false), pygent.WithProjectSkills(false),
 		pygent.WithContextWindow(50_000), pygent.MaxSteps(3), pygent.MaxTokens(1000), pygent.MaxToolCalls(3), pygent.MaxTasks(1), pygent.WithConfirmBash(true))

@@ -26,6 +26,7 @@ func printed(t *testing.T, env []string, args ...string) string {
 }
 
 func TestHelpFitsAScreen(t *testing.T) {
+	t.Parallel()
 	overview := printed(t, nil, "help")
 	require.Equal(t, overview, printed(t, nil, "--help"))
 	require.Equal(t, overview, printed(t, nil, "-h"))
@@ -41,6 +42,7 @@ func TestHelpFitsAScreen(t *testing.T) {
 }
 
 func TestSharedFlagsAreShownOnce(t *testing.T) {
+	t.Parallel()
 	all := printed(t, nil, "help", "flags")
 	for _, group := range []string{"Where commands run", "Files", "The model and its limits", "Settings"} {
 		require.Contains(t, all, "\n"+group+"\n")
@@ -56,6 +58,7 @@ func TestSharedFlagsAreShownOnce(t *testing.T) {
 }
 
 func TestConfigTellsWhatIsSetAndWhere(t *testing.T) {
+	t.Parallel()
 	env := []string{"PYGENT_MODEL=from-the-environment", "OPENAI_API_KEY=sk-very-secret", "OPENAI_BASE_URL=https://models.example.org/v1?key=hidden", "PYGENT_BANNED_APPS=curl"}
 	cmd := command(t, env, "config", "--image", "img:1", "-e", "PYGENT_MAX_TIME=5m", "--json")
 	project := "banned_apps = ['wget']\n\n[limits]\nmax_steps = 7\n"
@@ -97,6 +100,7 @@ func TestConfigTellsWhatIsSetAndWhere(t *testing.T) {
 }
 
 func TestShellsComplete(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct{ words, want []string }{
 		{[]string{"ru"}, []string{"run"}},
 		{[]string{"--no-docker", "ver"}, []string{"version"}},
@@ -120,6 +124,7 @@ func TestShellsComplete(t *testing.T) {
 }
 
 func TestBashCompletes(t *testing.T) {
+	t.Parallel()
 	bash, err := exec.LookPath("bash")
 	if err != nil {
 		t.Skip("there is no bash here")
@@ -138,6 +143,7 @@ func TestBashCompletes(t *testing.T) {
 }
 
 func TestASessionBeginsWithAMessage(t *testing.T) {
+	t.Parallel()
 	server := pygenttest.NewServer(t, pygenttest.Text("Mended."))
 	cmd := command(t, server.Env(), "--no-docker", "fix", "the tests")
 	cmd.Stdin = strings.NewReader("FAIL: TestX\n")
@@ -149,6 +155,7 @@ func TestASessionBeginsWithAMessage(t *testing.T) {
 }
 
 func TestAPromptAndWhatIsPipedInAreJoined(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		args  []string
 		stdin io.Reader
@@ -162,6 +169,7 @@ func TestAPromptAndWhatIsPipedInAreJoined(t *testing.T) {
 		"asked for, at once": {[]string{"-"}, strings.NewReader("the log\n"), "the log\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			server := pygenttest.NewServer(t, pygenttest.Call("stop", map[string]any{"summary": "Done."}))
 			cmd := command(t, server.Env(), append([]string{"run", "--no-docker", "-q"}, tt.args...)...)
 			cmd.Stdin = tt.stdin
@@ -173,6 +181,7 @@ func TestAPromptAndWhatIsPipedInAreJoined(t *testing.T) {
 }
 
 func TestAPipeInWhichNothingComesIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
 	server := pygenttest.NewServer(t, pygenttest.Call("stop", map[string]any{"summary": "Done."}))
 	cmd := command(t, server.Env(), "run", "--no-docker", "-q", "go")
 	silent, open, err := os.Pipe()
@@ -187,6 +196,7 @@ func TestAPipeInWhichNothingComesIsNotWaitedFor(t *testing.T) {
 }
 
 func TestARefusedConnectionIsNotTriedAgain(t *testing.T) {
+	t.Parallel()
 	server := pygenttest.NewServer(t)
 	env := append(server.Env(), "OPENAI_BASE_URL=http://127.0.0.1:1/v1") // no user may listen there
 	got := finish(t, command(t, env, "run", "--no-docker", "go"))
@@ -197,12 +207,14 @@ func TestARefusedConnectionIsNotTriedAgain(t *testing.T) {
 }
 
 func TestASessionSaysWhereTheModelIsLookedFor(t *testing.T) {
+	t.Parallel()
 	env := append(pygenttest.NewServer(t).Env(), "OPENAI_BASE_URL=http://127.0.0.1:1/v1")
 	got := finish(t, command(t, env, "--no-docker", "say something"))
 	require.Contains(t, got.stdout+got.stderr, "OPENAI_BASE_URL says where it is")
 }
 
 func TestARunTakesTheFilesAlongThatItsPromptMentions(t *testing.T) {
+	t.Parallel()
 	const prompt = "explain @main.go and @none.go"
 	for _, args := range [][]string{{"--cwd", prompt}, {prompt}} {
 		server := pygenttest.NewServer(t, pygenttest.Call("stop", nil))
@@ -222,6 +234,7 @@ func TestARunTakesTheFilesAlongThatItsPromptMentions(t *testing.T) {
 }
 
 func TestAConversationThatGoesOnSaysSo(t *testing.T) {
+	t.Parallel()
 	history := inFile(t, "h.json", `[{"role":"system","content":"s"},{"role":"user","content":"Count the \u001b[2Jfiles."},{"role":"assistant","content":"There are\n42."}]`)
 	server := pygenttest.NewServer(t, pygenttest.Call("stop", map[string]any{"summary": "Done."}))
 	got := finish(t, command(t, server.Env(), "run", "--no-docker", "--history", history, "go"))
@@ -230,6 +243,7 @@ func TestAConversationThatGoesOnSaysSo(t *testing.T) {
 }
 
 func TestARunTellsWhatGoesWithATemporaryWorkspace(t *testing.T) {
+	t.Parallel()
 	write := pygenttest.Call("write_file", map[string]any{"path": "notes/a.txt", "content": "a"})
 	for _, args := range [][]string{nil, {"--cwd"}} {
 		server := pygenttest.NewServer(t, write, pygenttest.Call("stop", nil))

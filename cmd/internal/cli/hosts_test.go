@@ -10,6 +10,7 @@ import (
 )
 
 func TestRefusedHostsAreNamedOnce(t *testing.T) {
+	t.Parallel()
 	var l hostLog
 	require.Empty(t, l.String())
 	for range 2 {
@@ -27,6 +28,7 @@ func TestRefusedHostsAreNamedOnce(t *testing.T) {
 }
 
 func TestNoFlagIsOfferedForAHostThatItDoesNotAllow(t *testing.T) {
+	t.Parallel()
 	var l hostLog
 	l.note(pygent.HostUse{Host: "pypi.org", Port: 443, Reason: "the limit is reached"})
 	require.Equal(t, "commands were refused pypi.org (the limit is reached)", l.String())

@@ -31,6 +31,7 @@ func snapshotOf(t *testing.T, name string) string {
 // A snapshot of the command line is stronger than one of the environment, and that is
 // stronger than one of a file. The config command tells which one it is.
 func TestWhichSnapshotIsLoaded(t *testing.T) {
+	t.Parallel()
 	flag, variable, file := snapshotOf(t, "Flag"), snapshotOf(t, "Variable"), snapshotOf(t, "File")
 	for _, tt := range []struct {
 		args []string
@@ -78,6 +79,7 @@ func TestWhichSnapshotIsLoaded(t *testing.T) {
 
 // A conversation of the Python Pygent goes on.
 func TestAHistoryOfThePythonPygentGoesOn(t *testing.T) {
+	t.Parallel()
 	fixture, err := os.ReadFile(filepath.Join("..", "..", "..", "testdata", "history", "python.json"))
 	require.NoError(t, err)
 	for _, how := range [][]string{{"--history", "h.json"}, {"-e", "PYGENT_HISTORY_FILE=h.json"}} {

@@ -21,7 +21,8 @@ import (
 )
 
 // What a process has learned of an image, the next one knows before there is a
-// container, which starts while the model is asked.
+// container, which starts while the model is asked. The test runs alone: the first
+// process waits for its container for a limited time.
 func TestTheFirstRequestWaitsForNoContainerOfAKnownImage(t *testing.T) {
 	image := dockerImage(t)
 	state := t.TempDir()
@@ -61,6 +62,7 @@ func TestTheFirstRequestWaitsForNoContainerOfAKnownImage(t *testing.T) {
 // Whoever reads the answer does not wait for the removal of the container, and whoever
 // waits for the process does.
 func TestTheAnswerIsThereBeforeTheContainerIsRemoved(t *testing.T) {
+	t.Parallel()
 	image := dockerImage(t)
 	answered := make(chan struct{})
 	var removed atomic.Bool

@@ -17,6 +17,7 @@ import (
 const slow = `echo start; sleep 1.2; printf 'bu\033[2J%sing\n' ild; until [ -e go ]; do sleep 0.05; done; echo end`
 
 func TestASessionShowsWhatACommandPrintsWhileItRuns(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	p := sit(t, pygenttest.NewServer(t, bash(slow), pygenttest.Text("Built.")), "--workspace", dir, "-e", "PYGENT_CONFIRM_BASH=0")
 	p.Type("go\n")
@@ -28,6 +29,7 @@ func TestASessionShowsWhatACommandPrintsWhileItRuns(t *testing.T) {
 }
 
 func TestPlainShowsWhatACommandPrintsWhileItRuns(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	server := pygenttest.NewServer(t, bash(slow), pygenttest.Text("Built."))
 	term := openTerminal(t, server, "--workspace", dir, "-e", "PYGENT_CONFIRM_BASH=0")
@@ -49,6 +51,7 @@ func TestPlainShowsWhatACommandPrintsWhileItRuns(t *testing.T) {
 }
 
 func TestAPipeGetsTheOutputOnce(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
 	got := finish(t, command(t, pygenttest.NewServer(t, bash(slow), pygenttest.Call("stop", nil)).Env(), "run", "--no-docker", "--workspace", dir, "Build."))

@@ -90,8 +90,10 @@ func program(t *testing.T) *pygenttest.Server {
 }
 
 func TestRunWritesAndRunsAProgram(t *testing.T) {
+	t.Parallel()
 	for _, where := range []string{"docker", "local"} {
 		t.Run(where, func(t *testing.T) {
+			t.Parallel()
 			args := []string{"run", "--no-docker", "Add the numbers."}
 			if where == "docker" {
 				args = []string{"run", "--docker", "--image", dockerImage(t), "Add the numbers."}
@@ -110,6 +112,7 @@ func TestRunWritesAndRunsAProgram(t *testing.T) {
 }
 
 func TestRunPrintsEventsAsJSON(t *testing.T) {
+	t.Parallel()
 	got := finish(t, command(t, program(t).Env(), "run", "--no-docker", "--json", "Add the numbers."))
 	require.Equal(t, 0, got.code, got.stderr)
 	dec := json.NewDecoder(strings.NewReader(got.stdout))
@@ -129,6 +132,7 @@ func TestRunPrintsEventsAsJSON(t *testing.T) {
 }
 
 func TestRunTellsTheStatusByItsExitCode(t *testing.T) {
+	t.Parallel()
 	call := func(tool string, args map[string]any) pygenttest.Reply { return pygenttest.Call(tool, args) }
 	tests := []struct {
 		name    string
@@ -154,6 +158,7 @@ func TestRunTellsTheStatusByItsExitCode(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			server := pygenttest.NewServer(t, tt.replies...)
 			got := finish(t, command(t, server.Env(), append([]string{"run", "--no-docker", "go"}, tt.args...)...))
 			require.Equal(t, tt.code, got.code, got.stderr)
@@ -164,6 +169,7 @@ func TestRunTellsTheStatusByItsExitCode(t *testing.T) {
 }
 
 func TestSetUpErrorsSayWhatToDo(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name string
 		env  []string
@@ -227,6 +233,7 @@ func TestSetUpErrorsSayWhatToDo(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			got := finish(t, command(t, tt.env, tt.args...))
 			require.Equal(t, exitUsage, got.code, got.stderr)
 			for _, want := range tt.want {
@@ -238,6 +245,7 @@ func TestSetUpErrorsSayWhatToDo(t *testing.T) {
 }
 
 func TestRunThatMayNotBeLocalDoesNotSayThatItIs(t *testing.T) {
+	t.Parallel()
 	got := finish(t, command(t, []string{"OPENAI_API_KEY=k", "DOCKER_HOST=unix:///nonexistent.sock"}, "run", "go"))
 	require.Equal(t, exitUsage, got.code)
 	require.NotContains(t, got.stderr, "commands run on this machine")
@@ -245,6 +253,7 @@ func TestRunThatMayNotBeLocalDoesNotSayThatItIs(t *testing.T) {
 }
 
 func TestRunReadsItsPromptFromStandardInput(t *testing.T) {
+	t.Parallel()
 	server := program(t)
 	cmd := command(t, server.Env(), "run", "--no-docker", "--quiet", "-")
 	cmd.Stdin = strings.NewReader("Add the numbers.\nAll of them.\n")
@@ -255,6 +264,7 @@ func TestRunReadsItsPromptFromStandardInput(t *testing.T) {
 }
 
 func TestInterruptEndsARun(t *testing.T) {
+	t.Parallel()
 	server := pygenttest.NewServer(t, pygenttest.Text("x").WithGate(nil))
 	cmd := command(t, server.Env(), "run", "--no-docker", "go")
 	require.NoError(t, cmd.Start())
@@ -265,6 +275,7 @@ func TestInterruptEndsARun(t *testing.T) {
 }
 
 func TestSessionOverAPipe(t *testing.T) {
+	t.Parallel()
 	server := pygenttest.NewServer(t,
 		pygenttest.TextAndCalls("Let me see.", pygenttest.Call("bash", map[string]any{"cmd": "echo the answer is $((6*7))"})),
 		pygenttest.Text("It is 42."), pygenttest.Text("Bye."))
@@ -279,6 +290,7 @@ func TestSessionOverAPipe(t *testing.T) {
 }
 
 func TestSessionBannerNamesThePersonaAndTheContainer(t *testing.T) {
+	t.Parallel()
 	image := dockerImage(t)
 	server := pygenttest.NewServer(t)
 	cmd := command(t, append(server.Env(), "PYGENT_PERSONA_NAME=Ada"), "--docker", "--image", image)
@@ -288,6 +300,7 @@ func TestSessionBannerNamesThePersonaAndTheContainer(t *testing.T) {
 }
 
 func TestPipedSessionWithoutAnEngineRunsNothingOnThisMachine(t *testing.T) {
+	t.Parallel()
 	server := pygenttest.NewServer(t, pygenttest.Call("bash", map[string]any{"cmd": "touch $HOME/never"}), pygenttest.Text("I may not."))
 	cmd := command(t, append(server.Env(), "DOCKER_HOST=unix:///nonexistent.sock"))
 	cmd.Stdin = strings.NewReader("go\n")
@@ -298,6 +311,7 @@ func TestPipedSessionWithoutAnEngineRunsNothingOnThisMachine(t *testing.T) {
 }
 
 func TestPipedSessionSaysOnceThatNobodyIsAsked(t *testing.T) {
+	t.Parallel()
 	const unasked = "commands run on this machine without a question: nobody can be asked"
 	for name, tt := range map[string]struct {
 		env  string
@@ -309,6 +323,7 @@ func TestPipedSessionSaysOnceThatNobodyIsAsked(t *testing.T) {
 		"no question is":       {"PYGENT_CONFIRM_BASH=0", 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			server := pygenttest.NewServer(t, bash("echo $((6*7)) is it"), pygenttest.Text("I see."))
 			cmd := command(t, append(server.Env(), "PYGENT_USE_DOCKER=0", tt.env))
 			cmd.Stdin = strings.NewReader("go\nthanks\n")
@@ -320,6 +335,7 @@ func TestPipedSessionSaysOnceThatNobodyIsAsked(t *testing.T) {
 }
 
 func TestFlagsGoBeforeVariablesAndFiles(t *testing.T) {
+	t.Parallel()
 	server := pygenttest.NewServer(t, pygenttest.Call("stop", nil)).RepeatLast()
 	cmd := command(t, append(server.Env(), "PYGENT_MODEL=from-env"), "run", "--no-docker", "--config", "own.toml",
 		"-e", "PYGENT_MODEL=from-e", "--model", "from-flag", "--omit-tool", "read_image", "-e", "GREETING=hi", "go")
@@ -335,6 +351,7 @@ func TestFlagsGoBeforeVariablesAndFiles(t *testing.T) {
 }
 
 func TestLogFileTellsOfTheRunAndNoKey(t *testing.T) {
+	t.Parallel()
 	server := pygenttest.NewServer(t, pygenttest.Overloaded().WithRetryAfter(time.Millisecond), bash("echo one"), pygenttest.Call("stop", nil))
 	cmd := command(t, append(server.Env(), "PYGENT_LOG_FILE=log", "PYGENT_MODLE=m"), "run", "--no-docker", "--model", "m", "--config", "own.toml", "go")
 	require.NoError(t, os.WriteFile(filepath.Join(cmd.Dir, "own.toml"), []byte("env.PASSWORD = 'sk-hidden'\n"), 0o600))
@@ -352,6 +369,7 @@ func TestLogFileTellsOfTheRunAndNoKey(t *testing.T) {
 }
 
 func TestLogFileThatIsFullIsAWarning(t *testing.T) {
+	t.Parallel()
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip("this system has no /dev/full")
 	}
@@ -364,8 +382,10 @@ func TestLogFileThatIsFullIsAWarning(t *testing.T) {
 
 // Commands replace the log by a link, in each directory that they can write to.
 func TestLogFollowsNoLinkOfCommands(t *testing.T) {
+	t.Parallel()
 	for _, variable := range []string{"PYGENT_WORKSPACE", "PYGENT_LOCAL_WRITABLE"} {
 		t.Run(variable, func(t *testing.T) {
+			t.Parallel()
 			dir, outside := t.TempDir(), filepath.Join(t.TempDir(), "mine")
 			require.NoError(t, os.WriteFile(outside, []byte("mine"), 0o600))
 			log := filepath.Join(dir, "log")
@@ -382,6 +402,7 @@ func TestLogFollowsNoLinkOfCommands(t *testing.T) {
 }
 
 func TestMisspeltVariableIsAWarning(t *testing.T) {
+	t.Parallel()
 	server := pygenttest.NewServer(t, pygenttest.Call("stop", nil))
 	got := finish(t, command(t, append(server.Env(), "PYGENT_MODLE=m"), "run", "--no-docker", "--quiet", "go"))
 	require.Equal(t, 0, got.code, got.stderr)
@@ -398,6 +419,7 @@ func counting(t *testing.T) *pygenttest.Server {
 }
 
 func TestRunHasItsOwnLimits(t *testing.T) {
+	t.Parallel()
 	got := finish(t, command(t, counting(t).Env(), "run", "--no-docker", "go"))
 	require.Equal(t, exitLimit, got.code, got.stderr)
 	require.Contains(t, got.stderr, "the limit of 100 steps is reached")
@@ -419,6 +441,7 @@ func interruptedRun(t *testing.T) (path string) {
 }
 
 func TestResumeGoesOnWithAnInterruptedRun(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name   string
 		prompt []string
@@ -429,6 +452,7 @@ func TestResumeGoesOnWithAnInterruptedRun(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			path := interruptedRun(t)
 			server := pygenttest.NewServer(t, pygenttest.Call("stop", map[string]any{"summary": "made"}))
 			got := finish(t, command(t, server.Env(), append([]string{"run", "--no-docker", "--resume", "--history", path}, tt.prompt...)...))
@@ -455,6 +479,7 @@ func TestResumeGoesOnWithAnInterruptedRun(t *testing.T) {
 }
 
 func TestSessionGoesOnWithAnInterruptedRun(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name, input string
 		args        []string
@@ -464,6 +489,7 @@ func TestSessionGoesOnWithAnInterruptedRun(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			server := pygenttest.NewServer(t, pygenttest.Text("Where was I?"))
 			cmd := command(t, server.Env(), append([]string{"--no-docker", "--history", interruptedRun(t)}, tt.args...)...)
 			cmd.Stdin = strings.NewReader(tt.input)
@@ -495,6 +521,7 @@ func damagedHistory(t *testing.T) (path string) {
 }
 
 func TestRepairsOfAHistoryAreSaid(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name  string
 		args  []string
@@ -507,6 +534,7 @@ func TestRepairsOfAHistoryAreSaid(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			server := pygenttest.NewServer(t, pygenttest.Call("stop", nil))
 			path := damagedHistory(t)
 			cmd := command(t, server.Env(), append(tt.args, "--no-docker", "--history", path)...)
@@ -521,6 +549,7 @@ func TestRepairsOfAHistoryAreSaid(t *testing.T) {
 }
 
 func TestSessionThatIsTerminatedDoesNotLookDone(t *testing.T) {
+	t.Parallel()
 	server := pygenttest.NewServer(t, pygenttest.Text("x").WithGate(nil))
 	cmd := command(t, server.Env(), "--no-docker")
 	stdin, err := cmd.StdinPipe()
@@ -535,6 +564,7 @@ func TestSessionThatIsTerminatedDoesNotLookDone(t *testing.T) {
 }
 
 func TestWorkspaceIsKept(t *testing.T) {
+	t.Parallel()
 	for _, flag := range []string{"--workspace", "--cwd"} {
 		server := pygenttest.NewServer(t, pygenttest.Call("bash", map[string]any{"cmd": "echo kept > kept.txt"}), pygenttest.Call("stop", nil))
 		cmd := command(t, server.Env(), "run", "--no-docker", "go")
@@ -554,8 +584,10 @@ func TestWorkspaceIsKept(t *testing.T) {
 }
 
 func TestDemoNeedsNoKey(t *testing.T) {
+	t.Parallel()
 	for _, where := range []string{"docker", "local"} {
 		t.Run(where, func(t *testing.T) {
+			t.Parallel()
 			args := []string{"demo", "--no-docker"}
 			if where == "docker" {
 				args = []string{"demo", "--docker", "--image", dockerImage(t)}
@@ -569,6 +601,7 @@ func TestDemoNeedsNoKey(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
+	t.Parallel()
 	for _, arg := range []string{"version", "--version"} {
 		got := finish(t, command(t, nil, arg))
 		require.Equal(t, 0, got.code)
@@ -578,6 +611,7 @@ func TestVersion(t *testing.T) {
 }
 
 func TestTerminationLeavesNothingRunning(t *testing.T) {
+	t.Parallel()
 	server := pygenttest.NewServer(t, pygenttest.Call("bash", map[string]any{"cmd": "echo $$ > pid; touch ready; sleep 600"}))
 	dir := t.TempDir()
 	cmd := command(t, server.Env(), "run", "--no-docker", "--json", "--workspace", dir, "go")

@@ -33,6 +33,7 @@ func fetch(host string) pygenttest.Reply {
 }
 
 func TestRunReachesAllowedHostsAndNamesOthers(t *testing.T) {
+	t.Parallel()
 	image := dockerImage(t)
 	server := pygenttest.NewServer(t, fetch("allowed.example.com"), fetch("a.example.com"), fetch("b.example.com"), pygenttest.Call("stop", map[string]any{"summary": "done"}))
 	cmd := command(t, append(server.Env(), companyProxy(t)...), "run", "--docker", "--image", image, "--history", "talk.json", "--allow-host", "allowed.example.com", "go")
@@ -73,6 +74,7 @@ func requireKept(t *testing.T, home, host string, kept bool) {
 }
 
 func TestPlainSessionAsksAboutHosts(t *testing.T) {
+	t.Parallel()
 	image := dockerImage(t)
 	question := []string{
 		"A command wants to reach xn--pypi-4ve.example.com (punycode: another script)\n",
@@ -92,6 +94,7 @@ func TestPlainSessionAsksAboutHosts(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			host := "xn--pypi-4ve.example.com"
 			server := pygenttest.NewServer(t, fetch(host), fetch(host), pygenttest.Text("I see."))
 			cmd := command(t, append(server.Env(), companyProxy(t)...), "--docker", "--image", image)
@@ -119,6 +122,7 @@ func TestPlainSessionAsksAboutHosts(t *testing.T) {
 }
 
 func TestPlainCtrlCAtAQuestionAboutHostsEndsTheTurn(t *testing.T) {
+	t.Parallel()
 	server := pygenttest.NewServer(t, fetch("a.example.com"), pygenttest.Text("I see."))
 	term := openPlain(t, command(t, append(server.Env(), companyProxy(t)...), "--docker", "--image", dockerImage(t)))
 	term.expect("/exit leaves.\n> ")
@@ -135,6 +139,7 @@ func TestPlainCtrlCAtAQuestionAboutHostsEndsTheTurn(t *testing.T) {
 }
 
 func TestASessionAsksAboutHosts(t *testing.T) {
+	t.Parallel()
 	image := dockerImage(t)
 	for _, tt := range []struct {
 		name, key  string
@@ -148,6 +153,7 @@ func TestASessionAsksAboutHosts(t *testing.T) {
 		{"no, with a reason", "r", false, false, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			host := "xn--pypi-4ve.example.com"
 			server := pygenttest.NewServer(t, fetch(host), fetch(host), pygenttest.Text("I see."))
 			home := t.TempDir()
@@ -176,6 +182,7 @@ func TestASessionAsksAboutHosts(t *testing.T) {
 }
 
 func TestCtrlCAtAQuestionAboutHostsEndsTheTurn(t *testing.T) {
+	t.Parallel()
 	server := pygenttest.NewServer(t, fetch("a.example.com"), pygenttest.Text("I see."))
 	p := atTerminal(t, command(t, append(server.Env(), companyProxy(t)...), "--docker", "--image", dockerImage(t)))
 	p.Await("Ready")

@@ -27,6 +27,7 @@ func lossy(t *testing.T) map[string]*exec.Cmd {
 }
 
 func TestOutputThatIsLostIsAFailure(t *testing.T) {
+	t.Parallel()
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	require.NoError(t, err)
 	defer full.Close()
@@ -40,6 +41,7 @@ func TestOutputThatIsLostIsAFailure(t *testing.T) {
 }
 
 func TestReaderThatLeavesIsAFailureAndNoDeath(t *testing.T) {
+	t.Parallel()
 	for name, cmd := range lossy(t) {
 		t.Run(name, func(t *testing.T) {
 			r, w, err := os.Pipe()
@@ -66,6 +68,7 @@ func finishTo(t *testing.T, cmd *exec.Cmd, stdout *os.File) (code int, stderr st
 }
 
 func TestAbandonedRunRemovesItsWorkspace(t *testing.T) {
+	t.Parallel()
 	tmp := t.TempDir()
 	cmd := lossy(t)["json"]
 	cmd.Env = append(cmd.Env, "TMPDIR="+tmp)
@@ -81,6 +84,7 @@ func TestAbandonedRunRemovesItsWorkspace(t *testing.T) {
 }
 
 func TestLostOutputHidesNoOtherFailure(t *testing.T) {
+	t.Parallel()
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	require.NoError(t, err)
 	defer full.Close()

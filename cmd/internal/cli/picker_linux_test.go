@@ -64,6 +64,7 @@ func withSessions(t *testing.T, titles ...string) *user {
 func screenOf(s termtest.Screen) string { return strings.TrimRight(s.Text(), "\n") }
 
 func TestPickingWithTheKeys(t *testing.T) {
+	t.Parallel()
 	u := withSessions(t, "plant a tree", "bake bread", "sail the sea", "bake a cake")
 	p := u.sitsAt(80, 24, "--resume")
 	p.Await("4 lines")
@@ -109,6 +110,7 @@ func TestPickingWithTheKeys(t *testing.T) {
 }
 
 func TestPickingInANarrowTerminal(t *testing.T) {
+	t.Parallel()
 	u := withSessions(t, "plant a tree in the garden behind the house", "植樹 植樹 植樹 植樹 植樹 植樹 植樹",
 		"\x1b[2J\x1b]0;owned\x07 red\r\nnext", "a\u202egnp.exe\u200b", "👩‍👩‍👧‍👦 e\u0301e\u0301 family", "")
 	p := u.sitsAt(40, 9, "--resume")
@@ -133,6 +135,7 @@ func TestPickingInANarrowTerminal(t *testing.T) {
 }
 
 func TestPickingFromNoneAndFromMany(t *testing.T) {
+	t.Parallel()
 	u := newUser(t, stop("Done."), pygenttest.Text("Again."))
 	p := u.sitsAt(80, 24, "--resume")
 	require.Error(t, p.Wait())
@@ -161,6 +164,7 @@ func TestPickingFromNoneAndFromMany(t *testing.T) {
 
 // A shell has changed the terminal while the process was stopped.
 func TestPickingGoesOnAfterAStop(t *testing.T) {
+	t.Parallel()
 	u := withSessions(t, "plant a tree", "bake bread")
 	p := u.sitsAt(80, 24, "--resume")
 	p.Await("❯ 1aaaaaaa", "2 lines")
@@ -177,6 +181,7 @@ func TestPickingGoesOnAfterAStop(t *testing.T) {
 }
 
 func TestPickingNeedsATerminal(t *testing.T) {
+	t.Parallel()
 	u := withSessions(t, "plant a tree")
 	require.Contains(t, u.fails("--resume").stderr, "--resume needs the ID of a session")
 	cmd := u.command("--resume")
@@ -187,6 +192,7 @@ func TestPickingNeedsATerminal(t *testing.T) {
 }
 
 func TestSessionsAreListedInANarrowTerminal(t *testing.T) {
+	t.Parallel()
 	u := withSessions(t, "plant a tree in the garden behind the house", "植樹 植樹 植樹 植樹 植樹 植樹 植樹", "short", "\x1b[2J odd")
 	p := u.sitsAt(40, 12, "sessions", "list", "--all")
 	require.NoError(t, p.Wait())
@@ -214,6 +220,7 @@ func TestSessionsAreListedInANarrowTerminal(t *testing.T) {
 
 // A reader that has seen enough is no failure.
 func TestListingsEndWithTheirReader(t *testing.T) {
+	t.Parallel()
 	u := newUser(t, stop("Done."))
 	cmd := u.command("run", "--no-docker", "--cwd")
 	cmd.Stdin = strings.NewReader(strings.Repeat("many words ", 50_000))

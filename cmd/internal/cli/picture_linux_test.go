@@ -18,6 +18,7 @@ var update = flag.Bool("update", false, "write the picture of the README anew")
 // A session as the README shows it: the real command at a terminal, with a scripted
 // model. With -update it writes docs/session.svg.
 func TestTheSessionOfTheREADME(t *testing.T) {
+	t.Parallel()
 	const program = "def add(a, b):\n    return a - b\n"
 	server := pygenttest.NewServer(t,
 		pygenttest.TextAndCalls("I run the tests first.", bash("python3 test_add.py")),

@@ -213,6 +213,7 @@ func TestPlainAsksBeforeCommandsRun(t *testing.T) {
 }
 
 func TestPlainDoesNotAskWhereThatWasDecided(t *testing.T) {
+	t.Parallel()
 	term := openTerminal(t, pygenttest.NewServer(t, bash("echo $((6*7)) is it"), pygenttest.Text("I see.")), "-e", "PYGENT_CONFIRM_BASH=0")
 	term.expect("> ")
 	term.send("go\n")
@@ -222,6 +223,7 @@ func TestPlainDoesNotAskWhereThatWasDecided(t *testing.T) {
 }
 
 func TestPlainShowsWhatACommandHides(t *testing.T) {
+	t.Parallel()
 	term := openTerminal(t, pygenttest.NewServer(t, bash("rm -rf x\r\x1b[2Kecho harmless"), pygenttest.Text("I see.")))
 	term.expect("> ")
 	term.send("go\n")
@@ -234,6 +236,7 @@ func TestPlainShowsWhatACommandHides(t *testing.T) {
 }
 
 func TestPlainCtrlCInterruptsTheTurn(t *testing.T) {
+	t.Parallel()
 	server := pygenttest.NewServer(t, bash("echo begun; touch begun; sleep 600"), pygenttest.Text("x").WithGate(nil), pygenttest.Text("Still here."))
 	term := openTerminal(t, server, "-e", "PYGENT_CONFIRM_BASH=0", "--cwd")
 	term.expect("> ")
@@ -259,6 +262,7 @@ func TestPlainCtrlCInterruptsTheTurn(t *testing.T) {
 }
 
 func TestPlainCtrlCInterruptsTheQuestionForApproval(t *testing.T) {
+	t.Parallel()
 	term := openTerminal(t, pygenttest.NewServer(t, bash("echo $((6*7)) is it"), pygenttest.Text("As you like.")))
 	term.expect("> ")
 	term.send("go\n")
@@ -276,6 +280,7 @@ func TestPlainCtrlCInterruptsTheQuestionForApproval(t *testing.T) {
 }
 
 func TestPlainCtrlCTwiceLeaves(t *testing.T) {
+	t.Parallel()
 	term := openTerminal(t, pygenttest.NewServer(t, pygenttest.Text("Hello.")))
 	term.expect("> ")
 	term.send(ctrlC)
@@ -289,8 +294,10 @@ func TestPlainCtrlCTwiceLeaves(t *testing.T) {
 }
 
 func TestPlainTakesLinesOfAnyLength(t *testing.T) {
+	t.Parallel()
 	for _, length := range []int{4095, 4096, 100_000} {
 		t.Run(fmt.Sprint(length), func(t *testing.T) {
+			t.Parallel()
 			term := openTerminal(t, pygenttest.NewServer(t, pygenttest.Text("Hello.")))
 			term.expect("> ")
 			long := strings.Repeat("0123456789", length/10+1)[:length]
@@ -303,6 +310,7 @@ func TestPlainTakesLinesOfAnyLength(t *testing.T) {
 }
 
 func TestPlainTakesAPasteOfManyLongLines(t *testing.T) {
+	t.Parallel()
 	server := pygenttest.NewServer(t, pygenttest.Text("One."), pygenttest.Text("Two."), pygenttest.Text("Three."))
 	term := openTerminal(t, server)
 	term.expect("> ")
@@ -318,6 +326,7 @@ func TestPlainTakesAPasteOfManyLongLines(t *testing.T) {
 }
 
 func TestPlainEditsTheLine(t *testing.T) {
+	t.Parallel()
 	term := openTerminal(t, pygenttest.NewServer(t, pygenttest.Text("Hello.")))
 	term.expect("> ")
 	term.send("forget this\x15helo\x7flo wörld now\x17\x7f!\n")
@@ -333,6 +342,7 @@ func TestPlainEditsTheLine(t *testing.T) {
 }
 
 func TestRunAtATerminalShowsTheAnswerOnce(t *testing.T) {
+	t.Parallel()
 	for name, replies := range map[string][]pygenttest.Reply{
 		"a reply":            {pygenttest.Text("It is 42."), pygenttest.Call("stop", nil)},
 		"words and a tool":   {pygenttest.TextAndCalls("It is 42.", bash("true")), pygenttest.Call("stop", map[string]any{"summary": "It is 42."})},
@@ -344,6 +354,7 @@ func TestRunAtATerminalShowsTheAnswerOnce(t *testing.T) {
 		"before another end": {pygenttest.Text("It is 42."), pygenttest.Call("stop", map[string]any{"summary": "All done."})},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			term := openTerminal(t, pygenttest.NewServer(t, replies...), "run", "go")
 			<-term.done
 			want := 1
@@ -357,8 +368,10 @@ func TestRunAtATerminalShowsTheAnswerOnce(t *testing.T) {
 }
 
 func TestPlainIsPutBack(t *testing.T) {
+	t.Parallel()
 	for _, leave := range []string{"/exit\n", ctrlD, ""} {
 		t.Run(fmt.Sprintf("%q", leave), func(t *testing.T) {
+			t.Parallel()
 			term := openTerminal(t, pygenttest.NewServer(t))
 			term.expect("> ")
 			require.Zero(t, term.mode().Lflag&(unix.ICANON|unix.ECHO))
@@ -382,6 +395,7 @@ func (x *terminal) mode() *unix.Termios {
 }
 
 func TestPlainEndsAtItsEndOfInput(t *testing.T) {
+	t.Parallel()
 	term := openTerminal(t, pygenttest.NewServer(t))
 	term.expect("> ")
 	term.send(ctrlD)

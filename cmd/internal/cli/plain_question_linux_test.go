@@ -43,6 +43,7 @@ func (x *terminal) ends() []string {
 }
 
 func TestPlainWhatWasTypedAheadAnswersNoQuestion(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	server := pygenttest.NewServer(t, bash("echo $((6*7))").WithGate(gate), pygenttest.Text("I see."))
 	term := openTerminal(t, server)
@@ -58,6 +59,7 @@ func TestPlainWhatWasTypedAheadAnswersNoQuestion(t *testing.T) {
 }
 
 func TestPlainLinesTypedBlindAnswerNoQuestion(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	server := pygenttest.NewServer(t, bash("echo $((6*7))").WithGate(gate), pygenttest.Text("I see."))
 	term := openTerminal(t, server)
@@ -190,6 +192,7 @@ func TestNobodyIsAskedWithoutATerminalToShowItAt(t *testing.T) {
 }
 
 func TestPlainQuestionsShowWhatIsFarAway(t *testing.T) {
+	t.Parallel()
 	term := asked(t, nil, bash("echo ok"+strings.Repeat("\n", 40)+"echo bad"+strings.Repeat(" ", 300)+"# worse"))
 	term.expect("Run this on your machine? 41 lines, 364 characters:\n" +
 		" 1 │ $ echo ok\n" +
@@ -201,6 +204,7 @@ func TestPlainQuestionsShowWhatIsFarAway(t *testing.T) {
 }
 
 func TestPlainQuestionsFitTheTerminalAndShowTheRest(t *testing.T) {
+	t.Parallel()
 	var script []string
 	for _, c := range "abcdefghijklmnopqrstuvwxyz" {
 		script = append(script, "echo "+string(c))
@@ -224,6 +228,7 @@ func TestPlainQuestionsFitTheTerminalAndShowTheRest(t *testing.T) {
 }
 
 func TestPlainAlwaysCoversWhatItSays(t *testing.T) {
+	t.Parallel()
 	term := asked(t, nil, pygenttest.Calls(bash("echo one"), bash("echo one"), bash("echo two"),
 		writeFile("a.txt", "1"), writeFile("./a.txt", "2"), writeFile("b.txt", "3"), pygenttest.Call("edit_file", map[string]any{"path": "a.txt", "old_text": "2", "new_text": "4"})))
 	term.expect("$ echo one\n[y]es, [a]lways this very command, or say why not: ")
@@ -246,6 +251,7 @@ func TestPlainAlwaysCoversWhatItSays(t *testing.T) {
 }
 
 func TestPlainWritesBelowGitAreAskedAboutAndNamed(t *testing.T) {
+	t.Parallel()
 	term := asked(t, []string{"--cwd", "-e", "PYGENT_CONFIRM_BASH=0"},
 		writeFile("a.txt", "1"), writeFile(".git/hooks/pre-commit", "#!/bin/sh\nid"), bash("printf '[core]\\n\\tfsmonitor = ./x\\n' > .git/config"))
 	term.expect("This can change what git runs on your machine. Allow it? 2 lines, ")

@@ -42,6 +42,7 @@ func TestPlainAsksForTasks(t *testing.T) {
 // What a task asks between turns is told, and asked once the user has sent a
 // message.
 func TestPlainAsksForTasksBetweenTurns(t *testing.T) {
+	t.Parallel()
 	gate, answer, heard := make(chan struct{}), make(chan struct{}), make(chan string, 1)
 	work := pygenttest.Decide(func(req *pygent.ChatRequest) pygenttest.Reply {
 		heard <- req.Messages[len(req.Messages)-1].Text()

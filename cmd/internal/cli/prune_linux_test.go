@@ -43,6 +43,7 @@ func (l *leftBehind) prune(t *testing.T, args ...string) *exec.Cmd {
 }
 
 func TestPruneRemovesOnlyWhatIsChosen(t *testing.T) {
+	t.Parallel()
 	l := newLeftBehind(t)
 	got := finish(t, l.prune(t))
 	require.Equal(t, exitOK, got.code, got.stderr)
@@ -66,6 +67,7 @@ func TestPruneRemovesOnlyWhatIsChosen(t *testing.T) {
 }
 
 func TestPruneAsksForEach(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		first, second   string
 		proved, earlier bool // whether they are removed
@@ -76,6 +78,7 @@ func TestPruneAsksForEach(t *testing.T) {
 		"the end":          {ctrlD, ctrlD, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			l := newLeftBehind(t)
 			term := startTerminal(t, l.prune(t))
 			term.expect("Remove it? [y/N] ")
@@ -94,6 +97,7 @@ func TestPruneAsksForEach(t *testing.T) {
 }
 
 func TestPruneTakesOnlyWhatIsTypedForAnAnswer(t *testing.T) {
+	t.Parallel()
 	l := newLeftBehind(t)
 	term := startTerminal(t, l.prune(t))
 	term.expect("Remove it? [y/N] ")
@@ -111,6 +115,7 @@ func TestPruneTakesOnlyWhatIsTypedForAnAnswer(t *testing.T) {
 }
 
 func TestPruneRemovesNothingWhenInterrupted(t *testing.T) {
+	t.Parallel()
 	l := newLeftBehind(t)
 	term := startTerminal(t, l.prune(t))
 	term.expect("Remove it? [y/N] ")

@@ -12,6 +12,7 @@ import (
 )
 
 func TestASessionHasTheToolsAndCommandsOfItsScript(t *testing.T) {
+	t.Parallel()
 	server := pygenttest.NewServer(t,
 		pygenttest.Call("greet", map[string]any{"name": "Ada"}), pygenttest.Call("stop", map[string]any{"summary": "Greeted."}))
 	p := atTerminal(t, withFile(t, command(t, server.Env(), "--no-docker"), "config.star", startup))
@@ -31,6 +32,7 @@ func TestASessionHasTheToolsAndCommandsOfItsScript(t *testing.T) {
 // What is asked about is what will run: the call as a handler has changed it, with the
 // name of the script that nobody here has named.
 func TestApprovalsShowWhatAScriptMadeOfACall(t *testing.T) {
+	t.Parallel()
 	const changes = startup + `
 before_tool(lambda ctx, call: change({"cmd": "echo second"}) if call.args["cmd"] == "echo first" else None, tools = ["bash"])
 `
@@ -54,6 +56,7 @@ before_tool(lambda ctx, call: change({"cmd": "echo second"}) if call.args["cmd"]
 }
 
 func TestApprovalsNameAScriptThatWasFound(t *testing.T) {
+	t.Parallel()
 	server := pygenttest.NewServer(t, pygenttest.Call("greet", map[string]any{"name": "Ada"}), stop("Done."))
 	p := atTerminal(t, withFile(t, command(t, server.Env(), "--no-docker"), "config.star", startup))
 	p.Await("› ")
@@ -68,6 +71,7 @@ func TestApprovalsNameAScriptThatWasFound(t *testing.T) {
 
 // Ctrl-C ends what a script waits for.
 func TestAToolOfAScriptIsInterrupted(t *testing.T) {
+	t.Parallel()
 	const source = `
 settings(confirm_bash = False)
 def wait(ctx):
@@ -95,6 +99,7 @@ command("hello", lambda ctx, args: "still here", help = "h")
 // A session goes on with the script of the directory, and says if one is missing that
 // it began with.
 func TestASessionGoesOnWithItsScript(t *testing.T) {
+	t.Parallel()
 	u := newUser(t, stop("One."), stop("Two."), stop("Three."))
 	path := filepath.Join(t.TempDir(), "own.star")
 	require.NoError(t, os.WriteFile(path, []byte(startup), 0o600))
@@ -106,6 +111,7 @@ func TestASessionGoesOnWithItsScript(t *testing.T) {
 }
 
 func TestAScriptInTheContainerNeedsNoApproval(t *testing.T) {
+	t.Parallel()
 	image := dockerImage(t)
 	const source = startup + `
 def look(ctx, call):

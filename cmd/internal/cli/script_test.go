@@ -40,6 +40,7 @@ func withFile(t *testing.T, cmd *exec.Cmd, name, content string) *exec.Cmd {
 }
 
 func TestRunBeginsWithTheProjectsScript(t *testing.T) {
+	t.Parallel()
 	server := pygenttest.NewServer(t,
 		pygenttest.Calls(pygenttest.Call("greet", map[string]any{"name": "Ada"}), bash("echo forbidden"), pygenttest.Call("list_personas", nil)),
 		pygenttest.Call("stop", map[string]any{"summary": "done"}))
@@ -57,6 +58,7 @@ func TestRunBeginsWithTheProjectsScript(t *testing.T) {
 }
 
 func TestScriptsHaveTheRightsOfWhoNamesThem(t *testing.T) {
+	t.Parallel()
 	const source = "settings(model = 'from-script')\nsystem_prompt('Be brief.')\n"
 	t.Run("found", func(t *testing.T) {
 		got := finish(t, withFile(t, command(t, nil, "run", "go"), "config.star", source))
@@ -103,6 +105,7 @@ func TestScriptsHaveTheRightsOfWhoNamesThem(t *testing.T) {
 }
 
 func TestTheUsersOwnScriptGoesBeforeTheProjects(t *testing.T) {
+	t.Parallel()
 	home := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(home, ".pygent.star"), []byte("settings(persona_name = 'Mine')\ncommand('mine', lambda ctx, args: 'x', help = 'h')\n"), 0o600))
 	cmd := withFile(t, command(t, []string{"HOME=" + home, "USERPROFILE=" + home}, "config"), "config.star", startup)
@@ -118,6 +121,7 @@ func TestTheUsersOwnScriptGoesBeforeTheProjects(t *testing.T) {
 
 // A script that was found can have no command that every agent has, or that pygent adds.
 func TestScriptCheckKnowsAllCommands(t *testing.T) {
+	t.Parallel()
 	a, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithDocker(pygent.DockerNever), pygent.WithCommands(sessionCommands()...))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, a.Close()) })
@@ -137,6 +141,7 @@ func scriptOf(t *testing.T, source string) string {
 }
 
 func TestScriptCheckShowsWhatAScriptRegisters(t *testing.T) {
+	t.Parallel()
 	got := finish(t, withFile(t, command(t, nil, "script", "check", "own.star"), "own.star", startup+"system_prompt(lambda info: info.default)\n"))
 	require.Equal(t, 0, got.code, got.stderr)
 	require.Equal(t, `own.star: 1 tool, 1 command, 1 persona, 1 handler, 2 settings, the system prompt
@@ -190,6 +195,7 @@ system prompt: set
 // A project's script is checked with the limits that hold at the start: it may lower
 // those of the command and of the user.
 func TestAProjectsScriptIsCheckedWithTheUsersLimits(t *testing.T) {
+	t.Parallel()
 	const source = "settings(limits = {'max_steps': 50})"
 	got := finish(t, withFile(t, command(t, nil, "script", "check", "--project", "own.star"), "own.star", source))
 	require.Equal(t, 0, got.code, got.stderr)

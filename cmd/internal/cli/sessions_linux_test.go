@@ -90,6 +90,7 @@ func stop(summary string) pygenttest.Reply {
 }
 
 func TestRunsAreKeptAndGoOn(t *testing.T) {
+	t.Parallel()
 	u := newUser(t, stop("One."), stop("Two."), stop("Three."), stop("Four."))
 	got := u.does("run", "--no-docker", "--cwd", "--model", "gpt-x", "-e", "PYGENT_PERSONA_NAME=Ada", "-e", "PYGENT_BANNED_APPS=curl", "begin")
 	first := u.session()
@@ -118,6 +119,7 @@ func TestRunsAreKeptAndGoOn(t *testing.T) {
 }
 
 func TestContinueTakesTheLastSessionOfTheDirectory(t *testing.T) {
+	t.Parallel()
 	u := newUser(t, stop("1"), stop("2"), stop("3"), stop("4"))
 	one, two := t.TempDir(), t.TempDir()
 	u.dir = one
@@ -136,6 +138,7 @@ func TestContinueTakesTheLastSessionOfTheDirectory(t *testing.T) {
 }
 
 func TestFilesOfATemporaryWorkspaceGoOnWithTheirSession(t *testing.T) {
+	t.Parallel()
 	u := newUser(t, bash("echo kept > note.txt"), stop("Written."), bash("cat note.txt; echo more >> note.txt"), stop("Read."), bash("cat note.txt"), stop("Read again."))
 	got := u.does("run", "--no-docker", "write")
 	id := u.session().ID
@@ -150,6 +153,7 @@ func TestFilesOfATemporaryWorkspaceGoOnWithTheirSession(t *testing.T) {
 
 // What stands beside --continue holds, or is refused. Nothing is passed over.
 func TestFlagsBesideContinueHoldOrAreRefused(t *testing.T) {
+	t.Parallel()
 	u := newUser(t, stop("1"), stop("2"), stop("3"), stop("4"), stop("5"))
 	u.does("run", "--no-docker", "--model", "gpt-x", "-e", "PYGENT_MAX_STEPS=9", "begin")
 	id := u.session().ID
@@ -227,6 +231,7 @@ func TestNothingIsKeptUnlessWanted(t *testing.T) {
 }
 
 func TestAKilledRunGoesOn(t *testing.T) {
+	t.Parallel()
 	u := newUser(t, bash("touch begun; sleep 600"), stop("I looked."))
 	cmd := u.command("run", "--no-docker", "--cwd", "work")
 	require.NoError(t, cmd.Start())
@@ -256,6 +261,7 @@ func (u *user) sits(args ...string) *person {
 }
 
 func TestASessionAtATerminalGoesOn(t *testing.T) {
+	t.Parallel()
 	u := newUser(t, pygenttest.Text("Hello."), pygenttest.Text("Again."), pygenttest.Text("And again."))
 	p := u.sits("--no-docker", "--cwd", "hi there")
 	p.Await("Hello.", "Ready")
@@ -281,6 +287,7 @@ func TestASessionAtATerminalGoesOn(t *testing.T) {
 }
 
 func TestAKilledSessionGoesOn(t *testing.T) {
+	t.Parallel()
 	u := newUser(t, bash("touch begun; sleep 600"), pygenttest.Text("I looked."))
 	p := u.sits("--no-docker", "--cwd", "-e", "PYGENT_CONFIRM_BASH=0", "work")
 	require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(u.dir, "begun")); return err == nil }, time.Minute, 10*time.Millisecond)
@@ -298,6 +305,7 @@ func TestAKilledSessionGoesOn(t *testing.T) {
 // A window that is closed asks nobody whether to keep the files of a temporary
 // workspace. They come back with the session, which says so.
 func TestAHangUpLosesNoFiles(t *testing.T) {
+	t.Parallel()
 	u := newUser(t, writes("poem.txt", "roses"), pygenttest.Text("It is about roses."), pygenttest.Text("Again."))
 	p := u.sits("--no-docker", "-e", "PYGENT_CONFIRM_BASH=0", "write a poem")
 	p.Await("It is about roses.", "Done", "Ready")
@@ -315,6 +323,7 @@ func TestAHangUpLosesNoFiles(t *testing.T) {
 
 // A plain session goes on, too: its input and output are pipes.
 func TestAPipedSessionGoesOn(t *testing.T) {
+	t.Parallel()
 	u := newUser(t, pygenttest.Text("Hello."), pygenttest.Text("Again."))
 	u.does("--no-docker", "--cwd", "hi there")
 	got := u.does("--continue", "and on")
@@ -325,6 +334,7 @@ func TestAPipedSessionGoesOn(t *testing.T) {
 
 // A plain session shows what was said last, with nothing that could drive a terminal.
 func TestAPipedSessionShowsWhatWasSaidLast(t *testing.T) {
+	t.Parallel()
 	u := newUser(t, pygenttest.Text("One.\n\nTwo \x1b[2J."), pygenttest.Text("Again."))
 	u.does("--no-docker", "--cwd", "hi there")
 	require.Contains(t, u.does("--continue", "and on").stdout, "\n  > hi there\n  One.\n\n  Two ␛[2J.\n")
@@ -333,6 +343,7 @@ func TestAPipedSessionShowsWhatWasSaidLast(t *testing.T) {
 // A session lists those of its directory, and says how to go on with one. The word exit
 // alone leaves, as in a shell.
 func TestASessionListsTheOthers(t *testing.T) {
+	t.Parallel()
 	u := newUser(t, pygenttest.Text("Hello."), pygenttest.Text("Well?"))
 	u.does("--no-docker", "--cwd", "plant a tree")
 	first := u.session().ID
@@ -347,6 +358,7 @@ func TestASessionListsTheOthers(t *testing.T) {
 }
 
 func TestSessionsAreListedShownExportedAndRemoved(t *testing.T) {
+	t.Parallel()
 	u := newUser(t, pygenttest.Call("bash", map[string]any{"cmd": "printf 'a\\033[2Jb ``` c'"}), stop("Done **it**."), stop("Two."))
 	u.does("run", "--no-docker", "make \x1b[31mit red", "--cwd")
 	require.Contains(t, u.does("sessions").stdout, "make ␛[31mit red")
@@ -394,6 +406,7 @@ func TestSessionsAreListedShownExportedAndRemoved(t *testing.T) {
 }
 
 func TestOldSessionsAreRemovedAfterAQuestion(t *testing.T) {
+	t.Parallel()
 	u := newUser(t, stop("Done."), stop("Done."))
 	u.does("run", "--no-docker", "--cwd", "go")
 	u.has("plant a tree", "bake bread", "sail the sea")
@@ -425,6 +438,7 @@ func TestOldSessionsAreRemovedAfterAQuestion(t *testing.T) {
 }
 
 func TestOfManyOldSessionsTheFirstAreListed(t *testing.T) {
+	t.Parallel()
 	var titles []string
 	for i := range 25 {
 		titles = append(titles, fmt.Sprintf("title %02d.", i))
@@ -438,6 +452,7 @@ func TestOfManyOldSessionsTheFirstAreListed(t *testing.T) {
 }
 
 func TestSessionsOfAStateDirectoryThatCannotBeUsed(t *testing.T) {
+	t.Parallel()
 	u := newUser(t, stop("Done."))
 	cmd := u.command("run", "--no-docker", "go")
 	file := inFile(t, "file", "")
@@ -456,6 +471,7 @@ func TestSessionsOfAStateDirectoryThatCannotBeUsed(t *testing.T) {
 
 // The limit of the size of files stands for a disk that is full.
 func TestARunGoesOnWhenTheDiskIsFull(t *testing.T) {
+	t.Parallel()
 	u := newUser(t, stop("One."), stop("Two."), stop("Three."))
 	u.does("run", "--no-docker", "begin")
 	run := u.command("run", "-c", strings.Repeat("0123456 ", 1<<12))
@@ -470,6 +486,7 @@ func TestARunGoesOnWhenTheDiskIsFull(t *testing.T) {
 }
 
 func TestXDGStateHome(t *testing.T) {
+	t.Parallel()
 	u := newUser(t, stop("Done."), stop("Again."))
 	state := t.TempDir()
 	for _, args := range [][]string{{"run", "--no-docker", "go"}, {"run", "-c", "on"}} {
@@ -485,6 +502,7 @@ func TestXDGStateHome(t *testing.T) {
 }
 
 func TestSecretsOfSettingsAreNotKept(t *testing.T) {
+	t.Parallel()
 	u := newUser(t, stop("Done."), stop("Again."))
 	cmd := u.command("run", "--no-docker", "-e", "TOKEN=geheim-1", "-e", `PYGENT_OPENAI_HEADERS={"X-Key":"geheim-2"}`, "-e", `PYGENT_OPENAI_EXTRA_BODY={"user":"geheim-3"}`, "go")
 	cmd.Env = append(cmd.Env, "OPENAI_API_KEY=geheim-4")
@@ -504,6 +522,7 @@ func TestSecretsOfSettingsAreNotKept(t *testing.T) {
 }
 
 func TestADamagedSessionGoesOn(t *testing.T) {
+	t.Parallel()
 	u := newUser(t, stop("Done."), stop("Again."))
 	u.does("run", "--no-docker", "go")
 	id := u.session().ID
@@ -516,6 +535,7 @@ func TestADamagedSessionGoesOn(t *testing.T) {
 }
 
 func TestAWorkspaceThatIsGoneIsSaid(t *testing.T) {
+	t.Parallel()
 	u := newUser(t, stop("Done."), stop("Again."))
 	work := filepath.Join(t.TempDir(), "work")
 	u.does("run", "--no-docker", "--workspace", work, "go")
@@ -528,6 +548,7 @@ func TestAWorkspaceThatIsGoneIsSaid(t *testing.T) {
 }
 
 func TestOldSessionsAreRemovedAtTheStart(t *testing.T) {
+	t.Parallel()
 	u := newUser(t, stop("1"), stop("2"), stop("3"))
 	for i := range 3 {
 		u.does("run", "--no-docker", "--max-steps", "5", "-e", "PYGENT_MAX_SESSIONS=2", fmt.Sprint("number ", i))
@@ -540,6 +561,7 @@ func TestOldSessionsAreRemovedAtTheStart(t *testing.T) {
 }
 
 func TestTheSizeOfCheckpointsBoundsSessions(t *testing.T) {
+	t.Parallel()
 	write := bash("head -c 300000 /dev/urandom > file")
 	u := newUser(t, write, stop("1"), write, stop("2"), stop("3"))
 	for i := range 3 {
@@ -563,6 +585,7 @@ func TestTheSizeOfCheckpointsBoundsSessions(t *testing.T) {
 }
 
 func TestIDsOfSessionsAreCompleted(t *testing.T) {
+	t.Parallel()
 	u := newUser(t, stop("1"))
 	u.does("run", "--no-docker", "the title")
 	id := u.session().ID
@@ -575,6 +598,7 @@ func TestIDsOfSessionsAreCompleted(t *testing.T) {
 }
 
 func TestASessionIsChosenFromAList(t *testing.T) {
+	t.Parallel()
 	u := newUser(t, stop("1"), stop("2"), stop("3"), pygenttest.Text("Again."))
 	for _, words := range []string{"plant a tree", "bake \x1b[2J bread", "sail the sea"} {
 		u.does("run", "--no-docker", words)
@@ -600,6 +624,7 @@ func TestASessionIsChosenFromAList(t *testing.T) {
 }
 
 func TestCheckpointsOfASessionGoWithIt(t *testing.T) {
+	t.Parallel()
 	u := newUser(t, stop("1"))
 	u.does("run", "--no-docker", "--cwd", "go")
 	logs := func() []string {

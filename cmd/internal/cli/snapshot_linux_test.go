@@ -13,6 +13,7 @@ import (
 )
 
 func TestASessionIsSavedAndGoesOn(t *testing.T) {
+	t.Parallel()
 	server := pygenttest.NewServer(t,
 		pygenttest.Call("bash", map[string]any{"cmd": "echo kept > note.txt"}), pygenttest.Text("The note is written."),
 		pygenttest.Text("Still here."), pygenttest.Call("stop", map[string]any{"summary": "By run."}))

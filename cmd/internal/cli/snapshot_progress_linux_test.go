@@ -43,6 +43,7 @@ func savesAndLoads(t *testing.T) (u *user, base, snap string) {
 }
 
 func TestASaveShowsItsProgressAndIsInterrupted(t *testing.T) {
+	t.Parallel()
 	u, base, snap := savesAndLoads(t)
 	p := u.sits(unasked...)
 	p.Await("Ready")
@@ -70,6 +71,7 @@ func TestASaveShowsItsProgressAndIsInterrupted(t *testing.T) {
 }
 
 func TestALoadShowsItsProgressAndIsInterrupted(t *testing.T) {
+	t.Parallel()
 	u, _, snap := savesAndLoads(t)
 	require.NoError(t, os.Remove(filepath.Join(u.dir, "large")))
 	makeLarge(t, filepath.Join(snap, "workspace", "note"))

@@ -105,6 +105,7 @@ func TestASessionShowsWhereItIs(t *testing.T) {
 }
 
 func TestASessionNamesTheContainer(t *testing.T) {
+	t.Parallel()
 	image := dockerImage(t)
 	p := atTerminal(t, command(t, append(pygenttest.NewServer(t).Env(), "PYGENT_PERSONA_NAME=Ada"), "--docker", "--image", image))
 	p.Await("Ada", "commands  in a container of "+image, "network   none", "Ready")
@@ -112,6 +113,7 @@ func TestASessionNamesTheContainer(t *testing.T) {
 }
 
 func TestASessionBeginsWithItsMessageAtATerminal(t *testing.T) {
+	t.Parallel()
 	p := sit(t, pygenttest.NewServer(t, pygenttest.Text("Mended.")), "fix", "the tests")
 	p.Await("› fix the tests", "Mended.", "Done", "Ready")
 	require.Equal(t, "fix the tests", p.leaves()[1].Text())
@@ -142,6 +144,7 @@ func TestASessionAsksBeforeCommandsRun(t *testing.T) {
 }
 
 func TestCtrlDAtAQuestionLeaves(t *testing.T) {
+	t.Parallel()
 	p := sit(t, pygenttest.NewServer(t, bash("echo $((6*7)) is it")))
 	p.Type("go\n")
 	p.Await("Run this on your machine?")
@@ -149,6 +152,7 @@ func TestCtrlDAtAQuestionLeaves(t *testing.T) {
 }
 
 func TestASessionDoesNotAskWhereThatWasDecided(t *testing.T) {
+	t.Parallel()
 	p := sit(t, pygenttest.NewServer(t, bash("echo $((6*7)) is it"), pygenttest.Text("I see.")), "-e", "PYGENT_CONFIRM_BASH=0")
 	p.Type("go\n")
 	p.Await("✓ $ echo $((6*7)) is it · exit 0", "  42 is it\n", "I see.", "Ready")
@@ -156,6 +160,7 @@ func TestASessionDoesNotAskWhereThatWasDecided(t *testing.T) {
 }
 
 func TestASessionShowsWhatACommandHides(t *testing.T) {
+	t.Parallel()
 	p := sit(t, pygenttest.NewServer(t, bash("rm -rf x\r\x1b[2Kecho harmless"), pygenttest.Text("I see.")))
 	p.Type("go\n")
 	p.Await("Run this on your machine?", "rm -rf x␍␛[2Kecho harmless")
@@ -165,6 +170,7 @@ func TestASessionShowsWhatACommandHides(t *testing.T) {
 }
 
 func TestCtrlCInterruptsTheTurn(t *testing.T) {
+	t.Parallel()
 	server := pygenttest.NewServer(t, bash("echo begun; touch begun; sleep 600"), pygenttest.Text("x").WithGate(nil), pygenttest.Text("Still here."))
 	p := sit(t, server, "-e", "PYGENT_CONFIRM_BASH=0", "--cwd")
 	p.Type("go\n")
@@ -202,6 +208,7 @@ func TestASessionTakesLinesOfAnyLength(t *testing.T) {
 
 // A paste is one message, whether the terminal marks it or not.
 func TestASessionTakesAPasteOfManyLongLines(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("0123456789", 1000)
 	text := "1" + long + "\n2" + long + "\n3" + long
 	p := sit(t, pygenttest.NewServer(t, pygenttest.Text("One."), pygenttest.Text("Two.")))
@@ -217,6 +224,7 @@ func TestASessionTakesAPasteOfManyLongLines(t *testing.T) {
 }
 
 func TestASessionEditsTheLine(t *testing.T) {
+	t.Parallel()
 	p := sit(t, pygenttest.NewServer(t, pygenttest.Text("Hello.")))
 	p.Send("forget this\x15helo\x7flo wörld now\x17\x7f!")
 	p.Await("› hello wörld!")
@@ -324,6 +332,7 @@ func TestSignalsWhileTheModelSumsUp(t *testing.T) {
 
 // A server may have a library log what it likes. It does not get into the screen.
 func TestWhatLibrariesLogIsToldAfterTheSession(t *testing.T) {
+	t.Parallel()
 	unasked := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := w.(http.Hijacker).Hijack()
@@ -354,6 +363,7 @@ func TestWhatLibrariesLogIsToldAfterTheSession(t *testing.T) {
 }
 
 func TestOnlyASessionTakesTheTerminal(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	server := pygenttest.NewServer(t, bash("true").WithGate(gate), pygenttest.Call("stop", map[string]any{"summary": "It is done."}))
 	normal := func(p *person) { // as it was, and not even told anything
@@ -399,6 +409,7 @@ func TestASessionEndsWhenTheTerminalHangsUp(t *testing.T) {
 }
 
 func TestASessionGoesOnWithAnInterruptedRunAtATerminal(t *testing.T) {
+	t.Parallel()
 	for name, args := range map[string][]string{"by the command": nil, "by the flag": {"--resume"}} {
 		t.Run(name, func(t *testing.T) {
 			cmd := command(t, pygenttest.NewServer(t, pygenttest.Text("Where was I?")).Env(), append([]string{"--no-docker", "--history", interruptedRun(t)}, args...)...)
@@ -416,6 +427,7 @@ func TestASessionGoesOnWithAnInterruptedRunAtATerminal(t *testing.T) {
 }
 
 func TestRepairsOfAHistoryAreSaidAtATerminal(t *testing.T) {
+	t.Parallel()
 	path := damagedHistory(t)
 	p := atTerminal(t, command(t, pygenttest.NewServer(t, pygenttest.Call("stop", nil)).Env(), "--no-docker", "--history", path))
 	p.Await("Ready")
@@ -429,6 +441,7 @@ func TestRepairsOfAHistoryAreSaidAtATerminal(t *testing.T) {
 }
 
 func TestASessionWithoutAnEngineSaysSoAndAsks(t *testing.T) {
+	t.Parallel()
 	server := pygenttest.NewServer(t, bash("echo $((6*7)) is it"), pygenttest.Text("I see."))
 	p := atTerminal(t, command(t, append(server.Env(), "DOCKER_HOST=unix:///nonexistent.sock")))
 	p.Await("NOT in a container", "Ready")

@@ -34,6 +34,7 @@ func (p *person) ends() []string {
 }
 
 func TestMessagesSentAheadAnswerNoQuestion(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	server := pygenttest.NewServer(t, bash("echo $((6*7))").WithGate(gate), pygenttest.Text("I see."))
 	p := sit(t, server)
@@ -60,6 +61,7 @@ func TestMessagesSentAheadAnswerNoQuestion(t *testing.T) {
 }
 
 func TestKeysTypedBlindAnswerNoQuestion(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	server := pygenttest.NewServer(t, bash("echo $((6*7))").WithGate(gate), pygenttest.Text("I see."))
 	p := sit(t, server)
@@ -104,6 +106,7 @@ func TestPastesAnswerNoQuestion(t *testing.T) {
 }
 
 func TestAReasonIsSaid(t *testing.T) {
+	t.Parallel()
 	p := isAsked(t, nil, bash("echo $((6*7))"))
 	p.Await("Run this on your machine?")
 	p.answers("r")
@@ -116,6 +119,7 @@ func TestAReasonIsSaid(t *testing.T) {
 }
 
 func TestASessionsQuestionsShowWhatIsFarAway(t *testing.T) {
+	t.Parallel()
 	p := isAsked(t, nil, bash("echo ok"+strings.Repeat("\n", 40)+"echo bad"+strings.Repeat(" ", 300)+"# worse"))
 	p.Await("Run this on your machine?",
 		" 1 │ echo ok\n",
@@ -126,6 +130,7 @@ func TestASessionsQuestionsShowWhatIsFarAway(t *testing.T) {
 }
 
 func TestASessionsQuestionsFitTheTerminalAndShowTheRest(t *testing.T) {
+	t.Parallel()
 	var script []string
 	for _, c := range "abcdefghijklmnopqrstuvwxyz" {
 		script = append(script, "echo "+string(c))
@@ -146,6 +151,7 @@ func TestASessionsQuestionsFitTheTerminalAndShowTheRest(t *testing.T) {
 }
 
 func TestASessionsAlwaysCoversWhatItSays(t *testing.T) {
+	t.Parallel()
 	p := isAsked(t, nil, pygenttest.Calls(bash("echo one"), bash("echo one"), bash("echo two"),
 		writeFile("a.txt", "1"), writeFile("./a.txt", "2"), writeFile("b.txt", "3"), pygenttest.Call("edit_file", map[string]any{"path": "a.txt", "old_text": "2", "new_text": "4"})))
 	p.Await("Run this on your machine?", "echo one", "2. Always this very command, in this session (a)")
@@ -166,6 +172,7 @@ func TestASessionsAlwaysCoversWhatItSays(t *testing.T) {
 }
 
 func TestASessionAsksAboutWritesBelowGitAndNamesThem(t *testing.T) {
+	t.Parallel()
 	p := isAsked(t, []string{"--cwd", "-e", "PYGENT_CONFIRM_BASH=0"},
 		writeFile("a.txt", "1"), writeFile(".git/hooks/pre-commit", "#!/bin/sh\nid"), bash("printf '[core]\\n\\tfsmonitor = ./x\\n' > .git/config"))
 	s := p.Await("This can change what git runs on your machine. Allow it?", ".git/hooks/pre-commit", "│ + #!/bin/sh", "│ + id", "1. Yes, once (y)")

@@ -82,6 +82,7 @@ func (p *uiPage) end() {
 
 // The page ends by Ctrl-C, and its session goes on at a terminal.
 func TestTheSessionOfAPageIsKept(t *testing.T) {
+	t.Parallel()
 	u := newUser(t, pygenttest.Text("Hello."))
 	p := startUI(t, u, "Say hello.")
 	id := p.id(p.call(http.MethodGet, "/sessions", ""))
@@ -94,6 +95,7 @@ func TestTheSessionOfAPageIsKept(t *testing.T) {
 
 // A page begins other sessions from snapshots, and removes those that are closed.
 func TestSessionsOfAPageAreLoadedAndRemoved(t *testing.T) {
+	t.Parallel()
 	u := newUser(t, pygenttest.Text("Hello."))
 	p := startUI(t, u, "Say hello.")
 	first := p.id(p.call(http.MethodGet, "/sessions", ""))
@@ -115,6 +117,7 @@ func TestSessionsOfAPageAreLoadedAndRemoved(t *testing.T) {
 
 // What cannot work is said before there is an agent, with the flags that are missing.
 func TestThePageIsNotServedByFlagsThatDoNotFit(t *testing.T) {
+	t.Parallel()
 	u := newUser(t)
 	for name, tt := range map[string]struct {
 		flags []string

@@ -45,6 +45,7 @@ func (u *user) git(args ...string) {
 var unasked = []string{"--no-docker", "--cwd", "-e", "PYGENT_CONFIRM_BASH=0"}
 
 func TestTurnsAreUndoneAtATerminal(t *testing.T) {
+	t.Parallel()
 	u := newUser(t, writes("poem.txt", "roses"), pygenttest.Text("It is about roses."),
 		writes("poem.txt", "violets"), pygenttest.Text("Now it is violets."), pygenttest.Text("As you like."))
 	u.write(".gitignore", "cache/\n")
@@ -96,6 +97,7 @@ func TestTurnsAreUndoneAtATerminal(t *testing.T) {
 }
 
 func TestUndoLeavesGitAlone(t *testing.T) {
+	t.Parallel()
 	u := newUser(t, writes("a", "one"), pygenttest.Text("One."))
 	u.git("init", "-q")
 	u.write("begun", "x")
@@ -119,6 +121,7 @@ func TestUndoLeavesGitAlone(t *testing.T) {
 }
 
 func TestASessionIsForkedAtATerminal(t *testing.T) {
+	t.Parallel()
 	u := newUser(t, writes("poem.txt", "roses"), pygenttest.Text("It is about roses."),
 		writes("poem.txt", "violets"), pygenttest.Text("Now it is violets."),
 		writes("poem.txt", "tulips"), pygenttest.Text("Tulips, then."))
@@ -179,6 +182,7 @@ func TestASessionIsForkedAtATerminal(t *testing.T) {
 
 // A signal during an /undo leaves it done or not, and the session goes on.
 func TestASignalDuringAnUndo(t *testing.T) {
+	t.Parallel()
 	u := newUser(t, writes("poem.txt", "roses"), pygenttest.Text("It is about roses."), pygenttest.Text("As you like."))
 	u.write("poem.txt", "violets\n")
 	p := u.sits(unasked...)
@@ -203,6 +207,7 @@ func TestASignalDuringAnUndo(t *testing.T) {
 
 // A plain session says the same of a restore, and offers nothing.
 func TestTurnsAreUndoneInAPlainSession(t *testing.T) {
+	t.Parallel()
 	u := newUser(t, writes("poem.txt", "roses"), pygenttest.Text("It is about roses."), pygenttest.Text("Fine."))
 	cmd := u.command(unasked...)
 	cmd.Stdin = strings.NewReader("write a poem\n/undo\n/redo\n/diff 1\n/fork\n/undo\n/undo\nanother\n")
@@ -218,6 +223,7 @@ func TestTurnsAreUndoneInAPlainSession(t *testing.T) {
 
 // A fork of a session in a temporary workspace has its files where pygent was started.
 func TestAForkOfATemporaryWorkspace(t *testing.T) {
+	t.Parallel()
 	u := newUser(t, writes("poem.txt", "roses"), pygenttest.Text("It is about roses."))
 	cmd := u.command("--no-docker")
 	cmd.Stdin = strings.NewReader("write a poem\n/fork\n/fork 1 'a b'\n/fork 0 'a b'\n")
@@ -233,6 +239,7 @@ func TestAForkOfATemporaryWorkspace(t *testing.T) {
 
 // A turn that kill -9 has ended is one that can be undone, too.
 func TestAKilledTurnIsUndone(t *testing.T) {
+	t.Parallel()
 	u := newUser(t, writes("poem.txt", "roses"), pygenttest.Text("It is about roses."),
 		bash("echo half > poem.txt; touch begun; sleep 600"), pygenttest.Text("Fine."))
 	p := u.sits(append(unasked, "write a poem")...)
@@ -258,6 +265,7 @@ func TestAKilledTurnIsUndone(t *testing.T) {
 
 // At a terminal that can do nothing but print, the same is said.
 func TestTurnsAreUndoneAtADumbTerminal(t *testing.T) {
+	t.Parallel()
 	u := newUser(t, writes("poem.txt", "roses"), pygenttest.Text("It is about roses."), pygenttest.Call("continue", map[string]any{"prompt": "Which?", "options": []string{"a", "b"}}), pygenttest.Text("One it is."))
 	cmd := u.command(unasked...)
 	cmd.Env = append(cmd.Env, "TERM=dumb")
