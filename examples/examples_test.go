@@ -68,19 +68,32 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// buildProgram builds a program, without what only debuggers read: most of the time of
+// these tests is the linker's.
+func buildProgram(args ...string) *exec.Cmd {
+	return exec.Command("go", append([]string{"build", "-ldflags=-s -w"}, args...)...)
+}
+
 func TestExamplesPrintWhatTheyPromise(t *testing.T) {
+	t.Parallel()
 	dirs, err := filepath.Glob("*/main.go")
 	require.NoError(t, err)
 	bin := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin+"/", "./...")
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	var names []string
+	args := []string{"-o", bin + "/"}
 	for _, main := range dirs {
 		name := filepath.Dir(main)
 		if isModule(name) || name == "page" || name == "terminal" || name == "web_users" { // which have tests of their own
 			continue
 		}
+		names = append(names, name)
+		args = append(args, "./"+name)
+	}
+	out, err := buildProgram(args...).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			want, ok := wants[name]
 			require.True(t, ok, "the example has no expected output in this test")
 			require.Equal(t, want, runExample(t, filepath.Join(bin, name)))
@@ -96,6 +109,7 @@ func isModule(name string) bool {
 }
 
 func TestTelemetryPrintsItsSpans(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for _, name := range []string{"go.mod", "go.sum"} { // copies, which may follow what pygent's module requires
 		data, err := os.ReadFile(filepath.Join("telemetry", name))
@@ -103,7 +117,7 @@ func TestTelemetryPrintsItsSpans(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
 	}
 	bin := filepath.Join(dir, "telemetry")
-	build := exec.CommandContext(t.Context(), "go", "build", "-mod=mod", "-modfile="+filepath.Join(dir, "go.mod"), "-o", bin, ".")
+	build := buildProgram("-mod=mod", "-modfile="+filepath.Join(dir, "go.mod"), "-o", bin, ".")
 	build.Dir = "telemetry"
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
@@ -117,8 +131,9 @@ func TestTelemetryPrintsItsSpans(t *testing.T) {
 
 // Without a terminal, the session is plain text by lines.
 func TestTheExampleOfATerminalTakesLines(t *testing.T) {
+	t.Parallel()
 	bin := filepath.Join(t.TempDir(), "terminal")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "./terminal").CombinedOutput()
+	out, err := buildProgram("-o", bin, "./terminal").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	cmd := exec.CommandContext(t.Context(), bin)
 	cmd.Env = append(os.Environ(), "PYGENT_USE_DOCKER=0")

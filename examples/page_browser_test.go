@@ -19,6 +19,7 @@ import (
 const hostile = `<script>document.title = "taken"</script><img src=x onerror="document.title='taken'">`
 
 func TestThePageInABrowser(t *testing.T) {
+	t.Parallel()
 	b := startBrowser(t)
 	gate := make(chan struct{})
 	long := hostile + strings.Repeat(" and on", 5000)

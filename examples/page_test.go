@@ -21,6 +21,7 @@ import (
 )
 
 func TestThePageShowsAnAgentAtWork(t *testing.T) {
+	t.Parallel()
 	page := startPage(t,
 		pygenttest.Call("bash", map[string]any{"cmd": "echo hello, world"}),
 		pygenttest.Call("stop", map[string]any{"summary": "It is printed."}),
@@ -53,6 +54,7 @@ func TestThePageShowsAnAgentAtWork(t *testing.T) {
 }
 
 func TestThePageIsForItsUserAlone(t *testing.T) {
+	t.Parallel()
 	page := startPage(t)
 	for name, change := range map[string]func(*http.Request){
 		"no token":    func(r *http.Request) { r.URL.RawQuery = "" },
@@ -92,7 +94,7 @@ type runningPage struct {
 // pageProgram builds the example, and returns the path of the program.
 var pageProgram = sync.OnceValues(func() (string, error) {
 	bin := filepath.Join(programs, "page")
-	out, err := exec.Command("go", "build", "-o", bin, "./page").CombinedOutput()
+	out, err := buildProgram("-o", bin, "./page").CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("build the page: %w\n%s", err, out)
 	}

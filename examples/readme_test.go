@@ -15,6 +15,7 @@ import (
 
 // The first program of the README does what it says, and keeps its files.
 func TestFirstProgramOfTheReadme(t *testing.T) {
+	t.Parallel()
 	readme, err := os.ReadFile("../README.md")
 	require.NoError(t, err)
 	_, rest, ok := strings.Cut(string(readme), "```go\n")
@@ -25,7 +26,7 @@ func TestFirstProgramOfTheReadme(t *testing.T) {
 	source := filepath.Join(dir, "main.go")
 	require.NoError(t, os.WriteFile(source, []byte(program), 0o600))
 	binary := filepath.Join(dir, "first")
-	out, err := exec.Command("go", "build", "-o", binary, source).CombinedOutput()
+	out, err := buildProgram("-o", binary, source).CombinedOutput()
 	require.NoError(t, err, string(out))
 
 	server := pygenttest.NewServer(t,

@@ -16,6 +16,7 @@ import (
 )
 
 func TestUsersHaveSessionsOfTheirOwn(t *testing.T) {
+	t.Parallel()
 	host := startHost(t)
 	require.Contains(t, host.get("", "/", http.StatusOK), "The page of the program")
 	host.get("", "/agent/", http.StatusUnauthorized)
@@ -64,7 +65,7 @@ type host struct {
 func startHost(t *testing.T) *host {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), "web_users")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "./web_users").CombinedOutput()
+	out, err := buildProgram("-o", bin, "./web_users").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	cmd := exec.CommandContext(t.Context(), bin)
 	cmd.Env = append(os.Environ(), "PYGENT_USE_DOCKER=0")

@@ -19,7 +19,7 @@ import (
 // command builds the program of the repository, once, in the directory programs.
 var command = sync.OnceValues(func() (string, error) {
 	bin := filepath.Join(programs, "pygent")
-	build := exec.Command("go", "build", "-o", bin, "./cmd/pygent")
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", bin, "./cmd/pygent")
 	build.Dir = filepath.Join("..", "..")
 	build.Stderr = os.Stderr
 	return bin, build.Run()

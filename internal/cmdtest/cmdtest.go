@@ -47,7 +47,7 @@ func run(m *testing.M, after func() error) (code int, err error) {
 // Build builds the command in a directory, and returns its path.
 func Build(dir string) (string, error) {
 	path := filepath.Join(dir, "pygent")
-	build := exec.Command("go", "build", "-o", path, "github.com/x/pygent/cmd/pygent")
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", path, "github.com/x/pygent/cmd/pygent") // without what only debuggers read
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the command: %w\n%s", err, out)
 	}
