@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
 # The time limit for the tests of one package, in seconds.
-patience=60
+patience=180
 qemu=qemu-aarch64-static
 
 work=$(mktemp -d)
