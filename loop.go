@@ -36,6 +36,8 @@ type run struct {
 
 	asksWindow repeat.Loop // asks the model for its window, once
 	asksState  repeat.Loop // asks git for the state of the workspace, once
+	prepares   repeat.Loop // starts what runs commands, once for each answer
+	prepared   int         // the last step in which it began
 
 	// The causes with which the contexts of the run end at its time limits. Each
 	// run has its own, so that a run inside a tool of another run cannot mistake

@@ -381,6 +381,9 @@ func (r *run) delta(d Delta) {
 		r.agent.emit(Event{Type: EventRetry, Step: r.result.Steps, Retry: &RetryInfo{Error: why}})
 		d.Notice = ""
 	}
+	if d.Call != nil {
+		r.prepareCommand(d.Call.Tool)
+	}
 	if d.Call != nil && r.pace.passes(*d.Call) {
 		call := *d.Call // the model may use its own again
 		r.agent.emit(Event{Type: EventCallDelta, Step: r.result.Steps, CallDelta: &call})
@@ -394,6 +397,21 @@ func (r *run) delta(d Delta) {
 			e.Step = r.result.Steps
 			r.agent.emit(e)
 		}
+	}
+}
+
+// prepareCommand starts what runs commands while the model still writes the arguments
+// of one. An agent that runs no commands starts nothing.
+func (r *run) prepareCommand(tool string) {
+	if tool != "bash" || r.prepared == r.result.Steps {
+		return
+	}
+	if rt, ours := RuntimeAs[*workspaceRuntime](r.agent.runtime); ours {
+		r.prepared = r.result.Steps
+		r.prepares.Start(r.ctx, time.Nanosecond, func(ctx context.Context) (again bool) {
+			rt.Prepare(ctx)
+			return false
+		})
 	}
 }
 

@@ -133,6 +133,7 @@ func (r *run) endBeside() {
 	r.jobs.End()
 	r.asksWindow.End()
 	r.asksState.End()
+	r.prepares.End()
 }
 
 // noteOldJobs is noteJobs for jobs that ran when they were told of last, perhaps in

@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -48,6 +50,47 @@ func firstRequest(b *testing.B, opts ...pygent.Option) {
 	require.ErrorIs(b, err, errEnough)
 	require.NoError(b, agent.Close())
 	b.StartTimer()
+}
+
+// BenchmarkFirstCommand measures how long the first command of an agent takes on this
+// machine, from the model's answer to the command's result. The model writes the
+// command for a while, as real ones do (written), or answers at once.
+func BenchmarkFirstCommand(b *testing.B) {
+	var written, atOnce []time.Duration
+	firstCommand(b, 0) // unpacks what is kept for the next
+	for b.Loop() {
+		written = append(written, firstCommand(b, modelTakes))
+		atOnce = append(atOnce, firstCommand(b, 0))
+	}
+	b.ReportMetric(0, "ns/op") // of both together, which says nothing
+	for name, all := range map[string][]time.Duration{"written": written, "at-once": atOnce} {
+		slices.Sort(all)
+		b.ReportMetric(milliseconds(all[len(all)/2]), name+"-ms")
+		b.ReportMetric(milliseconds(all[0]), name+"-min-ms")
+	}
+}
+
+func firstCommand(b *testing.B, writes time.Duration) (took time.Duration) {
+	var answered time.Time
+	model := pygent.StreamFunc(func(_ context.Context, req *pygent.ChatRequest, emit func(pygent.Delta)) (*pygent.ChatResponse, error) {
+		if !answered.IsZero() {
+			took = time.Since(answered)
+			return nil, errEnough
+		}
+		if writes > 0 {
+			emit(pygent.Delta{Call: &pygent.CallDelta{Tool: "bash"}})
+			time.Sleep(writes)
+		}
+		answered = time.Now()
+		call := pygent.ToolCall{ID: "c1", Name: "bash", Arguments: `{"cmd":"true"}`}
+		return &pygent.ChatResponse{Message: pygent.Message{Role: pygent.RoleAssistant, ToolCalls: []pygent.ToolCall{call}}}, nil
+	})
+	agent, err := pygent.New(pygent.WithModel(model), pygent.WithDocker(pygent.DockerNever))
+	require.NoError(b, err)
+	_, err = agent.RunUntilStop(b.Context(), "go")
+	require.ErrorIs(b, err, errEnough)
+	require.NoError(b, agent.Close())
+	return took
 }
 
 // BenchmarkRequestPrefix tells how many bytes come before the conversation in each request

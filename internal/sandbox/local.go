@@ -153,6 +153,17 @@ func (c *localCommander) live(ctx context.Context) (*GuestCommander, error) {
 	return c.current, nil
 }
 
+// Prepare implements [Preparer].
+func (c *localCommander) Prepare(ctx context.Context) {
+	if c.lock(ctx) != nil {
+		return
+	}
+	defer c.unlock()
+	if c.current == nil && c.left == nil { // else a command tells what became of the last one
+		_, _ = c.live(ctx) // an error comes again, to the command
+	}
+}
+
 // clear removes what a guest that died has left, and returns, once, why processes of
 // an earlier guest may still run. The caller has the turn.
 func (c *localCommander) clear() error {

@@ -404,3 +404,24 @@ func (r *Sandbox) Start(ctx context.Context) error {
 	}
 	return r.errorOf(ctx, err)
 }
+
+// Preparer is a [Commander] that starts its guest for the first command, which waits
+// for it.
+type Preparer interface {
+	// Prepare starts the guest if none runs yet. Errors are left to the command.
+	Prepare(ctx context.Context)
+}
+
+// Prepare is for when a command is about to come: it spares that a wait.
+func (r *Sandbox) Prepare(ctx context.Context) {
+	p, ok := r.commands.(Preparer)
+	if !ok {
+		return
+	}
+	ctx, done, err := r.begin(ctx)
+	if err != nil {
+		return
+	}
+	defer done()
+	p.Prepare(ctx)
+}

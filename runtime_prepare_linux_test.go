@@ -1,0 +1,42 @@
+package pygent_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+// While a model writes the arguments of a command, what runs the command is started.
+// The arguments of other calls start nothing.
+func TestWhatRunsCommandsStartsWhileTheModelWritesOne(t *testing.T) {
+	idle := children(t)
+	answers := pygenttest.NewScriptedModel(pygenttest.Call("write_file", map[string]any{"path": "f", "content": "x"}), callBash("cat f"), stop)
+	model := pygent.StreamFunc(func(ctx context.Context, req *pygent.ChatRequest, emit func(pygent.Delta)) (*pygent.ChatResponse, error) {
+		resp, err := answers.Chat(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		tool := resp.Message.ToolCalls[0].Name
+		if tool != "stop" {
+			assert.ElementsMatch(t, idle, children(t), "before %s", tool)
+			emit(pygent.Delta{Call: &pygent.CallDelta{Tool: tool}})
+			emit(pygent.Delta{Call: &pygent.CallDelta{Tool: tool, Bytes: 10}})
+		}
+		if tool == "bash" {
+			assert.Eventually(t, func() bool { return len(children(t)) > len(idle) }, 10*time.Second, time.Millisecond)
+		}
+		return resp, nil
+	})
+	agent, err := pygent.New(pygent.WithModel(model), pygent.WithRuntime(localRuntime(t)))
+	require.NoError(t, err)
+	defer agent.Close()
+	result, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, "all done", result.Summary)
+}
