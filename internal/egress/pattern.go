@@ -1,15 +1,16 @@
 package egress
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-
-	"golang.org/x/net/idna"
 )
 
 // Pattern is a host, or all hosts below a domain, that commands may reach.
@@ -44,8 +45,8 @@ func parsePattern(s string) (Pattern, error) {
 	}
 	p.port = port
 	if !isASCII(host) {
-		if host, err = idna.Lookup.ToASCII(host); err != nil {
-			return p, fmt.Errorf("%w: %w", errHost, err)
+		if host, err = lookedUp(host); err != nil {
+			return p, err
 		}
 	}
 	p.host, p.addr, err = parseHost(host)
@@ -58,6 +59,26 @@ func parsePattern(s string) (Pattern, error) {
 		return p, errors.New("a private address has to be named with its port")
 	}
 	return p, nil
+}
+
+// lookedUp returns a name with letters of any script in the form in which it is looked
+// up. Of the standard library, only an HTTP client knows that, which names it when it
+// connects. The module golang.org/x/text would be fetched for nothing else, and is 7 MB.
+func lookedUp(name string) (string, error) {
+	var address string
+	client := http.Transport{DialContext: func(_ context.Context, _, to string) (net.Conn, error) {
+		address = to
+		return nil, errHost
+	}}
+	request := &http.Request{Method: http.MethodGet, URL: &url.URL{Scheme: "http", Host: name}, Header: http.Header{}}
+	if _, err := client.RoundTrip(request); address == "" { // it fails in any case
+		return "", fmt.Errorf("%w: %w", errHost, err)
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil || !isASCII(host) {
+		return "", fmt.Errorf("%w: its letters are none of a name", errHost)
+	}
+	return host, nil
 }
 
 // splitPort separates the port from a pattern. The port is 0 if there is none.
