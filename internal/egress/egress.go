@@ -23,8 +23,6 @@ import (
 	"net/url"
 	"strconv"
 	"time"
-
-	"golang.org/x/net/http/httpproxy"
 )
 
 // Config says what a proxy allows.
@@ -46,7 +44,8 @@ type Config struct {
 	// default is the dialer's own DialContext.
 	Connect func(ctx context.Context, d *net.Dialer, address string) (net.Conn, error)
 	// Upstream returns the proxy through which this machine reaches a URL, or
-	// nil for none. The default uses the proxy variables of the environment.
+	// nil for none. The default uses the proxy variables of the environment, as
+	// this process had them when it first asked for anything.
 	Upstream func(*url.URL) (*url.URL, error)
 }
 
@@ -73,7 +72,7 @@ type Proxy struct {
 // New returns a proxy. It fails if a pattern is not valid.
 func New(config Config) (*Proxy, error) {
 	if config.Upstream == nil {
-		config.Upstream = httpproxy.FromEnvironment().ProxyFunc()
+		config.Upstream = func(to *url.URL) (*url.URL, error) { return http.ProxyFromEnvironment(&http.Request{URL: to}) }
 	}
 	if config.Connect == nil {
 		config.Connect = func(ctx context.Context, d *net.Dialer, address string) (net.Conn, error) {
