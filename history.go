@@ -365,7 +365,7 @@ func (h *History) setSystem(ctx context.Context, text string) error {
 		system.Message = m
 	}
 	all := h.shared()
-	if systemOf(all).same(system.Message) {
+	if before := systemOf(all); before.same(&system.Message) {
 		return nil
 	}
 	if h.store != nil {

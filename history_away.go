@@ -112,7 +112,7 @@ func readsBack(m Message) bool {
 		return false
 	}
 	back.Parts, m.Parts = nil, nil // those that were read keep how they were written, too
-	return back.same(m)
+	return back.same(&m)
 }
 
 // view returns the messages of the conversation for code that only reads, and that

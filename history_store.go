@@ -143,7 +143,7 @@ func (h *History) load(ctx context.Context, link *storeLink) error {
 	}
 	entries = slices.Clone(entries)
 	for i := range entries {
-		if e := &entries[i]; !e.isMark() || !e.Message.same(Message{}) {
+		if e := &entries[i]; !e.isMark() || !e.Message.same(&Message{}) {
 			if e.Message, err = encodeForHistory(e.Message); err != nil {
 				return fmt.Errorf("entry %d: %w", i+1, err)
 			}

@@ -193,7 +193,7 @@ func (e *encodedMessage) forOpenAI() *openai.Message {
 // encoded returns m with its JSON attached, for messages that are sent many
 // times.
 func (m Message) encoded() (Message, error) {
-	if m.enc != nil && m.enc.src.same(m) {
+	if m.isEncoded() {
 		return m, nil
 	}
 	m.enc = nil
@@ -206,9 +206,12 @@ func (m Message) encoded() (Message, error) {
 	return m, nil
 }
 
+// isEncoded reports whether m has its JSON.
+func (m *Message) isEncoded() bool { return m.enc != nil && m.enc.src.same(m) }
+
 // same reports whether n encodes to the same JSON as m. It is cheap for a copy
 // of m: strings that share their bytes compare in constant time.
-func (m Message) same(n Message) bool {
+func (m *Message) same(n *Message) bool {
 	return m.Role == n.Role && m.Content == n.Content &&
 		m.ToolCallID == n.ToolCallID && m.Name == n.Name &&
 		slices.EqualFunc(m.Parts, n.Parts, func(a, b Part) bool {

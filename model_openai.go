@@ -376,7 +376,7 @@ func (m *OpenAIModel) ask(ctx context.Context, req *ChatRequest, emit func(opena
 	case req == nil:
 		return nil, errors.New("model request: it is nil")
 	}
-	messages, err := openAIMessages(req.Messages)
+	messages, err := encodeAll(req.Messages)
 	if err != nil {
 		return nil, fmt.Errorf("model request: %w", err)
 	}
@@ -395,18 +395,33 @@ func (m *OpenAIModel) ask(ctx context.Context, req *ChatRequest, emit func(opena
 	return newChatResponse(answer)
 }
 
-// openAIMessages returns the messages as they are sent, each encoded once in its
-// life.
-func openAIMessages(messages []Message) ([]*openai.Message, error) {
-	sent := make([]*openai.Message, len(messages))
-	for i, msg := range messages {
-		msg, err := msg.encoded()
+// encodedMessages are messages as they are sent, each encoded once in its life.
+type encodedMessages []Message
+
+// Len implements [openai.Messages].
+func (e encodedMessages) Len() int { return len(e) }
+
+// At implements [openai.Messages].
+func (e encodedMessages) At(i int) *openai.Message { return e[i].enc.forOpenAI() }
+
+// encodeAll returns messages that have their JSON. Those of a history have it: then
+// they are the given ones.
+func encodeAll(messages []Message) (encodedMessages, error) {
+	all, own := messages, false
+	for i := range messages {
+		if messages[i].isEncoded() {
+			continue
+		}
+		msg, err := messages[i].encoded()
 		if err != nil {
 			return nil, fmt.Errorf("message %d: %w", i, err)
 		}
-		sent[i] = msg.enc.forOpenAI()
+		if !own {
+			all, own = slices.Clone(messages), true
+		}
+		all[i] = msg
 	}
-	return sent, nil
+	return all, nil
 }
 
 // newChatResponse returns what an answer says. The JSON is not kept with its

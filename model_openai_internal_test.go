@@ -11,14 +11,14 @@ import (
 func TestMessagesAreReadOnceToBeSent(t *testing.T) {
 	m, err := UserMessage("Go.").encoded()
 	require.NoError(t, err)
-	first, err := openAIMessages([]Message{m})
+	first, err := encodeAll([]Message{m})
 	require.NoError(t, err)
 	m.Role = RoleSystem
-	changed, err := openAIMessages([]Message{m})
+	changed, err := encodeAll([]Message{m})
 	require.NoError(t, err)
 	m.Role = RoleUser
-	second, err := openAIMessages([]Message{m})
+	second, err := encodeAll([]Message{m})
 	require.NoError(t, err)
-	require.Same(t, first[0], second[0])
-	require.NotSame(t, first[0], changed[0])
+	require.Same(t, first.At(0), second.At(0))
+	require.NotSame(t, first.At(0), changed.At(0))
 }

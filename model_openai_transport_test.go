@@ -225,3 +225,43 @@ func TestBaseURLsAreShownWithoutSecrets(t *testing.T) {
 		require.NotContains(t, err.Error(), "s3cret", bad)
 	}
 }
+
+// earlyTransport answers before it reads the body of the request.
+type earlyTransport struct{ body io.ReadCloser }
+
+func (e *earlyTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	e.body = r.Body
+	if _, err := io.ReadFull(r.Body, make([]byte, 10)); err != nil {
+		return nil, err
+	}
+	answer := `{"choices":[{"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}]}`
+	return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(answer)), Request: r}, nil
+}
+
+// The messages of a request are the caller's again when the call returns, also while a
+// transport still sends them.
+func TestARequestIsNotReadAfterItsCall(t *testing.T) {
+	for name, messages := range map[string][]pygent.Message{
+		"of a history":  pygent.NewHistory(pygent.UserMessage("Go."), pygent.AssistantMessage("Where?"), pygent.UserMessage("On.")).Conversation(),
+		"of the caller": {pygent.UserMessage("Go."), pygent.AssistantMessage("Where?"), pygent.UserMessage("On.")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			transport := &earlyTransport{}
+			m := newModel(t, pygent.OpenAIHTTPClient(&http.Client{Transport: transport}))
+			began, read := make(chan struct{}), make(chan error)
+			response, err := m.Chat(t.Context(), ask(messages...))
+			require.NoError(t, err)
+			require.Equal(t, "hi", response.Message.Content)
+			go func() {
+				close(began)
+				_, err := io.ReadAll(transport.body)
+				read <- err
+			}()
+			<-began
+			for i := range messages {
+				messages[i] = pygent.UserMessage("Something else.")
+			}
+			require.Error(t, <-read)
+		})
+	}
+}

@@ -25,7 +25,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/x/pygent/internal/jsonwalk"
@@ -99,8 +98,8 @@ type Assembler struct {
 	chunks    int // how many were added
 	budget    budget
 
-	// Where the fields of a message, and of a call in it, are listed while they are
-	// processed.
+	// Memory for the fields of a message, and of a call in it, which no chunk needs for
+	// itself alone.
 	ofMessage, ofCall []member
 }
 
@@ -111,31 +110,36 @@ type chunk struct {
 }
 
 func readChunk(data []byte) (c chunk, err error) {
-	if err := mustBeObject(data, "chunk"); err != nil {
+	if err := check(data, c.set); err != nil {
 		return c, err
 	}
-	for name, raw := range jsonwalk.Members(data) {
-		switch name {
-		case "id":
-			c.id = raw
-		case "model":
-			c.model = raw
-		case "object":
-			c.object = raw
-		case "type":
-			c.kind = raw
-		case "choices":
-			c.choices = raw
-		case "usage":
-			c.usage = raw
-		case "error":
-			c.err = raw
-		}
+	if err := mustBeObject(data, "chunk"); err != nil {
+		return c, err
 	}
 	if present(c.choices) && c.choices[0] != '[' {
 		return c, fmt.Errorf("%w: the choices are no list", ErrMalformed)
 	}
 	return c, nil
+}
+
+// set sets a field of the chunk.
+func (c *chunk) set(name []byte, raw json.RawMessage) {
+	switch string(name) {
+	case "id":
+		c.id = raw
+	case "model":
+		c.model = raw
+	case "object":
+		c.object = raw
+	case "type":
+		c.kind = raw
+	case "choices":
+		c.choices = raw
+	case "usage":
+		c.usage = raw
+	case "error":
+		c.err = raw
+	}
 }
 
 // mustBeObject returns an error for a value that is neither an object nor null.
@@ -156,7 +160,7 @@ func readChoice(data json.RawMessage) (ch choice, err error) {
 		return ch, err
 	}
 	for name, raw := range jsonwalk.Members(data) {
-		switch name {
+		switch string(name) {
 		case "index":
 			ch.index = raw
 		case "delta":
@@ -178,9 +182,6 @@ func readChoice(data json.RawMessage) (ch choice, err error) {
 // finished. It does not keep data. The error is a [*ServerError], or one of
 // this package's. After an error the assembler cannot be used any more.
 func (a *Assembler) Add(data []byte) (Delta, error) {
-	if err := Check(data); err != nil {
-		return Delta{}, err
-	}
 	c, err := readChunk(data)
 	if err != nil {
 		return Delta{}, err
@@ -259,78 +260,93 @@ func (a *Assembler) addChoice(ch choice) (Delta, error) {
 // member is a field of an object; both parts are slices of the data it was read
 // from.
 type member struct {
-	name string
+	name []byte
 	raw  json.RawMessage
 }
 
-// members returns the fields of an object, in the memory of a list that is not used
-// any more; nil if there is none.
-func members(list []member, object json.RawMessage, what string) ([]member, error) {
+// members returns the fields of an object; nil if there is none.
+func members(object json.RawMessage, what string) (list []member, err error) {
 	if err := mustBeObject(object, what); err != nil {
 		return nil, err
 	}
-	list = list[:0]
 	for name, raw := range jsonwalk.Members(object) {
 		if len(list) == maxFields {
-			return nil, tooMany("fields in one object", maxFields)
+			return nil, errTooManyFields
 		}
 		list = append(list, member{name, raw})
 	}
 	return list, nil
 }
 
-// take removes the fields of a name and returns the last one's value.
-func take(list []member, name string) (raw json.RawMessage, rest []member) {
-	rest = slices.DeleteFunc(list, func(m member) bool {
-		if m.name == name {
-			raw = m.raw
-		}
-		return m.name == name
-	})
-	return raw, rest
+var errTooManyFields = tooMany("fields in one object", maxFields)
+
+// message is a message or a piece of one. It holds slices of the data that it was
+// read from.
+type message struct {
+	content, calls       json.RawMessage
+	reasoning, otherwise json.RawMessage // the reasoning in the fields that servers have for it
+	refusal              json.RawMessage
+	extra                []member // the fields that are kept as they are, those of reasoning and refusal among them
 }
 
-// valueOf returns the value of a field, or nil if there is none.
-func valueOf(list []member, name string) json.RawMessage {
-	for _, m := range slices.Backward(list) {
-		if m.name == name {
-			return m.raw
-		}
+// readMessage reads a message. Its list of fields takes the memory of one that is
+// not used any more.
+func readMessage(raw json.RawMessage, list []member) (m message, err error) {
+	m.extra = list[:0]
+	if err := mustBeObject(raw, "message"); err != nil {
+		return m, err
 	}
-	return nil
+	n := 0
+	for name, value := range jsonwalk.Members(raw) {
+		if n++; n > maxFields {
+			return m, errTooManyFields
+		}
+		switch string(name) {
+		case "content":
+			m.content = value
+			continue
+		case "tool_calls":
+			m.calls = value
+			continue
+		case "role":
+			continue
+		case "reasoning_content":
+			m.reasoning = value
+		case "reasoning":
+			m.otherwise = value
+		case "refusal":
+			m.refusal = value
+		}
+		m.extra = append(m.extra, member{name, value})
+	}
+	return m, nil
 }
 
 func (a *Assembler) addMessage(raw json.RawMessage) (Delta, error) {
 	if err := a.budget.spendOn(raw); err != nil {
 		return Delta{}, err
 	}
-	m, err := members(a.ofMessage, raw, "message")
+	m, err := readMessage(raw, a.ofMessage)
 	if err != nil {
 		return Delta{}, err
 	}
-	a.ofMessage = m
-	said, m := take(m, "content")
-	calls, m := take(m, "tool_calls")
-	_, m = take(m, "role")
-	text, err := a.content.add(said, &a.budget)
+	a.ofMessage = m.extra
+	text, err := a.content.add(m.content, &a.budget)
 	if err != nil {
 		return Delta{}, err
 	}
-	call, err := a.addCalls(calls)
+	call, err := a.addCalls(m.calls)
 	if err != nil {
 		return Delta{}, err
 	}
-	reasoning := jsonwalk.Text(valueOf(m, "reasoning_content"))
+	reasoning := jsonwalk.Text(m.reasoning)
 	if reasoning == "" {
-		reasoning = jsonwalk.Text(valueOf(m, "reasoning"))
+		reasoning = jsonwalk.Text(m.otherwise)
 	}
 	if text == "" {
-		text = jsonwalk.Text(valueOf(m, "refusal"))
+		text = jsonwalk.Text(m.refusal)
 	}
-	if a.extra == nil {
-		a.extra = fields{}
-	}
-	return Delta{Text: text, Reasoning: reasoning, Call: call}, a.extra.merge(m, a.whole, &a.budget)
+	return Delta{Text: text, Reasoning: reasoning, Call: call}, a.extra.merge(m.extra, a.whole, &a.budget)
 }
 
 // Progress counts the bytes of content, reasoning and arguments so far. It

@@ -48,7 +48,11 @@ func (b *budget) spend(n int) error {
 
 // spendOn counts a message, or a piece of one, as it was sent.
 func (b *budget) spendOn(raw json.RawMessage) error {
-	return b.spend(len(raw) + costOfValue*max(0, jsonwalk.Values(raw)-freeValues))
+	cost := len(raw)
+	if len(raw) > freeValues { // or it has no more values either
+		cost += costOfValue * max(0, jsonwalk.Values(raw)-freeValues)
+	}
+	return b.spend(cost)
 }
 
 func tooMany(what string, limit int) error {
@@ -57,8 +61,11 @@ func tooMany(what string, limit int) error {
 
 // Check reports whether data is JSON that is not nested more deeply than
 // answers are. The error is [ErrMalformed] or [ErrTooLarge].
-func Check(data []byte) error {
-	err := jsonwalk.Check(data, maxDepth)
+func Check(data []byte) error { return check(data, nil) }
+
+// check is Check, which also calls member for each member of an object.
+func check(data []byte, member func(name []byte, value json.RawMessage)) error {
+	err := jsonwalk.CheckMembers(data, maxDepth, member)
 	switch {
 	case errors.Is(err, jsonwalk.ErrDeep):
 		return fmt.Errorf("%w: %w", ErrTooLarge, err)

@@ -10,26 +10,30 @@ import (
 	"github.com/x/pygent/internal/jsonwalk"
 )
 
-// fields are the unknown fields of an object that arrives in pieces.
+// fields are the unknown fields of an object that arrives in pieces. The zero value
+// has none.
 type fields map[string]*value
 
 // merge adds the fields of the next piece. The fields of a whole object replace
 // those there.
-func (f fields) merge(piece []member, whole bool, b *budget) error {
+func (f *fields) merge(piece []member, whole bool, b *budget) error {
 	for _, m := range piece {
 		if !present(m.raw) {
 			continue
 		}
-		v := f[m.name]
+		v := (*f)[string(m.name)]
 		if v == nil {
-			if len(f) == maxFields {
-				return tooMany("fields in one object", maxFields)
+			if len(*f) == maxFields {
+				return errTooManyFields
 			}
 			if err := b.spend(costOfField + len(m.name)); err != nil {
 				return err
 			}
+			if *f == nil {
+				*f = fields{}
+			}
 			v = &value{}
-			f[m.name] = v
+			(*f)[string(m.name)] = v
 		}
 		if err := v.merge(m, whole, b); err != nil {
 			return fmt.Errorf("field %.100s: %w", m.name, err)
@@ -67,8 +71,8 @@ func (f fields) encode() map[string]json.RawMessage {
 // identifies reports whether a string field names something, as opposed to
 // text. If a server repeats such a field, it means the same value and not a
 // continuation.
-func identifies(name string) bool {
-	switch name {
+func identifies(name []byte) bool {
+	switch string(name) {
 	case "id", "type", "name", "format", "status", "index", "role", "object", "model":
 		return true
 	}
@@ -114,7 +118,7 @@ func (v *value) addItems(raw json.RawMessage, b *budget) error {
 // find returns the element that next continues. It looks back only a limited
 // way, so that a server cannot have every element compared with all others.
 func (v *value) find(next *item) *item {
-	if next.index == nil {
+	if !next.index.told {
 		return nil
 	}
 	for _, it := range slices.Backward(v.items[max(0, len(v.items)-maxItems):]) {
@@ -138,7 +142,7 @@ func (v *value) encode() json.RawMessage {
 // item is an element of an array. One with an index may come in pieces.
 type item struct {
 	raw      json.RawMessage // as received, until a second piece comes
-	index    *int
+	index    index
 	kind, id string
 	merged   fields // the pieces together, once there is more than one
 }
@@ -146,9 +150,9 @@ type item struct {
 func newItem(raw json.RawMessage) *item {
 	it := &item{raw: raw}
 	for name, value := range jsonwalk.Members(raw) {
-		switch name {
+		switch string(name) {
 		case "index":
-			it.index = intOf(value)
+			it.index = indexOf(value)
 		case "type":
 			it.kind = jsonwalk.Text(value)
 		case "id":
@@ -162,18 +166,17 @@ func newItem(raw json.RawMessage) *item {
 // index, and its type and id do not differ.
 func (it *item) continuedBy(next *item) bool {
 	agree := func(a, b string) bool { return a == "" || b == "" || a == b }
-	return it.index != nil && *it.index == *next.index && agree(it.kind, next.kind) && agree(it.id, next.id)
+	return it.index.told && it.index == next.index && agree(it.kind, next.kind) && agree(it.id, next.id)
 }
 
 func (it *item) merge(piece json.RawMessage, b *budget) error {
 	pieces := []json.RawMessage{piece}
-	if it.merged == nil {
-		it.merged = fields{}
+	if it.raw != nil {
 		pieces = []json.RawMessage{it.raw, piece}
 		it.raw = nil
 	}
 	for _, p := range pieces {
-		m, err := members(nil, p, "element")
+		m, err := members(p, "element")
 		if err != nil {
 			return err
 		}
@@ -185,7 +188,7 @@ func (it *item) merge(piece json.RawMessage, b *budget) error {
 }
 
 func (it *item) encode(w *bytes.Buffer) {
-	if it.merged == nil {
+	if it.raw != nil {
 		w.Write(it.raw)
 		return
 	}

@@ -22,7 +22,9 @@ type CallProgress struct {
 }
 
 // Add adds a piece of the arguments.
-func (p *CallProgress) Add(text string) {
+func (p *CallProgress) Add(text string) { p.add([]byte(text)) }
+
+func (p *CallProgress) add(text []byte) {
 	p.bytes += len(text)
 	p.scan.feed(text)
 }
@@ -46,7 +48,7 @@ type objectScan struct {
 	path    string
 }
 
-func (s *objectScan) feed(text string) {
+func (s *objectScan) feed(text []byte) {
 	for i := 0; i < len(text) && !s.done; i++ {
 		if s.inString {
 			s.inside(text[i])

@@ -69,7 +69,7 @@ func (c *content) addPart(raw json.RawMessage, b *budget) (string, error) {
 		text = raw
 	case '{':
 		for name, value := range jsonwalk.Members(raw) {
-			switch name {
+			switch string(name) {
 			case "type":
 				kind = value
 			case "text":
@@ -109,12 +109,16 @@ func present(raw json.RawMessage) bool {
 	return len(raw) > 0 && !bytes.Equal(raw, []byte("null"))
 }
 
-// intOf returns the integer that raw holds, or nil if it holds none.
-func intOf(raw json.RawMessage) *int {
-	if i, ok := jsonwalk.Int(raw); ok {
-		return &i
-	}
-	return nil
+// index is the place of something in a list, where a server tells it.
+type index struct {
+	at   int
+	told bool
+}
+
+// indexOf returns the index that raw holds.
+func indexOf(raw json.RawMessage) index {
+	at, told := jsonwalk.Int(raw)
+	return index{at, told}
 }
 
 // quote encodes s as a JSON string.

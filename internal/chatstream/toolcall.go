@@ -14,7 +14,7 @@ import (
 // call is a tool call that arrives in fragments.
 type call struct {
 	at    int // its place among the calls
-	index *int
+	index index
 	id    string
 	name  string
 	args  jsonText
@@ -25,7 +25,7 @@ type call struct {
 
 // fragment is the part of a call in one chunk.
 type fragment struct {
-	index    *int
+	index    index
 	id, name string
 	args     json.RawMessage // a JSON string, or nil
 	extra    []member
@@ -59,7 +59,7 @@ func (a *Assembler) addCall(raw json.RawMessage) (CallDelta, error) {
 		if len(a.calls) >= maxCalls {
 			return CallDelta{}, tooMany("tool calls", maxCalls)
 		}
-		c = &call{at: len(a.calls), index: f.index, extra: fields{}}
+		c = &call{at: len(a.calls), index: f.index}
 		a.calls = append(a.calls, c)
 	}
 	if err := c.add(f, a.whole, &a.budget); err != nil {
@@ -81,10 +81,10 @@ func (a *Assembler) callFor(f fragment) *call {
 		return nil
 	}
 	last := a.calls[len(a.calls)-1]
-	if f.index != nil {
-		c := a.find(func(c *call) bool { return c.index != nil && *c.index == *f.index })
+	if f.index.told {
+		c := a.find(func(c *call) bool { return c.index == f.index })
 		switch {
-		case c == nil && f.id == "" && f.name == "" && last.index == nil:
+		case c == nil && f.id == "" && f.name == "" && !last.index.told:
 			return last
 		case c == nil || f.name != "" && (contradict(c.id, f.id) || f.id == "" && a.begins(f, c)):
 			return nil
@@ -145,7 +145,7 @@ func (c *call) add(f fragment, whole bool, b *budget) error {
 	if f.hasArgs() {
 		b.progress += len(f.args) - len(`""`)
 		c.args.add(f.args)
-		c.so.Add(jsonwalk.Text(f.args))
+		c.so.add(jsonwalk.Inside(f.args))
 	}
 	return c.extra.merge(f.extra, whole, b)
 }
@@ -163,32 +163,50 @@ func (c *call) addName(name string) {
 	}
 }
 
-func (a *Assembler) newFragment(raw json.RawMessage) (fragment, error) {
-	m, err := members(a.ofCall, raw, "tool call")
-	if err != nil {
-		return fragment{}, err
+func (a *Assembler) newFragment(raw json.RawMessage) (f fragment, err error) {
+	if err := mustBeObject(raw, "tool call"); err != nil {
+		return f, err
 	}
-	a.ofCall = m
-	index, m := take(m, "index")
-	id, m := take(m, "id")
-	_, m = take(m, "type")
-	function, m := take(m, "function")
-	f := fragment{index: intOf(index), id: jsonwalk.Text(id), extra: m}
-	if len(f.id) > maxName {
-		return fragment{}, tooMany("bytes in a tool call's id", maxName)
+	var id, function json.RawMessage
+	f.extra = a.ofCall[:0]
+	n := 0
+	for name, value := range jsonwalk.Members(raw) {
+		if n++; n > maxFields {
+			return f, errTooManyFields
+		}
+		switch string(name) {
+		case "index":
+			f.index = indexOf(value)
+		case "id":
+			id = value
+		case "type":
+		case "function":
+			function = value
+		default:
+			f.extra = append(f.extra, member{name, value})
+		}
 	}
+	a.ofCall = f.extra
+	if f.id = jsonwalk.Text(id); len(f.id) > maxName {
+		return f, tooMany("bytes in a tool call's id", maxName)
+	}
+	return f, f.setFunction(function)
+}
+
+// setFunction sets what a fragment says of the function.
+func (f *fragment) setFunction(function json.RawMessage) (err error) {
 	if err := mustBeObject(function, "function of a tool call"); err != nil {
-		return fragment{}, err
+		return err
 	}
 	for name, value := range jsonwalk.Members(function) {
-		switch name {
+		switch string(name) {
 		case "name":
 			f.name = jsonwalk.Text(value)
 		case "arguments":
 			f.args, err = textOfArguments(value)
 		}
 	}
-	return f, err
+	return err
 }
 
 // textOfArguments returns arguments as a JSON string. Some servers send the

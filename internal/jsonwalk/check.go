@@ -2,6 +2,7 @@ package jsonwalk
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 )
@@ -14,13 +15,24 @@ var (
 
 // Check reports whether data is one JSON value whose nesting is not deeper than
 // depth. It takes what encoding/json takes.
-func Check(data []byte, depth int) error {
+func Check(data []byte, depth int) error { return CheckMembers(data, depth, nil) }
+
+// CheckMembers is Check, and at the same time calls member for each member of the
+// object that data may be, in order and as [Members] yields them. They mean nothing
+// if there is an error.
+func CheckMembers(data []byte, depth int, member func(name []byte, value json.RawMessage)) error {
 	if bytes.Count(data, []byte("{"))+bytes.Count(data, []byte("[")) > depth { // or it cannot be
 		if err := checkDepth(data, depth); err != nil {
 			return err
 		}
 	}
-	end, ok := validValue(data, next(data, 0)) // recursion ends at depth
+	i := next(data, 0)
+	end, ok := i, false
+	if i < len(data) && data[i] == '{' {
+		end, ok = validObject(data, i, member)
+	} else {
+		end, ok = validValue(data, i)
+	}
 	if !ok || next(data, end) != len(data) {
 		return ErrInvalid
 	}
@@ -55,7 +67,7 @@ func validValue(data []byte, i int) (end int, ok bool) {
 	case '"':
 		return validString(data, i)
 	case '{':
-		return validObject(data, i)
+		return validObject(data, i, nil)
 	case '[':
 		return validArray(data, i)
 	case 't':
@@ -73,20 +85,27 @@ func validWord(data []byte, i int, word string) (end int, ok bool) {
 	return end, end <= len(data) && string(data[i:end]) == word
 }
 
-func validObject(data []byte, i int) (end int, ok bool) {
+// validObject calls member, unless it is nil, for each member.
+func validObject(data []byte, i int, member func(name []byte, value json.RawMessage)) (end int, ok bool) {
 	i = next(data, i+1)
 	if i < len(data) && data[i] == '}' {
 		return i + 1, true
 	}
 	for i < len(data) && data[i] == '"' {
+		name := i
 		if i, ok = validString(data, i); !ok {
 			return i, false
 		}
+		nameEnd := i
 		if i = next(data, i); i >= len(data) || data[i] != ':' {
 			return i, false
 		}
-		if i, ok = validValue(data, next(data, i+1)); !ok {
+		value := next(data, i+1)
+		if i, ok = validValue(data, value); !ok { // recursion ends at the depth
 			return i, false
+		}
+		if member != nil {
+			member(nameOf(data[name:nameEnd]), data[value:i:i])
 		}
 		if i = next(data, i); i >= len(data) || data[i] != ',' {
 			return i + 1, i < len(data) && data[i] == '}'
@@ -114,7 +133,11 @@ func validArray(data []byte, i int) (end int, ok bool) {
 
 func validString(data []byte, i int) (end int, ok bool) {
 	for i++; i < len(data); i++ {
-		switch c := data[i]; {
+		c := data[i]
+		if c > '"' && c != '\\' {
+			continue
+		}
+		switch {
 		case c == '"':
 			return i + 1, true
 		case c == '\\':

@@ -34,22 +34,21 @@ func IsObject(raw []byte) bool { return first(raw) == '{' }
 func IsArray(raw []byte) bool { return first(raw) == '[' }
 
 func first(raw []byte) byte {
-	if raw = bytes.TrimLeft(raw, space); len(raw) > 0 {
-		return raw[0]
+	if i := next(raw, 0); i < len(raw) {
+		return raw[i]
 	}
 	return 0
 }
 
-const space = " \t\r\n"
-
 // Members yields the members of an object in order, and nothing for any other
-// value. A value has no white space around it.
-func Members(object []byte) iter.Seq2[string, json.RawMessage] {
-	return func(yield func(string, json.RawMessage) bool) {
+// value. A name may share the memory of the object. A value has no white space
+// around it.
+func Members(object []byte) iter.Seq2[[]byte, json.RawMessage] {
+	return func(yield func([]byte, json.RawMessage) bool) {
 		if !IsObject(object) {
 			return
 		}
-		i := next(object, bytes.IndexByte(object, '{')+1)
+		i := next(object, next(object, 0)+1)
 		for i < len(object) && object[i] == '"' {
 			end := skipString(object, i)
 			name := object[i:end]
@@ -70,7 +69,7 @@ func Elements(array []byte) iter.Seq[json.RawMessage] {
 		if !IsArray(array) {
 			return
 		}
-		i := next(array, bytes.IndexByte(array, '[')+1)
+		i := next(array, next(array, 0)+1)
 		for i < len(array) && array[i] != ']' {
 			end := skipValue(array, i)
 			if end == i || !yield(array[i:end:end]) {
@@ -81,56 +80,56 @@ func Elements(array []byte) iter.Seq[json.RawMessage] {
 	}
 }
 
-// nameOf decodes the name of a member.
-func nameOf(quoted []byte) string {
-	if len(quoted) < 2 || bytes.IndexByte(quoted, '\\') >= 0 || !utf8.Valid(quoted) {
-		return decoded(quoted)
+// nameOf decodes the name of a member, and leaves it as it is if it is not valid.
+func nameOf(quoted []byte) []byte {
+	if name, ok := decoded(quoted); ok {
+		return name
 	}
-	name := quoted[1 : len(quoted)-1]
-	if usual, ok := usualNames[string(name)]; ok {
-		return usual
-	}
-	return string(name)
+	return quoted
 }
 
-// decoded decodes a name in any form.
-func decoded(quoted []byte) string {
-	var name string
-	if json.Unmarshal(quoted, &name) != nil {
-		return string(quoted)
+// decoded returns what a string stands for, in its own memory if nothing is escaped.
+func decoded(quoted []byte) (text []byte, ok bool) {
+	if len(quoted) < 2 {
+		return nil, false
 	}
-	return name
-}
-
-// usualNames are the members that each chunk of an answer has, so that their names
-// are not made anew for every one.
-var usualNames = func() map[string]string {
-	names := map[string]string{}
-	for _, name := range []string{
-		"arguments", "choices", "content", "created", "delta", "finish_reason", "function", "id", "index", "logprobs",
-		"message", "model", "name", "native_finish_reason", "obfuscation", "object", "provider", "reasoning", "reasoning_content",
-		"refusal", "role", "service_tier", "system_fingerprint", "text", "tool_call_id", "tool_calls", "type", "usage",
-		// those of the Responses API
-		"content_index", "item", "item_id", "output_index", "response", "sequence_number", "summary_index",
-	} {
-		names[name] = name
-	}
-	return names
-}()
-
-// Text returns the string that raw holds, and "" if it holds none.
-func Text(raw []byte) string {
-	if len(raw) < 2 || raw[0] != '"' {
-		return ""
-	}
-	if bytes.IndexByte(raw, '\\') < 0 && utf8.Valid(raw) {
-		return string(raw[1 : len(raw)-1])
+	inside := quoted[1 : len(quoted)-1 : len(quoted)-1]
+	if isPlain(inside) || bytes.IndexByte(inside, '\\') < 0 && utf8.Valid(inside) {
+		return inside, true
 	}
 	var s string
-	if json.Unmarshal(raw, &s) != nil {
-		return ""
+	if json.Unmarshal(quoted, &s) != nil {
+		return nil, false
 	}
-	return s
+	return []byte(s), true
+}
+
+// isPlain reports whether the inside of a short string is the text that it stands for.
+// Of a long one it reports false.
+func isPlain(inside []byte) bool {
+	const short = 32
+	if len(inside) > short {
+		return false
+	}
+	for _, c := range inside {
+		if c == '\\' || c >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+// Text returns the string that raw holds, and "" if it holds none.
+func Text(raw []byte) string { return string(Inside(raw)) }
+
+// Inside returns the text of the string that raw holds, and nothing if it holds none.
+// It may share raw's memory.
+func Inside(raw []byte) []byte {
+	if len(raw) == 0 || raw[0] != '"' {
+		return nil
+	}
+	text, _ := decoded(raw)
+	return text
 }
 
 // Int returns the integer that raw holds, and false if it holds none.

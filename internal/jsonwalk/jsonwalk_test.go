@@ -29,7 +29,7 @@ func requireSame(t *testing.T, data []byte) {
 	}
 	members := map[string]json.RawMessage{}
 	for name, raw := range jsonwalk.Members(data) {
-		members[name] = raw
+		members[string(name)] = raw
 	}
 	require.Equal(t, object, members)
 	var list, elements []json.RawMessage

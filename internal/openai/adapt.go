@@ -69,7 +69,14 @@ func (c *Client) learn(name string, a adaptation) {
 	c.learned[name] = c.learned[name].and(a)
 }
 
+// union returns what is in either, without a copy where one has all.
 func union[K comparable, V any](a, b map[K]V) map[K]V {
+	switch {
+	case len(a) == 0:
+		return b
+	case len(b) == 0:
+		return a
+	}
 	out := make(map[K]V, len(a)+len(b))
 	maps.Copy(out, a)
 	maps.Copy(out, b)
@@ -170,7 +177,8 @@ func (c *call) namedField(api *Error) string {
 			}
 		}
 	}
-	for _, msg := range c.req.Messages {
+	for i := range c.req.Messages.Len() {
+		msg := c.req.Messages.At(i)
 		look(msg.fields)
 		for _, call := range msg.calls {
 			look(call.fields)

@@ -54,6 +54,7 @@ func (c *call) do(ctx context.Context) (*chatstream.Answer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("model request: %w", err)
 	}
+	defer body.close()
 	watch := newStallWatch(ctx, c.limits())
 	defer watch.stop()
 	resp, err := c.roundTrip(watch, body)
@@ -70,10 +71,10 @@ func (c *call) do(ctx context.Context) (*chatstream.Answer, error) {
 }
 
 // roundTrip sends the body as it is, and reads the response itself.
-func (c *call) roundTrip(watch *stallWatch, body []byte) (*chatstream.Answer, error) {
+func (c *call) roundTrip(watch *stallWatch, body *requestBody) (*chatstream.Answer, error) {
 	res, err := c.client.send(watch.ctx, http.MethodPost, c.path(),
-		option.WithRequestBody("application/json", body),
-		option.WithMiddleware(c.client.noteAnswer, sendSeldom, refuseErrorStatus, decodeBody))
+		option.WithRequestBody("application/json", body.open()),
+		option.WithMiddleware(body.prepare, c.client.noteAnswer, sendSeldom, refuseErrorStatus, decodeBody))
 	if err != nil {
 		return nil, err
 	}
@@ -191,8 +192,8 @@ func (c *call) add(asm assembler, data []byte) error {
 // takenID keeps ids from being used twice in a conversation. Providers that
 // check this refuse it.
 func (c *call) takenID(id string) bool {
-	for _, msg := range c.req.Messages {
-		for _, call := range msg.calls {
+	for i := range c.req.Messages.Len() {
+		for _, call := range c.req.Messages.At(i).calls {
 			if call.id == id {
 				return true
 			}

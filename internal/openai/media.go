@@ -27,11 +27,11 @@ func (k media) String() string {
 func mediaOf(part json.RawMessage) media {
 	for name, value := range jsonwalk.Members(part) {
 		switch {
-		case name == "image_url" && imageOf(part) != "":
+		case string(name) == "image_url" && imageOf(part) != "":
 			return images
-		case name == "file" && value[0] == '{':
+		case string(name) == "file" && value[0] == '{':
 			return files
-		case name == "input_audio" && value[0] == '{':
+		case string(name) == "input_audio" && value[0] == '{':
 			return recordings
 		}
 	}
@@ -89,8 +89,8 @@ var textOnly = []string{"content must be a string", "multimodal", "unsupported c
 // about, and whether the model will take none of that kind at all.
 func (c *call) rejectsMedia(api *Error) (rejected media, always bool) {
 	var sent media
-	for _, m := range c.req.Messages {
-		sent |= m.media
+	for i := range c.req.Messages.Len() {
+		sent |= c.req.Messages.At(i).media
 	}
 	sent &^= c.adaptation.left
 	if sent == 0 || api.Status < 400 || api.Status == http.StatusTooManyRequests {

@@ -57,7 +57,7 @@ type variant struct {
 func NewMessage(encoded []byte) *Message {
 	m := &Message{json: encoded}
 	for name, value := range jsonwalk.Members(encoded) {
-		switch name {
+		switch string(name) {
 		case "role":
 			m.role = jsonwalk.Text(value)
 		case "tool_call_id":
@@ -70,7 +70,7 @@ func NewMessage(encoded []byte) *Message {
 				m.calls = append(m.calls, readCall(call))
 			}
 		default:
-			m.fields = append(m.fields, field{name, value})
+			m.fields = append(m.fields, field{string(name), value})
 		}
 	}
 	for part := range jsonwalk.Elements(m.content) {
@@ -82,14 +82,14 @@ func NewMessage(encoded []byte) *Message {
 
 func readCall(raw json.RawMessage) (c toolCall) {
 	for name, value := range jsonwalk.Members(raw) {
-		switch name {
+		switch string(name) {
 		case "id":
 			c.id = jsonwalk.Text(value)
 		case "type":
 		case "function":
 			c.function = value
 		default:
-			c.fields = append(c.fields, field{name, value})
+			c.fields = append(c.fields, field{string(name), value})
 		}
 	}
 	return c
@@ -155,7 +155,7 @@ func has(fields []field, name string) bool {
 // memberOf returns a member of an object, and nil if there is none.
 func memberOf(object json.RawMessage, name string) (found json.RawMessage) {
 	for n, value := range jsonwalk.Members(object) {
-		if n == name {
+		if string(n) == name {
 			found = value
 		}
 	}

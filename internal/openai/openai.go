@@ -74,7 +74,8 @@ type Client struct {
 	betweenChunks time.Duration
 	answerTime    time.Duration
 
-	answered atomic.Bool // whether the server has ever answered, be it with an error
+	head     atomic.Pointer[requestHead] // of the last request
+	answered atomic.Bool                 // whether the server has ever answered, be it with an error
 
 	mu      sync.Mutex
 	learned map[string]adaptation // by model name; the values are never modified
@@ -83,7 +84,7 @@ type Client struct {
 // Request is what a model is asked to answer.
 type Request struct {
 	Model    string // empty for the client's
-	Messages []*Message
+	Messages Messages
 	Tools    []Tool
 }
 

@@ -3,11 +3,18 @@ package openai
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
+
+// list is a conversation.
+type list []*Message
+
+func (l list) Len() int          { return len(l) }
+func (l list) At(i int) *Message { return l[i] }
 
 // longConversation returns n messages.
 func longConversation(n int) []*Message {
@@ -41,8 +48,11 @@ func TestRequestBodyBeginsWithThatOfTheStepBefore(t *testing.T) {
 			m := testClient(t, Config{Protocol: api, Extra: map[string]any{"temperature": 0.5, "user": "u"}, MaxTokens: 100, SendReasoning: true})
 			var before []byte
 			for n := 2; n <= len(messages); n++ {
-				body, err := m.requestBody(&Request{Messages: messages[:n], Tools: tools}, "m", a, true)
+				made, err := m.requestBody(&Request{Messages: list(messages[:n]), Tools: tools}, "m", a, true)
 				require.NoError(t, err)
+				body, err := io.ReadAll(made.open())
+				require.NoError(t, err)
+				require.Len(t, body, made.size)
 				require.True(t, json.Valid(body))
 				require.True(t, strings.HasPrefix(string(body), strings.TrimSuffix(string(before), "]}")))
 				before = body
@@ -74,7 +84,7 @@ func TestMessagesAreSentAsTheyAreKeptWhereNothingIsInTheWay(t *testing.T) {
 // BenchmarkRequestBody should take at most 4 ms for 10,000 messages.
 func BenchmarkRequestBody(b *testing.B) {
 	for _, n := range []int{10, 10_000} {
-		req := &Request{Messages: longConversation(n)}
+		req := &Request{Messages: list(longConversation(n))}
 		for _, sent := range []bool{true, false} {
 			m := testClient(b, Config{SendReasoning: sent})
 			b.Run(fmt.Sprintf("messages=%d/reasoning=%t", n, sent), func(b *testing.B) {

@@ -97,19 +97,19 @@ func (s shape) leavesOut(fields []field) bool {
 func (s shape) apply(m *Message) ([]byte, error) {
 	var w jsonobj.Writer
 	for name, value := range jsonwalk.Members(m.json) {
-		switch name {
+		switch string(name) {
 		case "role", "name":
-			w.Raw(name, value)
+			w.Raw(string(name), value)
 		case "content":
 			s.writeContent(&w, m)
 		case "tool_calls":
-			w.Begin(name, '[')
+			w.Begin("tool_calls", '[')
 			for _, c := range m.calls {
 				s.writeCall(&w, c)
 			}
 			w.End(']')
 		case "tool_call_id":
-			w.Text(name, s.id(m.callID))
+			w.Text("tool_call_id", s.id(m.callID))
 		}
 	}
 	fields := s.fields(m.fields)

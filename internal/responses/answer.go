@@ -31,7 +31,7 @@ func readItem(raw json.RawMessage) (*answerItem, error) {
 		"content": &it.content, "encrypted_content": &it.encrypted,
 	}
 	for name, value := range jsonwalk.Members(raw) {
-		if place, ok := into[name]; ok {
+		if place, ok := into[string(name)]; ok {
 			*place = value
 		}
 	}
@@ -108,7 +108,7 @@ func (it *item) whole() (json.RawMessage, error) {
 		if len(fields) == maxFields {
 			return nil, fmt.Errorf("%w: more than %d fields in an item", chatstream.ErrTooLarge, maxFields)
 		}
-		fields[name] = raw
+		fields[string(name)] = raw
 	}
 	fields["type"] = it.kind
 	switch it.kind {

@@ -90,8 +90,8 @@ func readEvent(data []byte) (e event, err error) {
 }
 
 // place is where a member is put; nil for one that is not read.
-func (e *event) place(name string) *json.RawMessage {
-	switch name {
+func (e *event) place(name []byte) *json.RawMessage {
+	switch string(name) {
 	case "type":
 		return &e.kind
 	case "object":
@@ -133,7 +133,7 @@ func readResponse(data json.RawMessage) (*response, error) {
 	}
 	r := &response{}
 	for name, raw := range jsonwalk.Members(data) {
-		switch name {
+		switch string(name) {
 		case "id":
 			r.id = text(raw)
 		case "model":
@@ -180,7 +180,7 @@ var (
 // field returns a field of an object, and nil if there is none.
 func field(object json.RawMessage, name string) (found json.RawMessage) {
 	for n, raw := range jsonwalk.Members(object) {
-		if n == name {
+		if string(n) == name {
 			found = raw
 		}
 	}
