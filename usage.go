@@ -188,6 +188,9 @@ func priceOf(prices map[string]Price, model string) (Price, bool) {
 // priceOf finds the price of an answer. That of the name that was asked for counts
 // where it names what answers: a deployment, or the latest version of a model.
 func (a *Agent) priceOf(answered string) (Price, bool) {
+	if len(a.opts.prices) == 0 {
+		return Price{}, false
+	}
 	p, ok := priceOf(a.opts.prices, answered)
 	model := a.currentModel()
 	if asked := model.asked(); !ok && (a.isDeployment(model) || dated.ReplaceAllString(answered, "-latest") == asked) {

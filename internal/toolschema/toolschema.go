@@ -45,7 +45,8 @@ type Schema struct {
 	author   json.RawMessage
 	resolved *jsonschema.Resolved // nil if arguments are not checked
 	wire     json.RawMessage
-	root     *node // nil for a tool without arguments
+	root     *node  // nil for a tool without arguments
+	plain    *plain // nil for a schema that is not
 }
 
 // Parse reads the schema that a tool's author wrote. Its type must be object.
@@ -81,6 +82,7 @@ func parse(author json.RawMessage, check bool) (*Schema, error) {
 		if s.wire, err = json.Marshal(root); err != nil {
 			return nil, fmt.Errorf("parameters: %w", err)
 		}
+		s.plain = newPlain(author)
 	}
 	return s, nil
 }
@@ -111,6 +113,11 @@ func (s *Schema) Wire() json.RawMessage { return s.wire }
 // see the same. The error is for the model: it says what is wrong and what is
 // expected.
 func (s *Schema) Arguments(text string) (json.RawMessage, error) {
+	if s.plain != nil {
+		if args := []byte(text); s.plain.fits(args) {
+			return args, nil
+		}
+	}
 	if strings.TrimSpace(text) == "" {
 		text = "{}"
 	}
