@@ -230,7 +230,7 @@ func (a *Agent) follow(ctx context.Context, msg string, opts []RunOption, yield 
 // isDelta reports whether an event is only for display: a piece of an answer or
 // of a command's output, the progress of a call or a pull, or how
 // far a call is that the model writes.
-func isDelta(e Event) bool {
+func isDelta(e *Event) bool {
 	return e.Type == EventText || e.Type == EventReasoning || e.Type == EventCallDelta || e.Type == EventProgress || e.Type == EventOutput || e.Type == EventSaving ||
 		e.Type == EventRuntime && e.Runtime.Kind == RuntimePull && e.Runtime.Total > 0
 }
@@ -358,7 +358,7 @@ func (a *Agent) logStart() {
 // logEvent logs an event unless it is logged elsewhere: the loop logs its
 // retries, the runtime its own events, and the agent of a task what the task
 // does. Deltas are not logged.
-func (a *Agent) logEvent(e Event) {
+func (a *Agent) logEvent(e *Event) {
 	ctx := context.Background()
 	if e.Task != "" && e.Type != EventTask || !a.log.Enabled(ctx, slog.LevelError) {
 		return
@@ -371,14 +371,14 @@ func (a *Agent) logEvent(e Event) {
 
 // logEntry returns what the log says about an event; the text is empty for
 // events that are not logged.
-func logEntry(e Event) (level slog.Level, text string, attrs []slog.Attr) {
+func logEntry(e *Event) (level slog.Level, text string, attrs []slog.Attr) {
 	switch e.Type {
 	case EventStep:
 		return slog.LevelDebug, "step", []slog.Attr{slog.Int("step", e.Step)}
 	case EventMessage:
 		return slog.LevelDebug, "answer", []slog.Attr{slog.Int("calls", len(e.Message.ToolCalls)), tokensInLog(e.Usage)}
 	case EventToolCall:
-		return slog.LevelDebug, "tool call", []slog.Attr{slog.String("tool", e.Call.Name), slog.String("call", cut.Head(summaryOf(e), loggedCall))}
+		return slog.LevelDebug, "tool call", []slog.Attr{slog.String("tool", e.Call.Name), slog.String("call", cut.Head(summaryOf(*e), loggedCall))}
 	case EventDecision:
 		return slog.LevelDebug, "decision", []slog.Attr{slog.String("tool", e.Call.Name), slog.Bool("allowed", e.Decision.Allow), slog.String("by", e.Decision.By)}
 	case EventToolDone:

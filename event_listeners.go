@@ -79,15 +79,16 @@ func (a *Agent) handlerFailed(err error) {
 // emit completes an event and hands it to every listener without waiting. Each
 // channel it returns is closed when a listener has handled the event.
 func (a *Agent) emit(e Event) []<-chan struct{} {
-	a.logEvent(e)
+	a.logEvent(&e)
 	a.emitMu.Lock()
 	defer a.emitMu.Unlock()
 	if traceless(a.listeners.ctx) != nil {
 		return nil
 	}
 	e.Seq, e.Time = a.seq.Add(1), time.Now()
-	a.state.note(e)
-	if isDelta(e) {
+	a.state.note(&e)
+	delta := isDelta(&e)
+	if delta {
 		a.replay.Offer(e.Seq, e)
 	} else {
 		a.replay.Put(e.Seq, e)
@@ -100,7 +101,7 @@ func (a *Agent) emit(e Event) []<-chan struct{} {
 	for _, f := range append(l.run[:len(l.run):len(l.run)], l.always, l.session) {
 		switch {
 		case f == nil:
-		case isDelta(e):
+		case delta:
 			f.Offer(e)
 		default:
 			handled = append(handled, f.Put(e))

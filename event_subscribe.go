@@ -96,7 +96,8 @@ func (a *Agent) State() State {
 }
 
 // note follows the agent's activity by its events.
-func (s *State) note(e Event) {
+func (s *State) note(e *Event) {
+	step := e.Step
 	var now Activity
 	var call *ToolCall
 	switch {
@@ -112,7 +113,7 @@ func (s *State) note(e Event) {
 		s.Context = e.Context
 		return
 	case e.Type == EventRunEnd:
-		now, e.Step = ActivityIdle, 0
+		now, step = ActivityIdle, 0
 	case e.Type == EventToolCall || e.Type == EventDecision || e.Type == EventToolStart:
 		now, call = ActivityTool, e.Call
 	case e.Type == EventApproval:
@@ -125,7 +126,7 @@ func (s *State) note(e Event) {
 	if now != s.Activity || call != s.Call {
 		s.Since = e.Time
 	}
-	s.Activity, s.Call, s.Step = now, call, e.Step
+	s.Activity, s.Call, s.Step = now, call, step
 }
 
 // rest notes the end of what is no run, and so has no event for it.

@@ -388,15 +388,15 @@ func (r *run) delta(d Delta) {
 		call := *d.Call // the model may use its own again
 		r.agent.emit(Event{Type: EventCallDelta, Step: r.result.Steps, CallDelta: &call})
 	}
-	for _, e := range []Event{
-		{Type: EventReasoning, Text: d.Reasoning},
-		{Type: EventText, Text: d.Text},
-		{Type: EventNotice, Text: d.Notice},
-	} {
-		if e.Text != "" {
-			e.Step = r.result.Steps
-			r.agent.emit(e)
-		}
+	r.tell(EventReasoning, d.Reasoning)
+	r.tell(EventText, d.Text)
+	r.tell(EventNotice, d.Notice)
+}
+
+// tell emits an event about a piece of text, unless it is empty.
+func (r *run) tell(about EventType, text string) {
+	if text != "" {
+		r.agent.emit(Event{Type: about, Step: r.result.Steps, Text: text})
 	}
 }
 

@@ -44,7 +44,7 @@ func Parse(text string) (Call, bool) {
 	if strings.Contains(answer, "<think>") {
 		return Call{}, false
 	}
-	at := opener.FindStringIndex(answer)
+	at := openerIn(answer)
 	if at == nil {
 		return bareCall(text[:from], answer)
 	}
@@ -65,7 +65,7 @@ func Begins(text string) bool {
 		text = text[i+len("</think>"):]
 	}
 	text = strings.TrimSpace(text)
-	if at := opener.FindStringIndex(text); at != nil && at[0] == 0 {
+	if at := openerIn(text); at != nil && at[0] == 0 {
 		return true
 	}
 	_, rest, _ := strings.Cut(text[:min(len(text), 20)], "```json")
@@ -73,7 +73,7 @@ func Begins(text string) bool {
 }
 
 // Templated reports whether a text has the beginning of a call in a template.
-func Templated(text string) bool { return opener.MatchString(text) }
+func Templated(text string) bool { return openerIn(text) != nil }
 
 // Quoted reports whether a message has a call in it as it was written, apart from
 // white space, escapes, and what stands before the lines of a quotation: numbers,
@@ -172,6 +172,15 @@ func withoutEscapes(text string) string {
 //	<|channel|>commentary to=       gpt-oss
 //	<invoke name=, <function_calls> Anthropic, MiniMax
 var opener = regexp.MustCompile(`<tool_call>|<function=|\[TOOL_CALLS\]|<\|python_tag\|>|functools\[|<\|tool_calls?[a-z_]*\|>|<｜tool▁calls?▁begin｜>|(?:<\|start\|>assistant)?<\|channel\|>(?:commentary|analysis) to=|<(?:\w+:)?(?:invoke name=|function_calls>|tool_call>)`)
+
+// openerIn returns where the first opener begins and ends in a text, and nil if there
+// is none. Most texts have none, which is known without the expression, which is slow.
+func openerIn(text string) []int {
+	if strings.IndexByte(text, '<') < 0 && !strings.Contains(text, "[TOOL_CALLS]") && !strings.Contains(text, "functools[") {
+		return nil
+	}
+	return opener.FindStringIndex(text)
+}
 
 // ends are what models end their answers with, if the server leaves it there.
 var ends = []string{"<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|call|>", "<|return|>", "<|end|>", "</s>", "<|endoftext|>"}
