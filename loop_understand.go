@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -174,7 +173,7 @@ func (r *Registry) spelledLike(name string) (like string, found bool) {
 // a-z, A-Z, 0-9, _ and -. Otherwise a model that makes up a name would make
 // every later request fail.
 func legalToolName(name string) string {
-	name = notInToolName.ReplaceAllString(dialect.Bare(name), "_")
+	name = strings.Map(legalInToolName, dialect.Bare(name))
 	return cmp.Or(name[:min(len(name), 64)], "unnamed")
 }
 
@@ -190,7 +189,12 @@ func legalArguments(text string) string {
 	return "{}"
 }
 
-var notInToolName = regexp.MustCompile(`[^a-zA-Z0-9_-]`)
+func legalInToolName(r rune) rune {
+	if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
+		return r
+	}
+	return '_'
+}
 
 // needsParser says what to do about a server that leaves calls in the text.
 const needsParser = "its server may need a chat template or parser for tool calls (vLLM: --enable-auto-tool-choice; llama.cpp: --jinja)"

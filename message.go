@@ -243,6 +243,13 @@ func (m Message) marshal() ([]byte, error) {
 	return b, err
 }
 
+// hasRaw reports whether a part of the message is JSON that it was given. All else has
+// JSON.
+func (m *Message) hasRaw() bool {
+	return len(m.Parts) > 0 || len(m.Extra) > 0 ||
+		slices.ContainsFunc(m.ToolCalls, func(c ToolCall) bool { return len(c.Extra) > 0 })
+}
+
 func (m Message) object() ([]byte, error) {
 	var w jsonobj.Writer
 	w.Text("role", string(m.Role))

@@ -443,8 +443,10 @@ func newChatResponse(a *chatstream.Answer) (*ChatResponse, error) {
 		delete(msg.Extra, "name")
 	}
 	delete(msg.Extra, "tool_call_id") // not of an assistant
-	if _, err := msg.marshal(); err != nil {
-		return nil, fmt.Errorf("model response: %w", err)
+	if msg.hasRaw() {
+		if _, err := msg.marshal(); err != nil {
+			return nil, fmt.Errorf("model response: %w", err)
+		}
 	}
 	return &ChatResponse{
 		Message:      msg,

@@ -32,6 +32,9 @@ func requireSame(t *testing.T, data []byte) {
 		members[string(name)] = raw
 	}
 	require.Equal(t, object, members)
+	checked := map[string]json.RawMessage{}
+	require.NoError(t, jsonwalk.CheckMembers(data, 50, func(name []byte, raw json.RawMessage) { checked[string(name)] = raw }))
+	require.Equal(t, object, checked)
 	var list, elements []json.RawMessage
 	if json.Unmarshal(data, &list) != nil || len(list) == 0 {
 		list = nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 )
 
@@ -43,50 +44,131 @@ func (c *call) limits() answerLimits {
 //
 // Only the goroutine that makes the call may use its methods.
 type stallWatch struct {
-	ctx     context.Context
-	cancel  context.CancelCauseFunc
-	phase   countdown // until the next data
-	between countdown // the phase once data has come
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+
+	mu      sync.Mutex // guards what follows, which the timer's goroutine reads
+	phase   countdown  // until the next data
+	between countdown  // the phase once data has come
 	whole   countdown
-	started bool // data has come
+	started bool      // data has come
+	since   time.Time // when the time began to count; zero while it does not
+	timer   *time.Timer
+	at      time.Time // when the timer fires; zero for never
+}
+
+// countdown is a time that passes only while it is counted. One without a limit never
+// ends.
+type countdown struct {
+	limit, left      time.Duration
+	message, setting string // of the error of a call that it ends, and what to change
+	retryable        bool
 }
 
 // newStallWatch returns a watch that is running, as it should until there is
 // data to process.
 func newStallWatch(ctx context.Context, limits answerLimits) *stallWatch {
-	w := &stallWatch{}
+	w := &stallWatch{
+		phase:   countdown{limits.first, limits.first, "no answer came within %s", stallFirst, true},
+		between: countdown{limits.between, limits.between, "nothing came for %s in the middle of the answer", limits.silence, true},
+		whole:   countdown{limits.whole, limits.whole, "the answer was not complete after %s", answerTime, false},
+	}
 	w.ctx, w.cancel = context.WithCancelCause(ctx)
-	w.phase = w.limit(limits.first, true, "no answer came within %s", stallFirst)
-	w.between = w.limit(limits.between, true, "nothing came for %s in the middle of the answer", limits.silence)
-	w.whole = w.limit(limits.whole, false, "the answer was not complete after %s", answerTime)
 	w.resume()
 	return w
 }
 
-// limit returns a countdown that cancels the call with an error that names the
-// setting to change.
-func (w *stallWatch) limit(limit time.Duration, retryable bool, message, setting string) countdown {
-	return countdown{limit: limit, left: limit, expire: func() {
-		message := fmt.Sprintf(message, limit) + " (a model that needs longer needs a higher limit: " + setting + ")"
-		w.cancel(&Error{Message: message, Retryable: retryable})
-	}}
+// expired returns why a call ends with the countdown.
+func (c *countdown) expired() error {
+	if c.message == "" {
+		return nil
+	}
+	message := fmt.Sprintf(c.message, c.limit) + " (a model that needs longer needs a higher limit: " + c.setting + ")"
+	return &Error{Message: message, Retryable: c.retryable}
+}
+
+// ends returns when the countdown ends that began to pass at a time; the zero time for
+// never.
+func (c *countdown) ends(since time.Time) time.Time {
+	if c.limit <= 0 {
+		return time.Time{}
+	}
+	return since.Add(c.left)
 }
 
 // resume continues to count the time.
 func (w *stallWatch) resume() {
-	w.phase.start()
-	w.whole.start()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.since.IsZero() {
+		w.since = time.Now()
+		w.arm()
+	}
 }
 
-// pause stops counting the time.
+// pause stops counting the time. The timer goes on, since setting it for each read
+// would take longer than most reads: when it fires it looks at the time that is left.
 func (w *stallWatch) pause() {
-	w.phase.stop()
-	w.whole.stop()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.count()
+}
+
+// count takes the time that has passed from what is left. The caller holds mu.
+func (w *stallWatch) count() {
+	if !w.since.IsZero() {
+		passed := time.Since(w.since)
+		w.phase.left -= passed
+		w.whole.left -= passed
+		w.since = time.Time{}
+	}
+}
+
+// next returns the countdown that ends first, and when; nil if none does.
+func (w *stallWatch) next() (first *countdown, at time.Time) {
+	for _, c := range []*countdown{&w.phase, &w.whole} {
+		if ends := c.ends(w.since); !ends.IsZero() && (first == nil || ends.Before(at)) {
+			first, at = c, ends
+		}
+	}
+	return first, at
+}
+
+// arm has the timer fire no later than the time that counts ends. The caller holds mu.
+func (w *stallWatch) arm() {
+	first, at := w.next()
+	if first == nil || !w.at.IsZero() && !at.Before(w.at) {
+		return
+	}
+	w.at = at
+	left := max(time.Until(at), 0)
+	if w.timer == nil {
+		w.timer = time.AfterFunc(left, w.fire)
+	} else {
+		w.timer.Reset(left)
+	}
+}
+
+// fire cancels the call if no time is left.
+func (w *stallWatch) fire() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.at = time.Time{}
+	if w.since.IsZero() {
+		return // resume sets the timer
+	}
+	if first, at := w.next(); first != nil && !time.Now().Before(at) {
+		w.cancel(first.expired())
+		return
+	}
+	w.arm()
 }
 
 // moved records that data came.
 func (w *stallWatch) moved() {
-	w.pause()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.count()
 	if !w.started {
 		w.started, w.phase = true, w.between
 	}
@@ -95,35 +177,10 @@ func (w *stallWatch) moved() {
 
 func (w *stallWatch) stop() {
 	w.pause()
+	if w.timer != nil {
+		w.timer.Stop()
+	}
 	w.cancel(nil)
-}
-
-// countdown counts a time that can be stopped. One without a limit never ends.
-type countdown struct {
-	limit, left time.Duration
-	expire      func()
-	timer       *time.Timer
-	since       time.Time // when it was started; zero while it is stopped
-}
-
-func (c *countdown) start() {
-	switch {
-	case c.limit <= 0 || !c.since.IsZero():
-		return
-	case c.timer == nil:
-		c.timer = time.AfterFunc(max(c.left, 0), c.expire)
-	default:
-		c.timer.Reset(max(c.left, 0))
-	}
-	c.since = time.Now()
-}
-
-func (c *countdown) stop() {
-	if !c.since.IsZero() {
-		c.timer.Stop()
-		c.left -= time.Since(c.since)
-		c.since = time.Time{}
-	}
 }
 
 // stalled returns the error of a call that was cancelled by the watch.
@@ -146,7 +203,9 @@ func (w *stallWatch) reader(r io.Reader) io.Reader {
 func (w *stallWatch) drain(r io.Reader) {
 	const moment, enough = 50 * time.Millisecond, 4 << 10
 	w.moved()
-	w.phase = countdown{limit: moment, left: moment, expire: func() { w.cancel(nil) }}
+	w.mu.Lock()
+	w.phase = countdown{limit: moment, left: moment}
+	w.mu.Unlock()
 	_, _ = io.CopyN(io.Discard, r, enough) // the answer is complete whatever comes
 }
 
