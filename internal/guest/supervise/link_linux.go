@@ -21,6 +21,7 @@ const (
 	eventFailed             // a number: the errno
 	eventExited             // an exited
 	eventGone               // empty: no descendant is left
+	eventReady              // empty: the supervisor takes orders; comes first, and once
 )
 
 // order is a command to run. The descriptor of its output is sent with it, then,

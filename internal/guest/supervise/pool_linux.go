@@ -37,20 +37,29 @@ type Pool struct {
 	done    chan struct{}  // closed when Close begins
 	running sync.WaitGroup // the goroutines of the pool
 
-	mu      sync.Mutex // guards the fields below; held while a supervisor is started
-	closed  bool
-	workers map[int]*supervisor // by process id, until the process is reaped
-	idle    []*supervisor       // the most recently used one is the last
+	// births is held while a supervisor is started, so that its process is neither
+	// reaped nor killed as a stray before it is registered. It is locked before mu.
+	births sync.Mutex
+
+	mu       sync.Mutex // guards the fields below
+	closed   bool
+	workers  map[int]*supervisor // by process id, until the process is reaped
+	idle     []*supervisor       // the most recently used one is the last
+	waiting  []chan taken        // commands without a supervisor, in the order of their coming
+	growing  bool                // a goroutine starts supervisors for them
+	starting int                 // supervisors that are neither ready nor given up
 }
 
 // supervisor is the pool's side of a supervisor process; [worker] is the
 // process's own side.
 type supervisor struct {
-	pool *Pool
-	pid  int
-	link *link
-	dead chan struct{} // closed when the process was reaped
-	idle time.Time     // the time since when it has nothing to do
+	pool  *Pool
+	pid   int
+	link  *link
+	ready chan struct{} // closed by listen when the process takes orders
+	dead  chan struct{} // closed when the process was reaped
+	fresh bool          // counted as starting; guarded by the pool's mu
+	idle  time.Time     // the time since when it has nothing to do
 
 	mu      sync.Mutex // guards the fields below
 	current *process
@@ -95,12 +104,17 @@ func NewPoolVia(launch Launcher) (*Pool, error) {
 	p.watchSignals()
 	p.running.Go(p.reap)
 	p.running.Go(p.trim)
-	s, err := p.take()
+	p.starting = 1
+	s, err := p.startWorker()
 	if err != nil {
 		_ = p.Close()
 		return nil, fmt.Errorf("start a supervisor: %w", err)
 	}
-	p.release(s)
+	p.running.Go(func() {
+		if !s.awaitReady() {
+			p.raise()
+		}
+	})
 	return p, nil
 }
 
@@ -161,17 +175,10 @@ func (p *process) confirmed() error {
 // Close implements [Supervisor]. If this process is PID 1, Close kills every
 // process of the namespace.
 func (p *Pool) Close() error {
-	p.mu.Lock()
-	if p.closed {
-		p.mu.Unlock()
+	workers, first := p.shut()
+	if !first {
 		return nil
 	}
-	p.closed = true
-	workers := make([]*supervisor, 0, len(p.workers))
-	for _, s := range p.workers {
-		workers = append(workers, s)
-	}
-	p.mu.Unlock()
 	if p.init {
 		_ = unix.Kill(-1, unix.SIGKILL)
 	}
@@ -185,6 +192,24 @@ func (p *Pool) Close() error {
 	close(p.done)
 	p.running.Wait()
 	return nil
+}
+
+// shut makes the pool start nothing any more, and returns its supervisors. It
+// reports false if that was done before.
+func (p *Pool) shut() (workers []*supervisor, first bool) {
+	p.births.Lock()
+	defer p.births.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, false
+	}
+	p.closed = true
+	p.refuseAll(ErrClosed)
+	for _, s := range p.workers {
+		workers = append(workers, s)
+	}
+	return workers, true
 }
 
 // awaitDead waits until all supervisors have ended, but no longer than
@@ -201,26 +226,13 @@ func awaitDead(workers []*supervisor, patience time.Duration) {
 	}
 }
 
-// take returns an idle supervisor, or starts one.
-func (p *Pool) take() (*supervisor, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for len(p.idle) > 0 {
-		s := p.idle[len(p.idle)-1]
-		p.idle = p.idle[:len(p.idle)-1]
-		if p.workers[s.pid] == s {
-			return s, nil
-		}
-	}
-	if p.closed {
+// startWorker starts a supervisor. It joins the idle ones when it is ready.
+func (p *Pool) startWorker() (*supervisor, error) {
+	p.births.Lock()
+	defer p.births.Unlock()
+	if p.isClosed() {
 		return nil, ErrClosed
 	}
-	return p.startWorker()
-}
-
-// startWorker starts a supervisor. The caller holds the mutex, so that the new
-// process is not reaped before it is registered.
-func (p *Pool) startWorker() (*supervisor, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, os.NewSyscallError("socketpair", err)
@@ -242,10 +254,18 @@ func (p *Pool) startWorker() (*supervisor, error) {
 		_ = socket.Close()
 		return nil, os.NewSyscallError("fork", err)
 	}
-	s := &supervisor{pool: p, pid: pid, link: socket, dead: make(chan struct{})}
+	s := &supervisor{pool: p, pid: pid, link: socket, fresh: true, ready: make(chan struct{}), dead: make(chan struct{})}
+	p.mu.Lock()
 	p.workers[pid] = s
+	p.mu.Unlock()
 	p.running.Go(s.listen)
 	return s, nil
+}
+
+func (p *Pool) isClosed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.closed
 }
 
 // fork starts the program of a supervisor with its end of the socket.
@@ -257,20 +277,6 @@ func (p *Pool) fork(null, socket int) (pid int, err error) {
 		Files: []uintptr{uintptr(null), uintptr(null), 2, uintptr(socket)},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
-}
-
-// release takes back a supervisor that is idle again.
-func (p *Pool) release(s *supervisor) {
-	p.mu.Lock()
-	keep := !p.closed && len(p.idle) < maxIdle
-	if keep {
-		s.idle = time.Now()
-		p.idle = append(p.idle, s)
-	}
-	p.mu.Unlock()
-	if !keep {
-		s.hangUp()
-	}
 }
 
 // trim ends all but one of the supervisors that have been idle for a while.
@@ -325,6 +331,9 @@ func (s *supervisor) listen() {
 
 // handle handles one event. It reports false for an invalid event.
 func (s *supervisor) handle(kind byte, payload []byte) bool {
+	if kind == eventReady {
+		return s.becomeReady()
+	}
 	s.mu.Lock()
 	proc := s.current
 	s.mu.Unlock()

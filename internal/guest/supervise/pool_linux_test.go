@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/x/pygent/internal/guest/supervise"
 )
@@ -21,6 +23,12 @@ import (
 // children, so the tests of this package start processes only through it.
 func actAsWorker() {
 	if os.Args[0] == supervise.WorkerName {
+		switch nice, _ := unix.Getpriority(unix.PRIO_PROCESS, 0); nice {
+		case stillborn:
+			os.Exit(1)
+		case stopped:
+			_ = unix.Kill(os.Getpid(), unix.SIGSTOP)
+		}
 		if err := supervise.Worker(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -28,6 +36,13 @@ func actAsWorker() {
 		os.Exit(0)
 	}
 }
+
+// Priorities of supervisors that end at their start, or are stopped there, as the
+// kernel returns them: 20 less the nice value.
+const (
+	stillborn = 20 - 7
+	stopped   = 20 - 8
+)
 
 func newPool(t *testing.T) *supervise.Pool {
 	t.Helper()
@@ -78,6 +93,135 @@ func TestPoolUsesSupervisorsAgain(t *testing.T) {
 		parents[string(b)] = true
 	}
 	require.Len(t, parents, 1)
+}
+
+// newHeldPool returns a pool with one supervisor. The start of each further one is
+// told on the first channel, and waits for the second.
+func newHeldPool(t *testing.T) (pool *supervise.Pool, asked <-chan struct{}, allow chan<- struct{}) {
+	t.Helper()
+	asks, allows := make(chan struct{}), make(chan struct{})
+	first := true
+	pool, err := supervise.NewPoolVia(func(fork func()) {
+		if !first {
+			asks <- struct{}{}
+			<-allows
+		}
+		first = false
+		fork()
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, pool.Close()) })
+	return pool, asks, allows
+}
+
+// started is what Start returned.
+type started struct {
+	process supervise.Process
+	err     error
+}
+
+// startLater starts a script that prints the id of its supervisor.
+func startLater(t *testing.T, s supervise.Supervisor) (output *os.File, result <-chan started) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = r.Close() })
+	results := make(chan started, 1)
+	go func() {
+		defer w.Close()
+		p, err := s.Start(supervise.Spec{
+			Path: "/bin/sh", Args: []string{"sh", "-c", "echo $PPID"}, Dir: "/", Output: w, Confirm: true,
+		})
+		results <- started{p, err}
+	}()
+	return r, results
+}
+
+func TestWaitingCommandTakesTheFirstFreeSupervisor(t *testing.T) {
+	pool, asked, allow := newHeldPool(t)
+	first, output := start(t, pool, "echo $PPID; sleep 600")
+	parent := pidsOf(t, output)
+	output, result := startLater(t, pool)
+	<-asked
+	first.Stop(0)
+	second := <-result
+	require.NoError(t, second.err)
+	require.Equal(t, parent, pidsOf(t, output))
+	allow <- struct{}{}
+}
+
+func TestCloseLeavesNobodyWaiting(t *testing.T) {
+	pool, asked, allow := newHeldPool(t)
+	start(t, pool, "sleep 600")
+	_, result := startLater(t, pool)
+	<-asked
+	closed := make(chan error)
+	go func() { closed <- pool.Close() }()
+	allow <- struct{}{}
+	require.NoError(t, <-closed)
+	late := <-result
+	if late.err == nil { // it was faster than Close
+		<-late.process.Gone()
+		return
+	}
+	require.ErrorIs(t, late.err, supervise.ErrClosed)
+}
+
+// newMarkedPool returns a pool with one supervisor. The channel has the priorities of
+// those that are started later; when it is empty, they are as usual.
+func newMarkedPool(t *testing.T) (pool *supervise.Pool, priorities chan<- int) {
+	t.Helper()
+	marks := make(chan int, 10)
+	pool, err := supervise.NewPoolVia(func(fork func()) {
+		select {
+		case priority := <-marks:
+			forkAs(priority, fork)
+		default:
+			fork()
+		}
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, pool.Close()) })
+	return pool, marks
+}
+
+// forkAs calls fork on a thread with a priority.
+func forkAs(priority int, fork func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // the thread ends with the goroutine
+		_ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), 20-priority)
+		fork()
+	}()
+	<-done
+}
+
+func TestStartTellsThatNoSupervisorStarts(t *testing.T) {
+	pool, priorities := newMarkedPool(t)
+	first, _ := start(t, pool, "sleep 600")
+	priorities <- stillborn
+	priorities <- stillborn
+	_, result := startLater(t, pool)
+	require.ErrorIs(t, (<-result).err, syscall.EAGAIN)
+	first.Stop(0)
+	<-first.Gone()
+	next, _ := start(t, pool, "exit 4")
+	<-next.Gone()
+	require.Equal(t, 4, next.Exit().Code)
+}
+
+func TestSupervisorThatDoesNotBecomeReadyIsReplaced(t *testing.T) {
+	for name, priority := range map[string]int{"ended": stillborn, "stopped": stopped} {
+		t.Run(name, func(t *testing.T) {
+			pool, priorities := newMarkedPool(t)
+			start(t, pool, "sleep 600")
+			priorities <- priority
+			second, _ := start(t, pool, "exit 4")
+			<-second.Gone()
+			require.Equal(t, 4, second.Exit().Code)
+		})
+	}
 }
 
 func TestPoolKeepsWhatIsLeftBehind(t *testing.T) {

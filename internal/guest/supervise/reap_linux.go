@@ -57,7 +57,16 @@ func (p *Pool) reapLast() {
 }
 
 func (p *Pool) reapAll() {
-	strays := false
+	if p.reapDead() {
+		p.strays()
+	}
+}
+
+// reapDead reaps the children that are dead. It reports whether a supervisor was
+// among them.
+func (p *Pool) reapDead() (supervisors bool) {
+	p.births.Lock()
+	defer p.births.Unlock()
 	for {
 		var status unix.WaitStatus
 		pid, err := unix.Wait4(-1, &status, unix.WALL|unix.WNOHANG, nil)
@@ -65,7 +74,7 @@ func (p *Pool) reapAll() {
 			continue
 		}
 		if err != nil || pid <= 0 {
-			break
+			return supervisors
 		}
 		p.mu.Lock()
 		s := p.workers[pid]
@@ -73,23 +82,22 @@ func (p *Pool) reapAll() {
 		p.mu.Unlock()
 		if s != nil {
 			close(s.dead)
-			strays = true
+			supervisors = true
 		}
-	}
-	if strays {
-		p.strays()
 	}
 }
 
 // strays kills every child that is not a supervisor. Such a child belonged to a
 // command whose supervisor is dead.
 func (p *Pool) strays() {
+	p.births.Lock()
+	defer p.births.Unlock()
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	skip := make(map[int]bool, len(p.workers))
 	for pid := range p.workers {
 		skip[pid] = true
 	}
+	p.mu.Unlock()
 	self := unix.Getpid()
 	if len(descendantsBut(self, skip)) > 0 {
 		killTree(self, skip, killPatience, nil)

@@ -9,6 +9,13 @@
 // and one exec. A supervisor needs neither a fork nor a new thread to kill, so
 // it can end a fork bomb even at a limit on processes. See [NewPool].
 //
+// The shell itself starts with its command, although that is most of what a short
+// command costs. A shell that waited for its script would be a process that scripts
+// see, count and kill, and it would be older than its command (ps, $SECONDS). One
+// that is forked from such a shell shares its addresses and random bytes with every
+// other command, and does not see programs, libraries and locales that were
+// installed since.
+//
 // On other systems, where the system refuses this, and in processes that have
 // children of their own, commands run in process groups, or on Windows in job
 // objects. A process can leave a process group on purpose, but not a job

@@ -65,6 +65,7 @@ func Worker() error {
 		return err
 	}
 	w := &worker{link: socket, null: null, pidfd: -1}
+	_ = socket.send(eventReady, nil) // if this fails, so does the first wait
 	for w.wait() && w.obey() {
 		w.reap()
 		w.advance()
