@@ -13,7 +13,6 @@ import (
 )
 
 func TestPastesAndLines(t *testing.T) {
-	t.Parallel()
 	p := sit(t, pygenttest.NewServer(t, pygenttest.Text("One."), pygenttest.Text("Two."), pygenttest.Text("Three.")))
 	p.Paste("a\nb")
 	p.Key("ctrl+j")
