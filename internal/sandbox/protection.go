@@ -158,14 +158,13 @@ func (c *localCommander) confineGuest() error {
 }
 
 // makeTemp makes the directory for temporary files, unless there is one. A cleaner of
-// the machine may have removed it while nothing ran.
+// the machine may have removed it while nothing ran, and another user may have made
+// something of that name since.
 func (c *localCommander) makeTemp() error {
-	if info, err := os.Lstat(c.place.temp); err == nil && info.IsDir() {
+	if workspace.IsTemp(c.place.temp) {
 		return nil
 	}
-	if err := c.place.remove(); err != nil {
-		return err
-	}
+	_ = c.place.remove() // fails for what others have put there, which is theirs
 	c.place = confined{}
 	temp, err := workspace.MakeTemp(false)
 	c.place.temp = temp

@@ -2,8 +2,10 @@ package sandbox
 
 import (
 	"bufio"
+	"errors"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -173,4 +175,32 @@ func TestTemporaryFilesThatWereRemovedAreMadeAnew(t *testing.T) {
 	r.Park()
 	require.NoError(t, os.RemoveAll(c.place.temp))
 	require.NotEqual(t, dir, strings.TrimSpace(run(t, r, `echo "$TMPDIR"; echo x >"$TMPDIR/x"`)))
+}
+
+// Once it is gone, others may take its name in a directory that all users share.
+func TestTemporaryFilesOfOthersAreNotUsed(t *testing.T) {
+	r := newLocal(t, time.Hour, LocalConfig{})
+	run(t, r, "true")
+	c := r.commands.(*localCommander)
+	temp := c.place.temp
+	if temp == "" {
+		t.Skip("commands are not confined here")
+	}
+	r.Park()
+	parent, elsewhere := filepath.Dir(temp), t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(elsewhere, filepath.Base(temp)), 0o700))
+	for name, put := range map[string]func() error{
+		"a link":                         func() error { return os.Symlink(elsewhere, parent) },
+		"a directory that all may write": func() error { return errors.Join(os.MkdirAll(temp, 0o700), os.Chmod(parent, 0o777)) },
+		"an empty directory":             func() error { return os.Mkdir(parent, 0o700) },
+	} {
+		require.NoError(t, os.RemoveAll(parent), name)
+		require.NoError(t, put(), name)
+		c.place.temp = temp
+		run(t, r, `echo x >"$TMPDIR/x"`)
+		r.Park()
+		require.NoFileExists(t, filepath.Join(temp, "x"), name)
+		require.NoError(t, c.place.remove())
+	}
+	require.NoError(t, os.RemoveAll(parent))
 }

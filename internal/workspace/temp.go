@@ -190,6 +190,17 @@ func RemoveTemp(dir string) error {
 	return removeTemp(root, parent)
 }
 
+// IsTemp reports whether a workspace that this process made with MakeTemp is still
+// there, and not something that others have put in its place.
+func IsTemp(dir string) bool {
+	parent, err := os.Lstat(filepath.Dir(dir))
+	if err != nil || !parent.IsDir() || !owner.Private(parent, 0o077) {
+		return false
+	}
+	info, err := os.Lstat(dir)
+	return err == nil && info.IsDir()
+}
+
 func isGone(path string) bool {
 	_, err := os.Lstat(path)
 	return errors.Is(err, fs.ErrNotExist)
