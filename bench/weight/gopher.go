@@ -17,23 +17,21 @@ const module = "github.com/x/pygent"
 
 // gopher runs the go command with caches of its own.
 type gopher struct {
-	dir   string // for everything that it makes
-	root  string // of this module's source
-	proxy string // for modules: the usual cache, and then the usual proxy
+	dir  string // for everything that it makes
+	root string // of this module's source
 }
 
-// look finds the module's source and where modules come from.
+// look finds the module's source.
 func (g *gopher) look(ctx context.Context) error {
-	out, err := exec.CommandContext(ctx, "go", "env", "GOMOD", "GOMODCACHE", "GOPROXY").Output()
+	out, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
 	if err != nil {
 		return fmt.Errorf("go env: %w", err)
 	}
-	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	if len(lines) != 3 || filepath.Base(lines[0]) != "go.mod" {
+	file := strings.TrimSpace(string(out))
+	if filepath.Base(file) != "go.mod" {
 		return errors.New("this is no checkout of the module: run it in one")
 	}
-	g.root = filepath.Dir(lines[0])
-	g.proxy = "file://" + filepath.ToSlash(filepath.Join(lines[1], "cache", "download")) + "," + lines[2]
+	g.root = filepath.Dir(file)
 	return nil
 }
 
@@ -68,7 +66,7 @@ func (g *gopher) fetch(ctx context.Context, w *weight) error {
 		return err
 	}
 	env := []string{
-		"GOMODCACHE=" + cache, "GOPROXY=" + g.proxy, "GOFLAGS=-modcacherw", "GOWORK=off", "GOTOOLCHAIN=local",
+		"GOMODCACHE=" + cache, "GOFLAGS=-modcacherw", "GOWORK=off", "GOTOOLCHAIN=local",
 		"GOSUMDB=off", // go.sum has the sums, but not of what only tidy looks at
 	}
 	for _, step := range []struct {

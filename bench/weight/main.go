@@ -5,8 +5,8 @@
 //
 //	go run ./bench/weight
 //
-// The go command works in empty caches, which are removed at the end. Modules that the
-// usual cache has are not fetched from the network again.
+// The go command works in empty caches, which are removed at the end, so it fetches about
+// 80 MiB from the module proxy.
 package main
 
 import (
