@@ -403,7 +403,7 @@ func (r *run) tell(about EventType, text string) {
 // prepareCommand starts what runs commands while the model still writes the arguments
 // of one. An agent that runs no commands starts nothing.
 func (r *run) prepareCommand(tool string) {
-	if tool != "bash" || r.prepared == r.result.Steps {
+	if tool != "bash" || r.prepared == r.result.Steps || !r.offers(tool) {
 		return
 	}
 	if rt, ours := RuntimeAs[*workspaceRuntime](r.agent.runtime); ours {

@@ -40,3 +40,22 @@ func TestWhatRunsCommandsStartsWhileTheModelWritesOne(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "all done", result.Summary)
 }
+
+// A model may write a call of a tool that it was not given.
+func TestAnAgentWithoutCommandsStartsNothingForThem(t *testing.T) {
+	idle := children(t)
+	var tools pygent.Registry
+	require.NoError(t, tools.Add(pygent.NewTool("stop", "End.", func(context.Context, pygent.Runtime, struct{}) (string, error) { return "", nil })))
+	model := pygent.StreamFunc(func(_ context.Context, _ *pygent.ChatRequest, emit func(pygent.Delta)) (*pygent.ChatResponse, error) {
+		emit(pygent.Delta{Call: &pygent.CallDelta{Tool: "bash"}})
+		assert.Never(t, func() bool { return len(children(t)) > len(idle) }, 300*time.Millisecond, 10*time.Millisecond)
+		return &pygent.ChatResponse{Message: pygent.AssistantMessage("Done.")}, nil
+	})
+	rt := localRuntime(t)
+	agent, err := pygent.New(pygent.WithModel(model), pygent.WithRuntime(rt), pygent.WithRegistry(&tools), pygent.WithSurvey(false))
+	require.NoError(t, err)
+	_, err = agent.Step(t.Context(), "go")
+	require.NoError(t, err)
+	require.ElementsMatch(t, idle, children(t))
+	require.NoError(t, agent.Close())
+}
