@@ -15,9 +15,9 @@ import (
 )
 
 // File writes a guest, as [Bytes] unpacks it, into dir, unless it is there already,
-// and returns its path. It makes the directory if need be. The directory must be one that nobody
-// else can change or replace, because another program (an engine) opens the path
-// later. The file name holds a checksum of the content, so that different
+// and returns its path. It makes the directory if need be. The directory must be one
+// that nobody else can change or replace, because another program (an engine) opens
+// the path later. The file name holds a checksum of the content, so that different
 // versions do not collide. Several processes may call File at the same time.
 func File(dir string, guest []byte) (string, error) {
 	f, err := Open(dir, guest)
