@@ -179,22 +179,24 @@ func (c *localCommander) clear() error {
 }
 
 // Rest implements [Rester]. The temporary files of commands stay for the next guest.
-func (c *localCommander) Rest(spared func(*guest.Client) bool) (end func()) {
+func (c *localCommander) Rest(spared func(*guest.Client) bool) (end func() (busy bool)) {
 	select {
 	case c.turn <- struct{}{}:
 	default:
-		return func() {} // somebody begins to use it
+		return func() bool { return false } // somebody begins to use it
 	}
-	return func() {
+	return func() bool {
 		defer c.unlock()
 		if c.current == nil || !c.current.Client.Alive() {
-			return // the next command tells what became of it
+			return false // the next command tells what became of it
 		}
-		if client := c.current.Client; client.Busy() || spared(client) {
-			return
+		client := c.current.Client
+		if busy := client.Busy(); busy || spared(client) {
+			return busy
 		}
 		c.left = c.endGuest()
 		c.place = confined{temp: c.place.temp} // the rest is found again, and is large
+		return false
 	}
 }
 

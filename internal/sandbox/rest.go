@@ -18,10 +18,11 @@ type Parker interface{ Park() func() }
 
 // Rester is a commander that starts its guest so fast that it need not keep one that
 // has nothing to do. Its Rest returns at once, with a function that ends the guest,
-// unless that is busy or spared. What commands have left in files stays. Nobody uses
-// the guest when Rest is called, and whoever does next waits for that function.
+// unless that is busy or spared, and reports whether it is busy, with a connection or
+// a process that has outlived its call. What commands have left in files stays. No call
+// uses the guest when Rest is called, and the next one waits for that function.
 type Rester interface {
-	Rest(spared func(*guest.Client) bool) (end func())
+	Rest(spared func(*guest.Client) bool) (end func() (busy bool))
 }
 
 // Park ends what a sandbox keeps running that nobody uses at the moment: a container
@@ -31,28 +32,33 @@ func (r *Sandbox) Park() { r.Detach()() }
 
 // Detach takes away what Park is to end, and returns a function that ends it. It
 // does not hold the lock until then, since every call needs it.
-func (r *Sandbox) Detach() (end func()) { return r.detach(runsJobs) }
+func (r *Sandbox) Detach() (end func()) {
+	work := r.detach(runsJobs)
+	return func() { work() }
+}
 
-// detach is Detach, but the guest of a [Rester] stays if it is spared.
-func (r *Sandbox) detach(spared func(*guest.Client) bool) (end func()) {
+// detach is Detach, but the guest of a [Rester] stays if it is spared. The function
+// reports whether that guest is busy.
+func (r *Sandbox) detach(spared func(*guest.Client) bool) (end func() (busy bool)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	work := func() bool { return false }
 	if r.closed || r.active > 0 {
-		return func() {}
+		return work
 	}
-	var work func()
 	switch c := r.commands.(type) {
 	case Parker:
-		work = c.Park()
+		park := c.Park()
+		work = func() bool { park(); return false }
 	case Rester:
 		work = c.Rest(spared)
 	default:
-		return func() {}
+		return work
 	}
 	r.calls.Add(1) // Cleanup waits for it; calls that begin meanwhile do not
-	return func() {
+	return func() bool {
 		defer r.calls.Done()
-		work()
+		return work()
 	}
 }
 
@@ -74,8 +80,18 @@ func (r *Sandbox) restWhenIdle(idle time.Duration) {
 		return
 	}
 	r.idle = idle
-	r.rest = time.AfterFunc(idle, func() { r.detach(r.hasWork)() })
+	r.rest = time.AfterFunc(idle, r.restNow)
 	r.rest.Stop() // until a call has ended
+}
+
+// restNow ends a guest that has nothing to do. It is tried again of one that is busy,
+// since the end of a connection is no call.
+func (r *Sandbox) restNow() {
+	if busy := r.detach(r.hasWork)(); busy {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.restLater()
+	}
 }
 
 // restLater puts the rest off. The caller holds mu.

@@ -121,6 +121,22 @@ func TestAGuestThatIsNeededDoesNotRest(t *testing.T) {
 	}
 }
 
+// A process with streams, or a connection, may outlive its call by any time.
+func TestAGuestRestsAfterWhatOutlivedItsCall(t *testing.T) {
+	r := newLocal(t, time.Hour, LocalConfig{})
+	p, err := r.StartProcess(t.Context(), Command{Script: "cat", Dir: "."})
+	require.NoError(t, err)
+	g := guestOf(t, r)
+	r.rest.Stop() // as it is when the time has passed
+	r.restNow()
+	require.True(t, g.Alive())
+	require.True(t, r.rest.Stop(), "it is tried again")
+	require.NoError(t, p.Close())
+	r.restNow()
+	require.False(t, g.Alive())
+	require.False(t, r.rest.Stop(), "there is nothing to end")
+}
+
 // Somebody who uses the guest has it, and no two guests run at once.
 func TestARestDuringACallDoesNothing(t *testing.T) {
 	r := newLocal(t, time.Hour, LocalConfig{})
