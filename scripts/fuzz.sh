@@ -15,7 +15,7 @@ packages() {
 }
 
 if [ $# -ne 1 ]; then
-	{ if [ $# -eq 0 ]; then packages; else printf '%s\n' "$@"; fi; } | xargs -n 1 -P "$(nproc)" "$0"
+	{ if [ $# -eq 0 ]; then packages; else printf '%s\n' "$@"; fi; } | xargs -n 1 -P "$(nproc)" scripts/fuzz.sh
 	exit
 fi
 
