@@ -183,7 +183,7 @@ func (c *localCommander) Rest(spared func(*guest.Client) bool) (end func() (busy
 	select {
 	case c.turn <- struct{}{}:
 	default:
-		return func() bool { return false } // somebody begins to use it
+		return func() bool { return true } // somebody has it just now
 	}
 	return func() bool {
 		defer c.unlock()
