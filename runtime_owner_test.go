@@ -78,12 +78,18 @@ func TestAsNobodyTheSocketIsFound(t *testing.T) {
 // variables. It skips the test if this process may not change its user.
 func asNobody(t *testing.T, test string, group int, env ...string) {
 	t.Helper()
+	asUser(t, nobody, test, group, env...)
+}
+
+// asUser is asNobody for any user, whose group has the same number.
+func asUser(t *testing.T, user int, test string, group int, env ...string) {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("only root can become another user")
 	}
 	home := t.TempDir()
 	require.NoError(t, os.Chmod(filepath.Dir(home), 0o755))
-	require.NoError(t, os.Chown(home, nobody, nobody))
+	require.NoError(t, os.Chown(home, user, user))
 	binary := filepath.Join(home, "test")
 	program, err := os.ReadFile(os.Args[0])
 	require.NoError(t, err)
@@ -91,7 +97,7 @@ func asNobody(t *testing.T, test string, group int, env ...string) {
 	cmd := exec.Command(binary, "-test.run=^"+test+"$", "-test.v")
 	cmd.Dir = home
 	cmd.Env = append(append(os.Environ(), "HOME="+home, "TMPDIR="+home, "XDG_CACHE_HOME=", nobodyVariable+"=1"), env...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody, Groups: []uint32{uint32(group)}}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(user), Gid: uint32(user), Groups: []uint32{uint32(group)}}}
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))
 	t.Logf("%s", out)

@@ -28,6 +28,7 @@ type files struct {
 
 	mu     sync.RWMutex // held while the directory is used, and for writing while the files move
 	inside bool         // the guest has the files
+	near   *tree.Owner  // the guest shares them with this process, which copies them then for this owner; else nil
 	volume atomic.Value // the name of the volume where they are, a string; none otherwise
 
 	// seeded are the names of what went into the volume. It is set by moveInside and
@@ -72,7 +73,9 @@ func (d *files) moveInside(ctx context.Context, client *guest.Client, volume str
 			return fmt.Errorf("copy the workspace to the engine: %w", err)
 		}
 	}
-	d.inside = true
+	if d.inside = true; volume == "" {
+		d.near = d.commands.nearOwner(client)
+	}
 	d.volume.Store(volume)
 	return nil
 }
@@ -101,7 +104,7 @@ func (d *files) bringBack(ctx context.Context, client *guest.Client) error {
 	defer root.Close()
 	options := tree.ExtractOptions{Limits: tree.Limits{Bytes: d.copyLimit}}
 	if uid, gid, ok := d.tree.Owner(); ok && os.Geteuid() == 0 {
-		options.Chown = func(root *os.Root, name string) { _ = root.Lchown(name, uid, gid) }
+		options.Owner = &tree.Owner{UID: uid, GID: gid}
 	}
 	var staged *tree.Staged
 	err = client.Pack(ctx, ".", func(r io.Reader) (err error) {

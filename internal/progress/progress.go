@@ -62,6 +62,16 @@ func Reader(ctx context.Context, r io.Reader) io.Reader {
 	return r
 }
 
+// Counter returns a function that says how many more bytes are done. It may be called
+// at any time, also by several goroutines.
+func Counter(ctx context.Context) func(n int64) {
+	c := of(ctx)
+	if c == nil {
+		return func(int64) {}
+	}
+	return func(n int64) { c.change(func() { c.done += n }) }
+}
+
 type reader struct {
 	counter *counter
 	r       io.Reader

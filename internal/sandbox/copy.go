@@ -73,6 +73,11 @@ func upload(ctx context.Context, f Files, src *workspace.Source, dest string) er
 			return err
 		}
 	}
+	if near, ok := f.(Near); ok {
+		if done, err := near.CopyIn(ctx, src, dir, as); done {
+			return err
+		}
+	}
 	_, err := f.Unpack(ctx, dir, func(w io.Writer) error { return src.Pack(w, as, tree.Limits{}) })
 	return err
 }
@@ -93,6 +98,11 @@ func export(ctx context.Context, f Files, name, root, dest string, limits tree.L
 		return err
 	}
 	defer d.Close()
+	if near, ok := f.(Near); ok {
+		if done, err := near.CopyOut(ctx, name, d, limits); done {
+			return err
+		}
+	}
 	return f.Pack(ctx, name, func(r io.Reader) error {
 		return d.Unpack(progress.Reader(ctx, r), tree.ExtractOptions{Limits: limits})
 	})

@@ -44,6 +44,15 @@ type Files interface {
 	Directory(ctx context.Context, name string) (string, error)
 }
 
+// Near are [Files] that may be on this machine. Then it copies them itself, without
+// an archive. If done is false, they have to be copied in the other way.
+type Near interface {
+	// CopyIn copies into a directory; a file gets the name as there.
+	CopyIn(ctx context.Context, src *workspace.Source, dir, as string) (done bool, err error)
+	// CopyOut copies a file or directory.
+	CopyOut(ctx context.Context, name string, to *workspace.Destination, limits tree.Limits) (done bool, err error)
+}
+
 // HostFiles are files in a directory of this machine.
 type HostFiles struct{ Tree *workspace.Tree }
 
@@ -104,6 +113,16 @@ func (h HostFiles) Pack(ctx context.Context, name string, take func(io.Reader) e
 
 func (h HostFiles) Unpack(ctx context.Context, dir string, fill func(io.Writer) error) (tree.Placed, error) {
 	return h.Tree.Unpack(ctx, dir, fill)
+}
+
+// CopyIn implements [Near].
+func (h HostFiles) CopyIn(ctx context.Context, src *workspace.Source, dir, as string) (bool, error) {
+	return true, h.Tree.CopyIn(ctx, src, dir, as, tree.ExtractOptions{})
+}
+
+// CopyOut implements [Near].
+func (h HostFiles) CopyOut(ctx context.Context, name string, to *workspace.Destination, limits tree.Limits) (bool, error) {
+	return true, h.Tree.CopyOut(ctx, name, to, limits)
 }
 
 func (h HostFiles) Directory(_ context.Context, name string) (string, error) {

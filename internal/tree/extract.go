@@ -2,6 +2,7 @@ package tree
 
 import (
 	"archive/tar"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -10,8 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
-	"time"
 )
 
 // ExtractOptions are the options of [Extract].
@@ -29,19 +28,22 @@ type ExtractOptions struct {
 	// Into is the directory below the root into which the tree goes. If it does
 	// not exist, it appears together with the tree. Empty means the root itself.
 	Into string
-	// Chown, if set, is called for every file, directory and link that is made.
-	Chown func(root *os.Root, name string)
+	// Fresh says that there is nothing under the name Into yet, or nothing that is to be
+	// followed: what appears there meanwhile is treated as what is in a place of the tree.
+	Fresh bool
+	// Owner, if set, gets every file, directory and link that is made, as far as this
+	// process may give them away.
+	Owner *Owner
 }
+
+// Owner is the owner of a file.
+type Owner struct{ UID, GID int }
 
 // Placed says what was put in its place.
 type Placed struct {
 	Files    int // files and links of the tree
 	Replaced int // files and links that were there, and in whose place something else is now
 }
-
-// maxModes limits the memory for directories whose modes are still to be set:
-// it is the total size of their names, in bytes.
-const maxModes = 64 << 20
 
 // maxPadding is how many bytes may follow an archive.
 const maxPadding = 1 << 20
@@ -54,11 +56,15 @@ const maxPadding = 1 << 20
 // link may lead anywhere; nothing is written through it. Existing files and links with the same names are replaced, and
 // directories are merged. A directory is not replaced by a file.
 func Extract(r io.Reader, root *os.Root, o ExtractOptions) (Placed, error) {
-	s, err := Stage(r, root, o)
+	in, err := NewReader(r, NewBudget(o.Limits))
 	if err != nil {
 		return Placed{}, err
 	}
-	switch n, err := io.Copy(io.Discard, io.LimitReader(r, maxPadding+1)); {
+	s, err := in.Stage(root, o)
+	if err != nil {
+		return Placed{}, err
+	}
+	switch n, err := io.Copy(io.Discard, io.LimitReader(in.r, maxPadding+1)); {
 	case err != nil:
 		return Placed{}, errors.Join(brokenArchive(err), s.Discard())
 	case n > maxPadding:
@@ -69,7 +75,7 @@ func Extract(r io.Reader, root *os.Root, o ExtractOptions) (Placed, error) {
 
 // Staged is a tree that is complete but not in its place yet.
 type Staged struct {
-	x    *extractor
+	tree *builder
 	root *os.Root // the directory that holds the stage, and where the tree goes
 	name string   // the temporary directory that holds it
 	lock *os.File
@@ -91,14 +97,26 @@ func (t *Reader) Stage(root *os.Root, o ExtractOptions) (*Staged, error) {
 	if o.As != "" && t.IsDir() {
 		return nil, fmt.Errorf("%s: a directory now, and no file", o.As)
 	}
-	base, missing, err := openInto(root, o.Into)
+	return stage(root, o, func(b *builder, missing string) error {
+		x := &extractor{builder: b, in: t, into: missing}
+		return x.unpack()
+	})
+}
+
+// stage builds a tree in a new stage. fill builds it below a path in the stage.
+func stage(root *os.Root, o ExtractOptions, fill func(b *builder, into string) error) (*Staged, error) {
+	dir, under := o.Into, ""
+	if o.Fresh {
+		dir, under = filepath.Split(filepath.Clean(filepath.FromSlash(o.Into)))
+	}
+	base, missing, err := openInto(root, dir)
 	if err != nil {
 		return nil, err
 	}
 	// A process that was killed may have left a stage here. When a workspace is
 	// opened, nobody looks for them in its subdirectories.
 	_ = RemoveStages(base)
-	s, err := t.stage(base, missing, o)
+	s, err := stageIn(base, o, func(b *builder) error { return fill(b, filepath.Join(missing, under)) })
 	if err != nil {
 		_ = base.Close()
 		return nil, err
@@ -122,19 +140,22 @@ func openInto(root *os.Root, dir string) (base *os.Root, missing string, err err
 	}
 }
 
-// stage unpacks the archive in a new stage in base.
-func (t *Reader) stage(base *os.Root, missing string, o ExtractOptions) (*Staged, error) {
+// stageIn builds a tree in a new stage in base.
+func stageIn(base *os.Root, o ExtractOptions, fill func(*builder) error) (*Staged, error) {
 	name, lock, err := newStage(base)
 	if err != nil {
 		return nil, err
 	}
+	s := &Staged{root: base, name: name, lock: lock}
 	dir, err := openRoot(base, filepath.Join(name, stageTree))
-	if err != nil {
-		return nil, errors.Join(err, Remove(base, name), closeLock(lock))
+	if err == nil {
+		s.tree, err = newBuilder(dir, o)
 	}
-	x := &extractor{root: dir, in: t, into: missing, options: o, modes: make(map[string]fs.FileMode), buf: make([]byte, 64<<10)}
-	s := &Staged{x: x, root: base, name: name, lock: lock}
-	if err := errors.Join(x.unpack(), dir.Close()); err != nil {
+	if err == nil {
+		err = fill(s.tree)
+		err = cmp.Or(err, s.tree.end())
+	}
+	if err != nil {
 		return nil, errors.Join(err, s.removeStage())
 	}
 	return s, nil
@@ -152,7 +173,7 @@ func (s *Staged) Commit() (Placed, error) {
 	if err = errors.Join(err, s.removeStage()); err != nil {
 		return Placed{}, err
 	}
-	return Placed{Files: s.x.files, Replaced: m.replaced}, s.x.setModes(s.root)
+	return Placed{Files: int(s.tree.files.Load()), Replaced: m.replaced}, s.tree.setModes(s.root)
 }
 
 // Discard removes what is not in its place yet.
@@ -164,22 +185,26 @@ func (s *Staged) removeStage() error {
 	return err
 }
 
-// extractor is one run of [Extract].
+// extractor unpacks an archive.
 type extractor struct {
-	root    *os.Root // where the tree is built
-	in      *Reader
-	into    string // the directory into which the tree goes, below root
-	options ExtractOptions
-	files   int                    // files and links that were made
-	modes   map[string]fs.FileMode // of directories, set at the end
-	held    int                    // bytes of the names in modes
-	parent  string                 // a directory that is known to exist, without links on its path
-	buf     []byte
+	*builder
+	in   *Reader
+	into string // the directory into which the tree goes, below the stage
+	buf  []byte
+	free chan []byte // buffers for the content of small files
+	used int         // buffers that were made
 }
 
+// maxSmall is the size of the largest file whose content is read before the file is
+// made, so that somebody else can make it.
+const maxSmall = 64 << 10
+
 func (x *extractor) unpack() error {
-	if err := x.directories(filepath.Clean(x.into)); err != nil {
-		return err
+	x.buf = make([]byte, 256<<10)
+	if into := filepath.Clean(x.into); into != "." {
+		if _, err := x.enter(into); err != nil {
+			return err
+		}
 	}
 	for {
 		h, err := x.in.next()
@@ -193,195 +218,98 @@ func (x *extractor) unpack() error {
 			continue // the directory exists, and keeps its mode
 		}
 		if err := x.entry(h); err != nil {
-			return fmt.Errorf("unpack %q: %w", h.Name, withoutPath(err))
+			return err
 		}
 	}
-}
-
-// withoutPath removes the path of a file in the stage from an error.
-func withoutPath(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		return p.Err
-	}
-	return err
 }
 
 func (x *extractor) entry(h *tar.Header) error {
 	name, err := localName(h.Name)
-	if err != nil {
-		return err
-	}
-	if x.options.As != "" {
-		name = x.options.As
-	}
-	name = filepath.Join(x.into, name)
-	if h.Typeflag == tar.TypeSymlink && x.options.NoLinks {
-		return ErrLink
-	}
-	if err := x.directories(filepath.Dir(name)); err != nil {
-		return err
-	}
-	switch h.Typeflag {
-	case tar.TypeDir:
-		err = x.directory(name, h)
-	case tar.TypeSymlink:
-		if err = x.inPlace(name, func() error { return x.root.Symlink(h.Linkname, name) }); err == nil {
-			x.files++
-		}
-	default:
-		err = x.file(name, h)
-	}
 	if err == nil {
-		x.chown(name)
+		path := filepath.Join(x.into, cmp.Or(x.options.As, name))
+		switch h.Typeflag {
+		case tar.TypeDir:
+			err = x.directory(path, permissions(h))
+		case tar.TypeSymlink:
+			err = x.link(path, h.Linkname)
+		default:
+			return x.regular(path, h)
+		}
 	}
-	return err
+	return unpacking(h.Name, err)
 }
 
-func (x *extractor) chown(name string) {
-	if x.options.Chown != nil {
-		x.options.Chown(x.root, name)
-	}
-}
-
-// directories makes a directory and those above it, if they are missing. A file
-// or link in the place of such a directory is replaced.
-func (x *extractor) directories(dir string) error {
-	if dir == "." || dir == x.parent {
+// unpacking says what an error is about. It takes away the path of a file in the
+// stage.
+func unpacking(name string, err error) error {
+	if err == nil {
 		return nil
 	}
-	// What is known of the last directory is known of those above it, too. Looking at
-	// all of them for each entry would take cubic time for a deep tree.
-	for i := commonDir(dir, x.parent); i < len(dir); {
-		i++ // behind the separator; a name has at least one byte
-		if n := strings.IndexByte(dir[i:], filepath.Separator); n >= 0 {
-			i += n
-		} else {
-			i = len(dir)
-		}
-		if err := x.makeDir(dir[:i]); err != nil {
-			return err
-		}
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		err = p.Err
 	}
-	x.parent = dir
-	return nil
+	return fmt.Errorf("unpack %q: %w", name, err)
 }
 
-// commonDir returns the length of the part of both paths that is a directory of both.
-func commonDir(a, b string) (n int) {
-	for i := 0; ; i++ {
-		aEnds, bEnds := i == len(a) || a[i] == filepath.Separator, i == len(b) || b[i] == filepath.Separator
-		if aEnds && bEnds {
-			n = i
-		}
-		if i == len(a) || i == len(b) || a[i] != b[i] {
-			return n
-		}
-	}
-}
-
-// makeDir makes a directory, or keeps an existing one.
-func (x *extractor) makeDir(name string) error {
-	if info, err := x.root.Lstat(name); err == nil && info.IsDir() {
-		return nil
-	}
-	err := x.inPlace(name, func() error { return x.root.Mkdir(name, 0o777) })
-	if err == nil {
-		x.chown(name)
-	}
-	return err
-}
-
-func (x *extractor) directory(name string, h *tar.Header) error {
-	if err := x.makeDir(name); err != nil {
-		return err
-	}
-	if _, ok := x.modes[name]; !ok {
-		if x.held += len(name); x.held > maxModes {
-			return fmt.Errorf("%w: the names of its directories alone exceed %s", ErrTooLarge, size(maxModes))
-		}
-	}
-	info, err := x.root.Lstat(name)
-	if err != nil {
-		return err
-	}
-	// The directory's mode may forbid to write into it, so it is set at the
-	// end.
-	x.modes[name] = x.mode(permissions(h), info)
-	return nil
-}
-
-// mode returns the mode for a file or directory. It was made with all write
-// permissions, and made shows which of them the umask has left.
-func (x *extractor) mode(wanted fs.FileMode, made fs.FileInfo) fs.FileMode {
-	const writable = 0o022
-	if x.options.Open {
-		return wanted
-	}
-	return wanted &^ (writable &^ made.Mode())
-}
-
-// inPlace makes something new. It replaces a file or link that an earlier entry
-// of the archive has made under the same name.
-func (x *extractor) inPlace(name string, create func() error) error {
-	err := create()
-	if !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	info, err := x.root.Lstat(name)
-	if err != nil {
-		return err
-	}
-	if info.IsDir() {
-		return fmt.Errorf("there is a directory in its place: %w", fs.ErrExist)
-	}
-	if err := x.root.Remove(name); err != nil {
-		return err
-	}
-	x.files--
-	return create()
-}
-
-func (x *extractor) file(name string, h *tar.Header) error {
+func (x *extractor) regular(path string, h *tar.Header) error {
 	size, parts, err := extentsOf(h)
 	if err != nil {
-		return err
+		return unpacking(h.Name, err)
 	}
-	var file *os.File
-	err = x.inPlace(name, func() (err error) {
-		file, err = x.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o622) // only this process can reach it in the stage
-		return err
-	})
-	if err != nil {
-		return err
+	name := h.Name
+	f := newFile{path: path, mode: permissions(h), modTime: h.ModTime, drop: func() {}}
+	f.failed = func(err error) error { return unpacking(name, err) }
+	if !x.in.dir || size > maxSmall || size != h.Size {
+		f.fill = func(file *os.File, buf []byte) error { return fill(file, x.in.tr, size, parts, buf) }
+		return x.file(f, x.buf)
 	}
-	x.files++
-	made, err := file.Stat()
-	if err == nil {
-		err = fill(file, x.in.tr, size, parts, x.buf)
+	content := x.buffer()
+	f.drop = func() { x.free <- content }
+	if _, err := io.ReadFull(x.in.tr, content[:size]); err != nil {
+		f.drop()
+		return unpacking(name, unexpectedEOF(err))
 	}
-	if err == nil {
-		err = file.Chmod(x.mode(permissions(h), made))
+	f.fill = func(file *os.File, _ []byte) error { return writeSmall(file, content[:size]) }
+	return x.fileLater(f, x.buf)
+}
+
+// unexpectedEOF turns the end of an archive into an error.
+func unexpectedEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
 	}
-	if err = errors.Join(err, file.Close()); err != nil {
-		return err
+	return err
+}
+
+// buffer returns a buffer for a small file. It waits for one if there are as many as
+// jobs can be under way.
+func (x *extractor) buffer() []byte {
+	const most = maxJobs + maxWriters + 1
+	if x.free == nil {
+		x.free = make(chan []byte, most)
 	}
-	if h.ModTime.Unix() > 0 {
-		// Some file systems keep no times, which is no reason to fail.
-		_ = x.root.Chtimes(name, time.Time{}, h.ModTime)
+	select {
+	case b := <-x.free:
+		return b
+	default:
 	}
-	return nil
+	if x.used < most {
+		x.used++
+		return make([]byte, maxSmall)
+	}
+	return <-x.free
 }
 
 // setModes sets the modes of directories. It leaves out a directory that a
 // later entry of the archive has replaced.
-func (x *extractor) setModes(root *os.Root) error {
+func (b *builder) setModes(root *os.Root) error {
 	var result error
 	// Start with the deepest directories: a mode may make what is below
 	// unreachable.
-	for _, name := range slices.Backward(slices.Sorted(maps.Keys(x.modes))) {
+	for _, name := range slices.Backward(slices.Sorted(maps.Keys(b.modes))) {
 		if info, err := root.Lstat(name); err == nil && info.IsDir() {
-			result = errors.Join(result, root.Chmod(name, x.modes[name]))
+			result = errors.Join(result, root.Chmod(name, b.modes[name]))
 		}
 	}
 	return result

@@ -2,6 +2,7 @@ package tree
 
 import (
 	"archive/tar"
+	"bufio"
 	"cmp"
 	"errors"
 	"fmt"
@@ -31,7 +32,8 @@ func Pack(w io.Writer, root *os.Root, name string, o PackOptions) error {
 	if err != nil {
 		return err
 	}
-	p := &packer{tw: tar.NewWriter(w), budget: NewBudget(o.Limits), buf: make([]byte, 64<<10)}
+	out := bufio.NewWriterSize(w, bufferSize)
+	p := &packer{w: w, out: out, tw: tar.NewWriter(out), budget: NewBudget(o.Limits)}
 	switch {
 	case info.IsDir():
 		err = p.directory(root, name)
@@ -43,14 +45,20 @@ func Pack(w io.Writer, root *os.Root, name string, o PackOptions) error {
 	if err != nil {
 		return err
 	}
-	return p.tw.Close()
+	if err := p.tw.Close(); err != nil {
+		return err
+	}
+	return out.Flush()
 }
 
 // packer is one run of [Pack].
 type packer struct {
-	tw     *tar.Writer
+	w      io.Writer
+	out    *bufio.Writer // to w; headers are written in small pieces
+	tw     *tar.Writer   // to out
 	budget *Budget
-	buf    []byte
+	buf    []byte // for small files
+	large  []byte // for others
 }
 
 func (p *packer) directory(root *os.Root, name string) error {
@@ -71,19 +79,28 @@ func (p *packer) directory(root *os.Root, name string) error {
 
 // single packs a tree that is a single file.
 func (p *packer) single(root *os.Root, name, as string) error {
-	file, err := root.OpenFile(name, os.O_RDONLY|nonblock, 0)
+	file, info, err := openSingle(root, name)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
+	return p.content(file, headerOf(cmp.Or(as, path.Base(filepath.ToSlash(name))), info, tar.TypeReg))
+}
+
+// openSingle opens a tree that is a single file.
+func openSingle(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
+	file, err := root.OpenFile(name, os.O_RDONLY|nonblock, 0)
+	if err != nil {
+		return nil, nil, err
+	}
 	info, err := file.Stat()
 	if err == nil && !info.Mode().IsRegular() {
 		err = fmt.Errorf("%s: %w", name, ErrNotRegular) // something else has just taken its place
 	}
 	if err != nil {
-		return err
+		return nil, nil, errors.Join(err, file.Close())
 	}
-	return p.content(file, headerOf(cmp.Or(as, path.Base(filepath.ToSlash(name))), info, tar.TypeReg))
+	return file, info, nil
 }
 
 // add packs one entry that a walk has found.
@@ -100,11 +117,8 @@ func (p *packer) add(e Entry) error {
 	case e.Info.IsDir():
 		return p.tw.WriteHeader(headerOf(e.Name, e.Info, tar.TypeDir))
 	case e.Info.Mode()&fs.ModeSymlink != 0:
-		target, err := e.Dir.Readlink(e.Base)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil {
+		target, err := linkOf(e)
+		if target == "" {
 			return err
 		}
 		h := headerOf(e.Name, e.Info, tar.TypeSymlink)
@@ -117,17 +131,40 @@ func (p *packer) add(e Entry) error {
 	}
 }
 
+// linkOf returns where a link leads. That is nothing if the link has disappeared, or
+// something else has taken its place.
+func linkOf(e Entry) (string, error) {
+	target, err := e.Dir.Readlink(e.Base)
+	if err == nil {
+		return target, nil
+	}
+	if now, failed := e.Dir.Lstat(e.Base); failed != nil || now.Mode()&fs.ModeSymlink == 0 {
+		return "", nil
+	}
+	return "", err
+}
+
 func (p *packer) file(e Entry) error {
-	file, err := e.Dir.OpenFile(e.Base, os.O_RDONLY|nonblock, 0)
-	if err != nil {
-		return unlessReplaced(e, err)
+	file, info, err := openEntry(e)
+	if file == nil {
+		return err
 	}
 	defer file.Close()
+	return p.content(file, headerOf(e.Name, info, tar.TypeReg))
+}
+
+// openEntry opens an entry that is a regular file. It returns nil if the file has
+// disappeared, or something else has taken its place.
+func openEntry(e Entry) (*os.File, fs.FileInfo, error) {
+	file, err := e.Dir.OpenFile(e.Base, os.O_RDONLY|nonblock, 0)
+	if err != nil {
+		return nil, nil, unlessReplaced(e, err)
+	}
 	info, err := file.Stat()
 	if err != nil || !info.Mode().IsRegular() || !os.SameFile(info, e.Info) && behindLink(e) {
-		return err // something else has taken its place
+		return nil, nil, errors.Join(err, file.Close())
 	}
-	return p.content(file, headerOf(e.Name, info, tar.TypeReg))
+	return file, info, nil
 }
 
 // behindLink reports whether an entry that was a file no longer is one.
@@ -154,23 +191,78 @@ func (p *packer) content(file *os.File, h *tar.Header) error {
 		return err
 	}
 	parts.describe(h)
-	if err := p.tw.WriteHeader(h); err != nil {
+	send := p.whole
+	if h.Size > maxSmall {
+		send = p.apart
+	}
+	if err := send(file, h, parts); err != nil {
 		return fmt.Errorf("%s: %w", h.Name, err)
 	}
+	return nil
+}
+
+// whole packs a small file.
+func (p *packer) whole(file *os.File, h *tar.Header, parts extents) error {
+	if err := p.tw.WriteHeader(h); err != nil {
+		return err
+	}
+	if p.buf == nil {
+		p.buf = make([]byte, maxSmall)
+	}
 	for _, part := range parts {
-		if err := p.part(file, part); err != nil {
-			return fmt.Errorf("%s: %w", h.Name, err)
+		content := p.buf[:part.length]
+		n, err := io.ReadFull(io.NewSectionReader(file, part.offset, part.length), content)
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return err
+		}
+		clear(content[n:]) // the file has shrunk
+		if _, err := p.tw.Write(content); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func (p *packer) part(file *os.File, part extent) error {
-	n, err := io.CopyBuffer(onlyWriter{p.tw}, onlyReader{io.NewSectionReader(file, part.offset, part.length)}, p.buf)
-	if err == nil && n < part.length {
-		_, err = io.CopyBuffer(onlyWriter{p.tw}, io.LimitReader(zeros{}, part.length-n), p.buf)
+// apart packs a large file. What goes through a tar.Writer is copied once more. So the
+// content goes past it, between two entries of the writer: in an archive, an entry is a
+// header, the content, and zeros up to the next full block.
+func (p *packer) apart(file *os.File, h *tar.Header, parts extents) error {
+	const block = 512
+	err := p.tw.Flush()
+	if err == nil {
+		err = tar.NewWriter(p.out).WriteHeader(h)
+	}
+	if err == nil {
+		err = p.out.Flush()
+	}
+	for _, part := range parts {
+		if err == nil {
+			err = p.part(file, part)
+		}
+	}
+	if err == nil {
+		_, err = p.out.Write(make([]byte, (block-h.Size%block)%block))
 	}
 	return err
+}
+
+// part copies a part of a file, in large pieces.
+func (p *packer) part(file *os.File, part extent) error {
+	n, err := p.copyFrom(io.NewSectionReader(file, part.offset, part.length))
+	if err == nil && n < part.length {
+		_, err = p.copyFrom(io.LimitReader(zeros{}, part.length-n)) // the file has shrunk
+	}
+	return err
+}
+
+func (p *packer) copyFrom(r io.Reader) (int64, error) {
+	if into, ok := p.w.(io.ReaderFrom); ok {
+		return into.ReadFrom(onlyReader{r})
+	}
+	if p.large == nil {
+		p.large = make([]byte, 256<<10)
+	}
+	return io.CopyBuffer(onlyWriter{p.w}, onlyReader{r}, p.large)
 }
 
 // headerOf describes a file for an archive. It has a modification time only for

@@ -2,6 +2,7 @@ package tree
 
 import (
 	"archive/tar"
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 // entry that it returns has a proper name below the top, is a file, a directory
 // or a symbolic link, and is within the limits.
 type Reader struct {
+	r      io.Reader // what tr reads, through a buffer
 	tr     *tar.Reader
 	budget *Budget
 	first  *tar.Header // nil once next has returned it
@@ -21,7 +23,9 @@ type Reader struct {
 
 // NewReader starts to read an archive. The entries are taken off budget.
 func NewReader(r io.Reader, budget *Budget) (*Reader, error) {
-	t := &Reader{tr: tar.NewReader(r), budget: budget}
+	// Package tar reads headers alone, which are small.
+	buffered := bufio.NewReaderSize(r, 64<<10)
+	t := &Reader{r: buffered, tr: tar.NewReader(buffered), budget: budget}
 	h, err := t.tr.Next()
 	if err != nil {
 		return nil, brokenArchive(err)

@@ -160,6 +160,19 @@ func WriteSparse(file *os.File, r io.Reader, size int64) error {
 	return fill(file, r, size, extents{{0, size}}, make([]byte, max(1, min(size, 64<<10))))
 }
 
+// writeSmall writes the whole content of a new file. If it is all zeros, it leaves a
+// hole.
+func writeSmall(file *os.File, content []byte) error {
+	if allZero(content) {
+		if len(content) == 0 {
+			return nil
+		}
+		return file.Truncate(int64(len(content)))
+	}
+	_, err := file.Write(content)
+	return err
+}
+
 // sparseWriter writes to a new file, and leaves holes for pieces that are all
 // zeros.
 type sparseWriter struct {
@@ -168,17 +181,33 @@ type sparseWriter struct {
 	end  int64 // the end of the data written so far
 }
 
-// Write implements io.Writer.
+// pieceSize is the size of the pieces that are looked at, in bytes.
+const pieceSize = 64 << 10
+
+// Write implements io.Writer. It writes pieces that follow each other in one go.
 func (w *sparseWriter) Write(p []byte) (int, error) {
-	if !allZero(p) {
-		if n, err := w.file.WriteAt(p, w.at); err != nil {
-			return n, err
+	done := 0
+	for done < len(p) {
+		n := 0 // bytes of pieces that are not all zeros
+		for done+n < len(p) && !allZero(pieceOf(p[done+n:])) {
+			n += len(pieceOf(p[done+n:]))
 		}
-		w.end = w.at + int64(len(p))
+		if n > 0 {
+			if n, err := w.file.WriteAt(p[done:done+n], w.at); err != nil {
+				return done + n, err
+			}
+			w.end = w.at + int64(n)
+		} else {
+			n = len(pieceOf(p[done:]))
+		}
+		w.at += int64(n)
+		done += n
 	}
-	w.at += int64(len(p))
 	return len(p), nil
 }
+
+// pieceOf returns the first piece.
+func pieceOf(p []byte) []byte { return p[:min(len(p), pieceSize)] }
 
 // allZero reports whether p has only zeros. That is so if the first byte is
 // zero and every other byte equals the one before it.

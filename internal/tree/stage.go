@@ -57,12 +57,13 @@ func newStage(root *os.Root) (name string, lock *os.File, err error) {
 	return name, lock, nil
 }
 
-// fillStage makes what is in a new stage.
+// fillStage makes what is in a new stage. The stage is private, so the directory for
+// the tree can be as any other: it shows what the file system makes of new ones.
 func fillStage(root *os.Root, name string) error {
 	if err := root.WriteFile(filepath.Join(name, stageMark), []byte(markOf(name)), 0o600); err != nil {
 		return err
 	}
-	return root.Mkdir(filepath.Join(name, stageTree), 0o700)
+	return root.Mkdir(filepath.Join(name, stageTree), 0o777)
 }
 
 // errAbandoned means that another process has removed the stage because it took

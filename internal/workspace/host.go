@@ -89,12 +89,9 @@ func (s *Source) Close() error { return s.root.Close() }
 
 // Destination is the place on this machine where a copy goes.
 type Destination struct {
-	into *os.Root // the directory into which the copy goes
+	root *os.Root // the directory that holds the place
+	into string   // the directory below root into which the copy goes, and with which it appears; empty for root itself
 	as   string   // the name of the file there; empty for the content of a directory
-
-	parent *os.Root // the parent of a directory that was made for the copy, else nil
-	made   string
-	filled bool // the copy is complete
 }
 
 // OpenDestination opens the destination of a copy. If path is a directory, the
@@ -120,7 +117,7 @@ func OpenDestination(path, base string, dir bool) (*Destination, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, cause(err)), parent.Close())
 	}
-	if d.into != parent && d.parent != parent {
+	if d.root != parent {
 		err = parent.Close()
 	}
 	return d, err
@@ -140,52 +137,34 @@ func openDestination(parent *os.Root, name, base string, dir, intoDir bool) (*De
 		if dir {
 			base = ""
 		}
-		return &Destination{into: into, as: base}, err
+		return &Destination{root: into, as: base}, err
 	case err == nil && (dir || intoDir):
 		return nil, errors.New("not a directory")
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	case err != nil && (dir || intoDir):
-		return makeDestination(parent, name, base, dir)
+		if dir {
+			base = ""
+		}
+		return &Destination{root: parent, into: name, as: base}, nil
 	}
-	return &Destination{into: parent, as: name}, nil
-}
-
-// makeDestination makes the directory into which a copy goes.
-func makeDestination(parent *os.Root, name, base string, dir bool) (*Destination, error) {
-	if err := parent.Mkdir(name, 0o777); err != nil {
-		return nil, err
-	}
-	into, err := parent.OpenRoot(name)
-	if err != nil {
-		return nil, err
-	}
-	if dir {
-		base = ""
-	}
-	return &Destination{into: into, as: base, parent: parent, made: name}, nil
+	return &Destination{root: parent, as: name}, nil
 }
 
 // Unpack puts the tree of an archive in its place.
 func (d *Destination) Unpack(r io.Reader, o tree.ExtractOptions) error {
-	o.As = d.as
-	_, err := tree.Extract(r, d.into, o)
-	d.filled = err == nil
+	_, err := tree.Extract(r, d.root, d.options(o))
 	return err
 }
 
-// Close releases the destination. If the copy was not completed, it removes the
-// directory that was made for it.
-func (d *Destination) Close() error {
-	err := d.into.Close()
-	if d.parent == nil {
-		return err
-	}
-	if !d.filled {
-		_ = d.parent.Remove(d.made) // fails, as it should, if the directory is not empty
-	}
-	return errors.Join(err, d.parent.Close())
+// options adds the place to the options of a copy.
+func (d *Destination) options(o tree.ExtractOptions) tree.ExtractOptions {
+	o.Into, o.As, o.Fresh = d.into, d.as, d.into != ""
+	return o
 }
+
+// Close releases the destination.
+func (d *Destination) Close() error { return d.root.Close() }
 
 // splitHost splits an absolute path into a directory and a name in it. The root
 // of a file system is split into itself and ".".

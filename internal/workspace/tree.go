@@ -23,6 +23,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/x/pygent/internal/progress"
 	"github.com/x/pygent/internal/transient"
 	"github.com/x/pygent/internal/tree"
 )
@@ -396,6 +397,30 @@ func (t *Tree) Unpack(ctx context.Context, dir string, fill func(io.Writer) erro
 		return err
 	})
 	return placed, t.copyError(dir, err)
+}
+
+// CopyIn copies a source into the directory dir; a file gets the name as there. If
+// there is no such directory, it appears with the tree.
+func (t *Tree) CopyIn(ctx context.Context, src *Source, dir, as string, o tree.ExtractOptions) error {
+	rel, err := t.Rel(dir)
+	if err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	o.Into, o.As = rel, as
+	_, err = tree.Duplicate(ctx, src.root, src.name, t.root, o, progress.Counter(ctx))
+	return t.copyError(dir, err)
+}
+
+// CopyOut copies the file or directory name to its destination. If name is a symbolic
+// link, it is followed inside the tree.
+func (t *Tree) CopyOut(ctx context.Context, name string, to *Destination, limits tree.Limits) error {
+	rel, err := t.Rel(name)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	o := to.options(tree.ExtractOptions{Limits: limits})
+	_, err = tree.Duplicate(ctx, t.root, rel, to.root, o, progress.Counter(ctx))
+	return t.copyError(name, err)
 }
 
 var errNotRegular = errors.New("not a regular file")

@@ -419,7 +419,7 @@ func (st *state) remove(name string, all bool) error {
 func (st *state) tarIn(stream *fileStream, name string, m *wire.Path) (wire.Message, error) {
 	options := tree.ExtractOptions{Limits: tree.Limits{Bytes: m.Limit, Entries: m.Entries}, Into: name, Open: true}
 	if st.owner != nil {
-		options.Chown = func(root *os.Root, name string) { _ = root.Lchown(name, st.owner.UID, st.owner.GID) }
+		options.Owner = &tree.Owner{UID: st.owner.UID, GID: st.owner.GID}
 	}
 	placed, err := tree.Extract(wire.NewBodyReader(stream), st.root, options)
 	return &wire.Placed{Files: int64(placed.Files), Replaced: int64(placed.Replaced)}, err

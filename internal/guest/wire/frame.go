@@ -156,7 +156,7 @@ type BodyWriter struct {
 
 // NewBodyWriter returns a writer of a body to w.
 func NewBodyWriter(w io.Writer) *BodyWriter {
-	return &BodyWriter{w: w, buf: make([]byte, headerSize, headerSize+32<<10)}
+	return &BodyWriter{w: w, buf: make([]byte, headerSize, headerSize+maxData)}
 }
 
 // Write sends complete frames and keeps the rest for later.
@@ -173,6 +173,26 @@ func (b *BodyWriter) Write(p []byte) (int, error) {
 		}
 	}
 	return total, nil
+}
+
+// ReadFrom implements io.ReaderFrom: it reads into the frames, without another buffer.
+func (b *BodyWriter) ReadFrom(r io.Reader) (total int64, err error) {
+	for {
+		n, err := r.Read(b.buf[len(b.buf):cap(b.buf)])
+		b.buf = b.buf[:len(b.buf)+n]
+		total += int64(n)
+		if len(b.buf) == cap(b.buf) {
+			if failed := b.flush(); failed != nil {
+				return total, failed
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return total, nil
+		}
+		if err != nil {
+			return total, err
+		}
+	}
 }
 
 // Finish sends the rest and ends the body. If cause is not nil, it is sent as

@@ -15,12 +15,18 @@ import (
 // something that it must not send.
 var errIntrusion = errors.New("the guest broke the rules of the session")
 
+// window is how many bytes of one stream may be on their way, or wait to be read. On
+// its way through the engine's proxies an answer takes a millisecond or several, and
+// the next part of a long body must not wait for it.
+const window = 1 << 20
+
 // config returns the yamux configuration of both sides. yamux's own keepalive
 // is off, because it ends a session when an answer is late, even if other bytes
 // still arrive. Both sides use [Pulse] for a keepalive of their own.
 func config() *yamux.Config {
 	c := yamux.DefaultConfig()
 	c.EnableKeepAlive = false
+	c.MaxStreamWindowSize = window
 	c.ConnectionWriteTimeout = time.Minute
 	c.StreamOpenTimeout = time.Minute
 	c.StreamCloseTimeout = time.Minute
@@ -67,7 +73,7 @@ const (
 	yamuxData       = 0
 	yamuxPing       = 2
 	yamuxSYN        = 1
-	yamuxMaxPayload = 256 << 10 // yamux's initial window, which we never enlarge
+	yamuxMaxPayload = window
 )
 
 // joiner sends the header of a frame together with its body. yamux writes the
@@ -95,16 +101,34 @@ func (j *joiner) Write(p []byte) (int, error) {
 	if len(j.held) == 0 {
 		return j.w.Write(p)
 	}
-	j.held = append(j.held, p...)
-	_, err := j.w.Write(j.held)
-	if cap(j.held) > 4<<10 {
-		j.held = nil // do not let an idle session keep a large buffer
-	}
+	err := j.send(p)
 	j.held = j.held[:0]
 	if err != nil {
 		return 0, err
 	}
 	return len(p), nil
+}
+
+// shortBody is the size of the longest body that a session joins in a buffer of its own.
+// An idle session should not keep a large one.
+const shortBody = 4 << 10
+
+// joined are buffers for longer bodies. They are shared, and freed when they are not
+// used for a while.
+var joined = sync.Pool{New: func() any { return new([]byte) }}
+
+// send writes what is held with p behind it.
+func (j *joiner) send(p []byte) error {
+	if len(p) <= shortBody {
+		j.held = append(j.held, p...)
+		_, err := j.w.Write(j.held)
+		return err
+	}
+	buf := joined.Get().(*[]byte)
+	defer joined.Put(buf)
+	*buf = append(append((*buf)[:0], j.held...), p...)
+	_, err := j.w.Write(*buf)
+	return err
 }
 
 // announces reports whether a body follows the header.

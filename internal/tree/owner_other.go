@@ -1,0 +1,8 @@
+//go:build !unix
+
+package tree
+
+import "io/fs"
+
+// ownerOf returns nil: files have no such owners here.
+func ownerOf(fs.FileInfo) *Owner { return nil }
