@@ -31,6 +31,11 @@ func child(ctx context.Context, ways []way, image string, args []string) error {
 		outcome, err = measureFlood(ctx, ways, args[1])
 	case "idle":
 		outcome, err = measureIdle(ctx, image, args[1])
+	case "files":
+		if len(args) < 3 {
+			return errors.New("child: want a directory of files")
+		}
+		outcome, err = measureFiles(ctx, image, args[1], args[2])
 	case "own":
 		return own(ctx, ways, args[1], args[2])
 	default:
@@ -82,20 +87,27 @@ func measureFlood(ctx context.Context, ways []way, key string) (f flood, err err
 	if err := p.run(ctx, "true"); err != nil {
 		return f, err
 	}
+	f.Growth, err = grown(func() error {
+		defer func(start time.Time) { f.Took = time.Since(start) }(time.Now())
+		return p.run(ctx, fmt.Sprintf("head -c %d /dev/zero", floodSize))
+	})
+	return f, err
+}
+
+// grown returns by how many bytes the peak of this process's resident memory exceeds
+// what it had before f.
+func grown(f func() error) (int64, error) {
 	// This resets the peak.
 	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0o200); err != nil {
-		return f, err
+		return 0, err
 	}
 	before, err := memory("VmRSS")
 	if err != nil {
-		return f, err
+		return 0, err
 	}
-	start := time.Now()
-	err = p.run(ctx, fmt.Sprintf("head -c %d /dev/zero", floodSize))
-	f.Took = time.Since(start)
+	err = f()
 	peak, failed := memory("VmHWM")
-	f.Growth = peak - before
-	return f, errors.Join(err, failed)
+	return peak - before, errors.Join(err, failed)
 }
 
 func openKey(ctx context.Context, ways []way, key string) (place, error) {

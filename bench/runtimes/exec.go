@@ -1,13 +1,11 @@
 package main
 
 import (
-	"archive/tar"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"strings"
 	"time"
@@ -71,47 +69,6 @@ func (e *execPlace) run(ctx context.Context, script string) error {
 	return err
 }
 
-func (e *execPlace) put(ctx context.Context, src string) error {
-	f, err := os.Open(src)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	r, w := io.Pipe()
-	defer r.Close()
-	go func() {
-		archive := tar.NewWriter(w)
-		err := archive.WriteHeader(&tar.Header{Name: "file", Mode: 0o644, Size: info.Size()})
-		if err == nil {
-			_, err = io.Copy(archive, f)
-		}
-		w.CloseWithError(errors.Join(err, archive.Close()))
-	}()
-	return e.engine.CopyToContainer(ctx, e.name, "/workspace", r, container.CopyToContainerOptions{})
-}
-
-func (e *execPlace) get(ctx context.Context, dest string) error {
-	body, _, err := e.engine.CopyFromContainer(ctx, e.name, "/workspace/file")
-	if err != nil {
-		return err
-	}
-	defer body.Close()
-	archive := tar.NewReader(body)
-	if _, err := archive.Next(); err != nil {
-		return err
-	}
-	f, err := os.Create(dest)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(f, archive)
-	return errors.Join(err, f.Close())
-}
-
 func (e *execPlace) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -135,12 +92,4 @@ func openExecCLI(ctx context.Context, image string) (place, error) {
 
 func (e execCLIPlace) run(ctx context.Context, script string) error {
 	return drained(exec.CommandContext(ctx, "docker", "exec", e.name, "sh", "-c", script))
-}
-
-func (e execCLIPlace) put(ctx context.Context, src string) error {
-	return command(ctx, "docker", "cp", src, e.name+":/workspace/file")
-}
-
-func (e execCLIPlace) get(ctx context.Context, dest string) error {
-	return command(ctx, "docker", "cp", e.name+":/workspace/file", dest)
 }

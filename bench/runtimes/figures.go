@@ -10,6 +10,7 @@ import (
 // figures returns all figures, with what was measured.
 func (r *report) figures() []figure.Figure {
 	list := append(r.commandFigures(), r.floodFigures()...)
+	list = append(list, r.fileFigures()...)
 	list = append(list, r.endFigures()...)
 	return append(list, r.weightFigures()...)
 }

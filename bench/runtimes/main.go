@@ -35,6 +35,7 @@ type bench struct {
 	figures bool
 	ways    []way
 	log     func(format string, args ...any) // progress
+	copied  int                              // copies of files that were made
 }
 
 func main() {
@@ -102,17 +103,20 @@ type step struct {
 }
 
 func (b *bench) steps() []step {
-	return []step{
+	list := []step{
 		{"latency", b.latencies},
 		{"cold", b.coldStarts},
 		{"flood", b.floods},
-		{"copy", b.copies},
 		{"deadline", b.deadlines},
 		{"silent", b.silences},
 		{"killed", b.killedHosts},
 		{"idle", b.idleAgents},
 		{"command", b.command},
 	}
+	for _, s := range sites(b.image) {
+		list = append(list, step{"files-" + s.key, func(ctx context.Context, r *report) error { return b.copies(ctx, r, s) }})
+	}
+	return list
 }
 
 func (b *bench) stepNames() string {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -17,7 +16,6 @@ const (
 	slowBlock = 4
 	atOnce    = 40
 	floodSize = 1 << 30
-	fileSize  = 100 << 20
 )
 
 // samples are repeated measurements of one duration.
@@ -186,44 +184,6 @@ func (b *bench) floods(ctx context.Context, r *report) error {
 			row := r.row(w.key)
 			row.flood = append(row.flood, f.Took)
 			row.growth = append(row.growth, f.Growth)
-		}
-	}
-	return nil
-}
-
-// copies measures how long it takes to copy a file in and out.
-func (b *bench) copies(ctx context.Context, r *report) (err error) {
-	places, closeAll, err := b.openAll(ctx)
-	defer func() {
-		if closed := closeAll(); err == nil {
-			err = closed
-		}
-	}()
-	if err != nil {
-		return err
-	}
-	src, dest := b.path("in"), b.path("out")
-	if err := writeNoise(src, fileSize); err != nil {
-		return err
-	}
-	rounds := max(b.rounds/6, 1)
-	b.log("%d MiB of file: %d rounds", fileSize>>20, rounds)
-	for round := range rounds {
-		for _, w := range b.rotated(round) {
-			row, p := r.row(w.key), places[w.key]
-			err := row.in.time(func() error { return p.put(ctx, src) })
-			if err == nil {
-				err = row.out.time(func() error { return p.get(ctx, dest) })
-			}
-			if err == nil {
-				err = sameFile(src, dest)
-			}
-			if err != nil {
-				return fmt.Errorf("%s, copy: %w", w.name, err)
-			}
-			if err := os.Remove(dest); err != nil {
-				return err
-			}
 		}
 	}
 	return nil

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 
 	"github.com/x/pygent"
 )
@@ -26,9 +25,6 @@ type place interface {
 	// run runs a script to its end and reads its output. A status other than 0 is
 	// an error.
 	run(ctx context.Context, script string) error
-	// put copies a file in, which commands find as ./file. get copies it back.
-	put(ctx context.Context, src string) error
-	get(ctx context.Context, dest string) error
 	close() error
 }
 
@@ -85,12 +81,6 @@ func (g guestPlace) run(ctx context.Context, script string) error {
 	return err
 }
 
-func (g guestPlace) put(ctx context.Context, src string) error { return g.UploadFile(ctx, src, "file") }
-
-func (g guestPlace) get(ctx context.Context, dest string) error {
-	return g.ExportFile(ctx, "file", dest)
-}
-
 func (g guestPlace) close() error { return g.Cleanup() }
 
 // forkPlace is a directory in which shells are started, which is the fastest
@@ -108,14 +98,6 @@ func (f forkPlace) run(ctx context.Context, script string) error {
 	c := exec.CommandContext(ctx, f.shell, "-c", script)
 	c.Dir = f.dir
 	return drained(c)
-}
-
-func (f forkPlace) put(_ context.Context, src string) error {
-	return copyFile(src, filepath.Join(f.dir, "file"))
-}
-
-func (f forkPlace) get(_ context.Context, dest string) error {
-	return copyFile(filepath.Join(f.dir, "file"), dest)
 }
 
 func (f forkPlace) close() error { return os.RemoveAll(f.dir) }
@@ -140,22 +122,4 @@ func drained(c *exec.Cmd) error {
 // command runs a program of this machine.
 func command(ctx context.Context, name string, args ...string) error {
 	return drained(exec.CommandContext(ctx, name, args...))
-}
-
-// copyFile copies through this process's memory, as the other ways do.
-func copyFile(src, dest string) error {
-	in, err := os.Open(src)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := os.Create(dest)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(struct{ io.Writer }{out}, struct{ io.Reader }{in})
-	if closed := out.Close(); err == nil {
-		err = closed
-	}
-	return err
 }
