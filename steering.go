@@ -57,6 +57,10 @@ func (a *Agent) Say(msg Message) (id string, err error) {
 	if msg.Role == "" {
 		msg.Role = RoleUser
 	}
+	size := sizeOfMessage(msg)
+	if size > maxUnheardBytes {
+		return "", fmt.Errorf("say: the message has %d bytes, more than %d", size, maxUnheardBytes)
+	}
 	if err := sayable(msg); err != nil {
 		return "", fmt.Errorf("say: %w", err)
 	}
@@ -66,10 +70,6 @@ func (a *Agent) Say(msg Message) (id string, err error) {
 	u := &a.unheard
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	size := sizeOfMessage(msg)
-	if size > maxUnheardBytes {
-		return "", fmt.Errorf("say: the message has %d bytes, more than %d", size, maxUnheardBytes)
-	}
 	if len(u.said) >= maxUnheard || u.bytes+size > maxUnheardBytes {
 		return "", fmt.Errorf("say: %d messages wait to be heard already, and there is no room for another", len(u.said))
 	}
