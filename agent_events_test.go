@@ -26,6 +26,7 @@ func counted(n *atomic.Int32) pygent.Tool {
 }
 
 func TestLeavingEventsAtACallKeepsTheToolFromRunning(t *testing.T) {
+	t.Parallel()
 	for range 50 { // repeat, since the run might only sometimes go ahead
 		var ran atomic.Int32
 		agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Calls(pygenttest.Call("count", nil), pygenttest.Call("count", nil))), pygent.WithTools(counted(&ran)))
@@ -42,6 +43,7 @@ func TestLeavingEventsAtACallKeepsTheToolFromRunning(t *testing.T) {
 }
 
 func TestEventsWaitForTheLoop(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var ran atomic.Int32
 		model := pygenttest.NewScriptedModel(pygenttest.TextAndCalls("Looking at it.", pygenttest.Call("count", nil)), pygenttest.Call("count", nil), stop)
@@ -62,6 +64,7 @@ func TestEventsWaitForTheLoop(t *testing.T) {
 }
 
 func TestDeltasAreMergedWhileTheLoopIsBusy(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Text("one two three four five six")))
 		var texts []string
@@ -78,6 +81,7 @@ func TestDeltasAreMergedWhileTheLoopIsBusy(t *testing.T) {
 }
 
 func TestEventsCanBeRangedOverOnce(t *testing.T) {
+	t.Parallel()
 	model := pygenttest.NewScriptedModel(stop, stop)
 	events := newAgent(t, model).Events(t.Context(), "go")
 	for _, err := range events {
@@ -93,6 +97,7 @@ func TestEventsCanBeRangedOverOnce(t *testing.T) {
 }
 
 func TestTheLoopOverEventsMayUseTheAgent(t *testing.T) {
+	t.Parallel()
 	model := pygenttest.NewScriptedModel(pygenttest.Calls(delegate("Work"), callBash("echo hi > f")), stop).RepeatLast().On("Work", callBash("echo work"), stop)
 	agent := newAgent(t, model)
 	var refused error
@@ -119,6 +124,7 @@ func TestTheLoopOverEventsMayUseTheAgent(t *testing.T) {
 }
 
 func TestPanicInTheLoopOverEventsEndsTheRun(t *testing.T) {
+	t.Parallel()
 	agent := newAgent(t, pygenttest.NewScriptedModel(callBash("sleep 600"), stop))
 	require.PanicsWithValue(t, "mine", func() {
 		for e := range agent.Events(t.Context(), "go") {
@@ -133,6 +139,7 @@ func TestPanicInTheLoopOverEventsEndsTheRun(t *testing.T) {
 }
 
 func TestSlowHandlerDoesNotOutlastTheTimeLimit(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var seen []pygent.EventType
 		slow := func(e pygent.Event) {
@@ -159,6 +166,7 @@ func TestSlowHandlerDoesNotOutlastTheTimeLimit(t *testing.T) {
 }
 
 func TestRunWaitsUntilItsEndWasHandled(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		handled := false
 		slow := func(e pygent.Event) {
@@ -177,6 +185,7 @@ func TestRunWaitsUntilItsEndWasHandled(t *testing.T) {
 }
 
 func TestSlowLoopOverEventsDoesNotOutlastTheTimeLimit(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Call("count", nil)), pygent.WithTools(counted(new(atomic.Int32))))
 		var last pygent.Event
@@ -192,6 +201,7 @@ func TestSlowLoopOverEventsDoesNotOutlastTheTimeLimit(t *testing.T) {
 }
 
 func TestPanickingHandlerEndsTheRun(t *testing.T) {
+	t.Parallel()
 	panics := func(e pygent.Event) {
 		if e.Type == pygent.EventToolCall {
 			panic("oops")
@@ -216,6 +226,7 @@ func TestPanickingHandlerEndsTheRun(t *testing.T) {
 }
 
 func TestPanickingPromptBuilderIsAnError(t *testing.T) {
+	t.Parallel()
 	bad := true
 	agent := newAgent(t, pygenttest.NewScriptedModel(stop), pygent.WithPrompt(func(pygent.PromptInfo) string {
 		if bad {
@@ -246,6 +257,7 @@ func (d describes) Describe(context.Context) pygent.RuntimeInfo {
 }
 
 func TestRunMayBeginWhileTheSystemMessageIsRefreshed(t *testing.T) {
+	t.Parallel()
 	rt := describes{begun: make(chan struct{}), free: make(chan struct{})}
 	agent := newAgentOn(t, rt, pygenttest.NewScriptedModel(stop))
 	refreshed := make(chan struct{})
@@ -266,6 +278,7 @@ func TestRunMayBeginWhileTheSystemMessageIsRefreshed(t *testing.T) {
 }
 
 func TestCloseWithinIsRefusedAtOnce(t *testing.T) {
+	t.Parallel()
 	var agent *pygent.Agent
 	var refused []error
 	closes := pygent.Tool{Name: "closes", Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
@@ -295,6 +308,7 @@ func TestCloseWithinIsRefusedAtOnce(t *testing.T) {
 // A call in progress is not answered because somebody looks at the
 // conversation.
 func TestLookingAtTheConversationKeepsTheResult(t *testing.T) {
+	t.Parallel()
 	var agent *pygent.Agent
 	var shown []pygent.Message
 	look := pygent.Tool{Name: "look", Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
@@ -312,6 +326,7 @@ func TestLookingAtTheConversationKeepsTheResult(t *testing.T) {
 }
 
 func TestHandlersMayCallTheAgent(t *testing.T) {
+	t.Parallel()
 	var agent *pygent.Agent
 	agent = newAgent(t, pygenttest.NewScriptedModel(callBash("true"), stop), pygent.OnEvent(func(pygent.Event) {
 		if agent == nil {
@@ -353,6 +368,7 @@ func (c cleaning) Cleanup() error {
 }
 
 func TestAgentThatIsBeingClosedIsNotBusy(t *testing.T) {
+	t.Parallel()
 	rt := cleaning{begun: make(chan struct{}), goOn: make(chan struct{})}
 	agent := newAgentOn(t, rt, pygenttest.NewScriptedModel())
 	closed := make(chan error)
@@ -365,6 +381,7 @@ func TestAgentThatIsBeingClosedIsNotBusy(t *testing.T) {
 }
 
 func TestCloseNamesWhatItLeavesBehind(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})
 		deaf := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) {
@@ -399,6 +416,7 @@ func TestCloseNamesWhatItLeavesBehind(t *testing.T) {
 }
 
 func TestPanickingCleanupIsAnError(t *testing.T) {
+	t.Parallel()
 	agent, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithRuntime(panicsAtCleanup{}))
 	require.NoError(t, err)
 	require.ErrorContains(t, agent.Close(), "panic: oops")

@@ -70,6 +70,7 @@ func testGitChanges(t *testing.T, dir string, rt pygent.Runtime) {
 }
 
 func TestGitChangesAreToldLocally(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	rt, err := pygent.NewLocalRuntime(t.Context(), pygent.WithWorkspace(dir))
 	require.NoError(t, err)
@@ -77,12 +78,14 @@ func TestGitChangesAreToldLocally(t *testing.T) {
 }
 
 func TestGitChangesInAContainerAreTold(t *testing.T) {
+	t.Parallel()
 	requireDocker(t)
 	dir := t.TempDir()
 	testGitChanges(t, dir, newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithWorkspace(dir)))
 }
 
 func TestGitChangesInAMountAreTold(t *testing.T) {
+	t.Parallel()
 	requireDocker(t)
 	mount := t.TempDir()
 	var w warned
@@ -97,6 +100,7 @@ func TestGitChangesInAMountAreTold(t *testing.T) {
 }
 
 func TestGitChangesInAWritableDirectoryAreTold(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	rt, err := pygent.NewLocalRuntime(t.Context(), pygent.WithLocalWritable(dir))
 	require.NoError(t, err)
@@ -113,6 +117,7 @@ func TestGitChangesInAWritableDirectoryAreTold(t *testing.T) {
 }
 
 func TestGitOfATemporaryWorkspaceIsNoConcern(t *testing.T) {
+	t.Parallel()
 	var w warned
 	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Calls(callBash(writeHook), pygenttest.Call("write_file", map[string]any{"path": ".git/config", "content": "x"})), stop), pygent.OnEvent(w.event))
 	_, err := agent.RunUntilStop(t.Context(), "go")
@@ -122,6 +127,7 @@ func TestGitOfATemporaryWorkspaceIsNoConcern(t *testing.T) {
 }
 
 func TestWritesBelowGitNeedApproval(t *testing.T) {
+	t.Parallel()
 	write := func(path string) pygenttest.Reply {
 		return pygenttest.Call("write_file", map[string]any{"path": path, "content": "x"})
 	}

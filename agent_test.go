@@ -69,6 +69,7 @@ func callBash(cmd string) pygenttest.Reply {
 var stop = pygenttest.Call("stop", map[string]any{"summary": "all done"})
 
 func TestRunStopsAtStopTool(t *testing.T) {
+	t.Parallel()
 	model := pygenttest.NewScriptedModel(callBash("echo one > f; cat f"), stop)
 	agent := newAgent(t, model)
 	result, err := agent.RunUntilStop(t.Context(), "write a file")
@@ -85,6 +86,7 @@ func TestRunStopsAtStopTool(t *testing.T) {
 }
 
 func TestRunAwaitsUserAtContinueTool(t *testing.T) {
+	t.Parallel()
 	model := pygenttest.NewScriptedModel(
 		pygenttest.Call("continue", map[string]any{"prompt": "Which?", "options": []string{"a", "b"}}), stop)
 	agent := newAgent(t, model)
@@ -98,6 +100,7 @@ func TestRunAwaitsUserAtContinueTool(t *testing.T) {
 }
 
 func TestRunEndsAtItsLimits(t *testing.T) {
+	t.Parallel()
 	twoCalls := pygenttest.Calls(callBash("echo a"), callBash("echo b"))
 	tests := []struct {
 		name    string
@@ -131,6 +134,7 @@ func TestRunEndsAtItsLimits(t *testing.T) {
 }
 
 func TestDefaultLimitIsTwentySteps(t *testing.T) {
+	t.Parallel()
 	n := 0
 	model := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 		n++
@@ -143,6 +147,7 @@ func TestDefaultLimitIsTwentySteps(t *testing.T) {
 }
 
 func TestInvalidLimitsAreErrors(t *testing.T) {
+	t.Parallel()
 	agent := newAgent(t, pygenttest.NewScriptedModel())
 	for _, opt := range []pygent.RunOption{pygent.MaxSteps(-2), pygent.MaxToolCalls(-2), pygent.MaxReplies(-2), pygent.MaxTokens(-2), pygent.MaxCost(-2), pygent.MaxCost(-0.5), pygent.MaxCost(math.NaN()), pygent.MaxCost(math.Inf(1)), pygent.StepTimeout(-2), pygent.MaxTime(-2)} {
 		_, err := agent.RunUntilStop(t.Context(), "go", opt)
@@ -153,6 +158,7 @@ func TestInvalidLimitsAreErrors(t *testing.T) {
 }
 
 func TestTimeLimitsCancelWhatIsInFlight(t *testing.T) {
+	t.Parallel()
 	// A command ends before the step (see TestACommandEndsBeforeItsStep), other tools do not.
 	hang := pygent.NewTool("hang", "Wait", func(ctx context.Context, _ pygent.Runtime, _ struct{}) (string, error) {
 		<-ctx.Done()
@@ -185,6 +191,7 @@ func TestTimeLimitsCancelWhatIsInFlight(t *testing.T) {
 }
 
 func TestCancelAnswersEveryCall(t *testing.T) {
+	t.Parallel()
 	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Calls(callBash("sleep 600"), callBash("touch never"))))
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("the user had enough")
@@ -202,6 +209,7 @@ func TestCancelAnswersEveryCall(t *testing.T) {
 }
 
 func TestDeafToolAndModelAreLeftBehind(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})
 		deaf := pygent.Tool{Name: "deaf", Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
@@ -227,6 +235,7 @@ func TestDeafToolAndModelAreLeftBehind(t *testing.T) {
 }
 
 func TestFaultyCallsBecomeResults(t *testing.T) {
+	t.Parallel()
 	panics := pygent.Tool{Name: "panics", Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
 		panic("oh no")
 	}}
@@ -270,6 +279,7 @@ func TestFaultyCallsBecomeResults(t *testing.T) {
 }
 
 func TestDisabledToolsAreHidden(t *testing.T) {
+	t.Parallel()
 	model := pygenttest.NewScriptedModel(stop)
 	_, err := newAgent(t, model, pygent.WithDisabledTools("bash", "read_image")).RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
@@ -279,6 +289,7 @@ func TestDisabledToolsAreHidden(t *testing.T) {
 }
 
 func TestModelsOwnFaultsAreErrors(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name   string
 		model  pygent.ModelFunc
@@ -304,6 +315,7 @@ func TestModelsOwnFaultsAreErrors(t *testing.T) {
 }
 
 func TestTruncatedAnswersRunNoCalls(t *testing.T) {
+	t.Parallel()
 	cut := pygenttest.Calls(callBash("touch never")).WithFinish(pygent.FinishLength)
 	agent := newAgent(t, pygenttest.NewScriptedModel(cut, stop))
 	result, err := agent.RunUntilStop(t.Context(), "go")
@@ -320,6 +332,7 @@ func TestTruncatedAnswersRunNoCalls(t *testing.T) {
 }
 
 func TestEmptyAnswersAreNudgedOnceAndNotKept(t *testing.T) {
+	t.Parallel()
 	empty := pygenttest.Text("  ")
 	agent := newAgent(t, pygenttest.NewScriptedModel(empty, stop))
 	result, err := agent.RunUntilStop(t.Context(), "go")
@@ -339,6 +352,7 @@ func TestEmptyAnswersAreNudgedOnceAndNotKept(t *testing.T) {
 }
 
 func TestRepeatedCallsAreToldAndThenStopped(t *testing.T) {
+	t.Parallel()
 	agent := newAgent(t, pygenttest.NewScriptedModel(callBash("echo same")).RepeatLast())
 	result, err := agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
@@ -355,6 +369,7 @@ func TestRepeatedCallsAreToldAndThenStopped(t *testing.T) {
 }
 
 func TestApproval(t *testing.T) {
+	t.Parallel()
 	no := errors.New("the line is dead")
 	decide := func(d pygent.Decision, err error) pygent.Option {
 		return pygent.WithApproval(func(context.Context, pygent.ApprovalRequest) (pygent.Decision, error) { return d, err })
@@ -384,6 +399,7 @@ func TestApproval(t *testing.T) {
 }
 
 func TestStepMakesOnePass(t *testing.T) {
+	t.Parallel()
 	agent := newAgent(t, pygenttest.NewScriptedModel(callBash("echo 1"), pygenttest.Text("it printed 1").WithUsage(pygent.Usage{PromptTokens: 7})))
 	result, err := agent.Step(t.Context(), "run it")
 	require.NoError(t, err)
@@ -398,6 +414,7 @@ func TestStepMakesOnePass(t *testing.T) {
 }
 
 func TestEventsTellTheRun(t *testing.T) {
+	t.Parallel()
 	model := pygenttest.NewScriptedModel(
 		pygenttest.TextAndCalls("Looking.", callBash("echo hi")).WithReasoning("hm"),
 		pygenttest.Overloaded(), stop)
@@ -424,6 +441,7 @@ func TestEventsTellTheRun(t *testing.T) {
 }
 
 func TestLeavingEventsEndsTheRun(t *testing.T) {
+	t.Parallel()
 	agent := newAgent(t, pygenttest.NewScriptedModel(callBash("sleep 600"), pygenttest.Text("hi")))
 	for e, err := range agent.Events(t.Context(), "go") {
 		require.NoError(t, err)
@@ -437,6 +455,7 @@ func TestLeavingEventsEndsTheRun(t *testing.T) {
 }
 
 func TestEventsEndWithTheError(t *testing.T) {
+	t.Parallel()
 	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.QuotaExceeded()))
 	var last error
 	for _, err := range agent.Events(t.Context(), "go") {
@@ -448,6 +467,7 @@ func TestEventsEndWithTheError(t *testing.T) {
 }
 
 func TestOnlyPassingErrorsAreRetried(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name  string
 		reply pygenttest.Reply
@@ -479,6 +499,7 @@ func TestOnlyPassingErrorsAreRetried(t *testing.T) {
 }
 
 func TestRetriesEnd(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		model := pygenttest.NewScriptedModel(pygenttest.Overloaded()).RepeatLast()
 		_, err := newAgentOn(t, nowhere{}, model).RunUntilStop(t.Context(), "go")
@@ -488,6 +509,7 @@ func TestRetriesEnd(t *testing.T) {
 }
 
 func TestRetryAfterBeyondTheBudgetFailsAtOnce(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		model := pygenttest.NewScriptedModel(pygenttest.RateLimited(time.Hour))
 		start := time.Now()
@@ -498,6 +520,7 @@ func TestRetryAfterBeyondTheBudgetFailsAtOnce(t *testing.T) {
 }
 
 func TestRequestPrefixIsStable(t *testing.T) {
+	t.Parallel()
 	server := pygenttest.NewServer(t, callBash("date"), callBash("ls"), pygenttest.Text("so"), stop)
 	model, err := pygent.NewOpenAIModel(pygent.OpenAIBaseURL(server.URL()))
 	require.NoError(t, err)
@@ -513,6 +536,7 @@ func TestRequestPrefixIsStable(t *testing.T) {
 }
 
 func TestOneRunAtATime(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	model := pygenttest.NewScriptedModel(pygenttest.Text("x").WithGate(gate), stop)
 	agent := newAgent(t, model)
@@ -529,6 +553,7 @@ func TestOneRunAtATime(t *testing.T) {
 }
 
 func TestCloseEndsTheRun(t *testing.T) {
+	t.Parallel()
 	model := pygenttest.NewScriptedModel(pygenttest.Text("x").WithGate(nil))
 	agent := newAgent(t, model)
 	done := make(chan *pygent.Result, 1)
@@ -546,6 +571,7 @@ func TestCloseEndsTheRun(t *testing.T) {
 }
 
 func TestSystemMessageFollowsTheTools(t *testing.T) {
+	t.Parallel()
 	model := pygenttest.NewScriptedModel(pygenttest.Text("a")).RepeatLast()
 	agent := newAgent(t, model, pygent.WithPersona(pygent.Persona{Name: "Ada", Description: "a mathematician"}))
 	system := func() string {
@@ -574,6 +600,7 @@ func TestSystemMessageFollowsTheTools(t *testing.T) {
 }
 
 func TestAgentsFileJoinsTheSystemMessage(t *testing.T) {
+	t.Parallel()
 	for _, on := range []bool{true, false} {
 		agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Text("a")), pygent.WithInstructions(on))
 		require.NoError(t, agent.Runtime().WriteFile(t.Context(), "AGENTS.md", []byte("Use tabs.")))
@@ -584,6 +611,7 @@ func TestAgentsFileJoinsTheSystemMessage(t *testing.T) {
 }
 
 func TestPromptBuilderReplacesTheSystemMessage(t *testing.T) {
+	t.Parallel()
 	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Text("a")),
 		pygent.WithPrompt(func(info pygent.PromptInfo) string { return "I am " + info.Persona.Name }))
 	_, err := agent.Step(t.Context(), "hi")
@@ -592,6 +620,7 @@ func TestPromptBuilderReplacesTheSystemMessage(t *testing.T) {
 }
 
 func TestImagesFollowTheResults(t *testing.T) {
+	t.Parallel()
 	agent := newAgent(t, pygenttest.NewScriptedModel(
 		pygenttest.Calls(pygenttest.Call("read_image", map[string]any{"path": "x.gif"}), callBash("echo b")), stop))
 	require.NoError(t, agent.Runtime().WriteFile(t.Context(), "x.gif", []byte("GIF89a\x01\x00\x01\x00\x00\x00\x00;")))
@@ -606,6 +635,7 @@ func TestImagesFollowTheResults(t *testing.T) {
 }
 
 func TestCallsWithoutProperIDsGetResults(t *testing.T) {
+	t.Parallel()
 	for _, quirk := range []pygenttest.Quirk{pygenttest.QuirkNoCallIDs, pygenttest.QuirkDuplicateCallIDs} {
 		agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Calls(callBash("echo a"), callBash("echo b")).WithQuirks(quirk), stop))
 		result, err := agent.RunUntilStop(t.Context(), "go")
@@ -638,6 +668,7 @@ func (nowhere) ExportFile(context.Context, string, string) error { return nil }
 func (nowhere) Cleanup() error                                   { return nil }
 
 func TestToolThatEndsItsGoroutineIsAnError(t *testing.T) {
+	t.Parallel()
 	leaves := pygent.Tool{Name: "leaves", Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
 		runtime.Goexit()
 		return nil, nil
@@ -657,6 +688,7 @@ func TestToolThatEndsItsGoroutineIsAnError(t *testing.T) {
 }
 
 func TestStacksGoToTheLogAlone(t *testing.T) {
+	t.Parallel()
 	var log bytes.Buffer
 	opts := []pygent.Option{
 		pygent.WithLogger(slog.New(slog.NewTextHandler(&log, nil))), pygent.WithApprovalFor("bash"),
@@ -675,6 +707,7 @@ func TestStacksGoToTheLogAlone(t *testing.T) {
 }
 
 func TestStuckRunSkipsTheCallsThatFollow(t *testing.T) {
+	t.Parallel()
 	same := callBash("echo same")
 	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Calls(same, same, same, same, same, callBash("touch never"))))
 	result, err := agent.RunUntilStop(t.Context(), "go")
@@ -685,6 +718,7 @@ func TestStuckRunSkipsTheCallsThatFollow(t *testing.T) {
 }
 
 func TestDeniedCallHasTakenNoEffect(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	agent := newAgent(t, pygenttest.NewScriptedModel(callBash("true")), pygent.WithApprovalFor("bash"),
 		pygent.WithApproval(func(ctx context.Context, _ pygent.ApprovalRequest) (pygent.Decision, error) {
@@ -697,6 +731,7 @@ func TestDeniedCallHasTakenNoEffect(t *testing.T) {
 }
 
 func TestPrefixIsTheSameForAllLocalAgents(t *testing.T) {
+	t.Parallel()
 	first := func() pygent.ChatRequest {
 		model := pygenttest.NewScriptedModel(stop)
 		agent := newAgent(t, model)
@@ -721,6 +756,7 @@ type brokenError struct{ text string }
 func (e *brokenError) Error() string { return e.text }
 
 func TestErrorThatCannotBeReadHarmsNobody(t *testing.T) {
+	t.Parallel()
 	for name, broken := range map[string]error{
 		"nil pointer":           (*brokenError)(nil),
 		"nil pointer, wrapped":  fmt.Errorf("wrapped: %w", (*pygent.APIError)(nil)),
@@ -761,6 +797,7 @@ func TestErrorThatCannotBeReadHarmsNobody(t *testing.T) {
 // A model may return the same response to several agents, for instance from a
 // cache.
 func TestResponseStaysTheModelsOwn(t *testing.T) {
+	t.Parallel()
 	call := pygent.ToolCall{ID: "twice", Name: "stop", Arguments: "{}"}
 	shared := &pygent.ChatResponse{Message: pygent.AssistantMessage("", call, call)}
 	model := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) { return shared, nil })
@@ -779,6 +816,7 @@ func TestResponseStaysTheModelsOwn(t *testing.T) {
 // A program that ends after Close leaves nothing behind, also where something
 // else has called Close already.
 func TestEveryCloseWaitsForTheEnd(t *testing.T) {
+	t.Parallel()
 	for range 20 {
 		rt := &slowCleanup{begun: make(chan struct{}), free: make(chan struct{})}
 		asked := make(chan struct{})

@@ -10,6 +10,7 @@ import (
 
 // A session at a terminal sets who is asked, and takes it back at its end.
 func TestSettingsTellOfASessionsApproval(t *testing.T) {
+	t.Parallel()
 	type told struct{ asks, confirms bool }
 	var all []told
 	agent, err := New(WithModel(ModelFunc(nil)), WithRuntime(struct{ Runtime }{}), OnEvent(func(e Event) {
@@ -31,6 +32,7 @@ func TestSettingsTellOfASessionsApproval(t *testing.T) {
 // Whoever is asked about hosts is told of a call that goes on, also of one that
 // runs beside others.
 func TestACallGoesOnWhileSeveralRun(t *testing.T) {
+	t.Parallel()
 	var agent *Agent
 	looked := make(chan string, 1)
 	read := func(name string, run func()) Tool {
@@ -60,6 +62,7 @@ func TestACallGoesOnWhileSeveralRun(t *testing.T) {
 // A run that ends while listeners are told of a question asks nobody, and so
 // nobody withdraws the question.
 func TestTheResultOfACallWithdrawsItsQuestion(t *testing.T) {
+	t.Parallel()
 	task := newLocalTask(TaskSpec{ID: "t"}, nil)
 	call := &ToolCall{ID: "a", Name: "bash"}
 	task.record(Event{Type: EventApproval, Call: call, Approval: &ApprovalRequest{Call: *call, AsksManager: true}})

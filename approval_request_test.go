@@ -44,6 +44,7 @@ func told(t *testing.T, agent *pygent.Agent) (words []string, outputs []pygent.T
 }
 
 func TestApprovalIsToldWhatItDecidesAbout(t *testing.T) {
+	t.Parallel()
 	var got pygent.ApprovalRequest
 	var info pygent.CallInfo
 	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Text("Well."), callBash("echo hi"), stop), pygent.WithID("lead"), pygent.WithApprovalFor("bash"),
@@ -68,6 +69,7 @@ func TestApprovalIsToldWhatItDecidesAbout(t *testing.T) {
 }
 
 func TestEventsTellOfApprovals(t *testing.T) {
+	t.Parallel()
 	by := func(d pygent.Decision) []pygent.Option {
 		return deciding(func(pygent.ApprovalRequest) pygent.Decision { return d })
 	}
@@ -91,6 +93,7 @@ func TestEventsTellOfApprovals(t *testing.T) {
 }
 
 func TestApprovalMayChangeTheArguments(t *testing.T) {
+	t.Parallel()
 	agent := newAgent(t, pygenttest.NewScriptedModel(callBash("echo mine"), stop), deciding(func(pygent.ApprovalRequest) pygent.Decision {
 		return pygent.Decision{Allow: true, Arguments: json.RawMessage(` {"cmd":"echo yours"}`)}
 	})...)
@@ -111,6 +114,7 @@ func TestApprovalMayChangeTheArguments(t *testing.T) {
 }
 
 func TestChangedArgumentsAreCheckedLikeTheModels(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct{ arguments, want string }{
 		"no JSON":        {`{"cmd":`, "the arguments are not a JSON object"},
 		"no object":      {`[1]`, "the arguments are not a JSON object"},
@@ -144,6 +148,7 @@ func TestChangedArgumentsAreCheckedLikeTheModels(t *testing.T) {
 }
 
 func TestDecisionForTheSessionIsNarrow(t *testing.T) {
+	t.Parallel()
 	write := func(path string) pygenttest.Reply {
 		return pygenttest.Call("write_file", map[string]any{"path": path, "content": "x"})
 	}
@@ -179,6 +184,7 @@ func TestDecisionForTheSessionIsNarrow(t *testing.T) {
 }
 
 func TestDenialForTheSessionIsAskedAboutAgain(t *testing.T) {
+	t.Parallel()
 	asked := 0
 	agent := newAgent(t, pygenttest.NewScriptedModel(callBash("echo a"), callBash("echo a"), stop), deciding(func(pygent.ApprovalRequest) pygent.Decision {
 		asked++
@@ -192,6 +198,7 @@ func TestDenialForTheSessionIsAskedAboutAgain(t *testing.T) {
 // TestToolsUnderBuiltinNamesAreCoveredCallByCall has a program's own tools with
 // other arguments than the built-in ones.
 func TestToolsUnderBuiltinNamesAreCoveredCallByCall(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"bash", "write_file"} {
 		t.Run(name, func(t *testing.T) {
 			asked := 0
@@ -212,6 +219,7 @@ func TestToolsUnderBuiltinNamesAreCoveredCallByCall(t *testing.T) {
 }
 
 func TestDecisionForTheSessionHoldsForTasks(t *testing.T) {
+	t.Parallel()
 	model := pygenttest.NewScriptedModel(follow(always(callBash("echo same")), always(delegate("Work")), func(id string) pygenttest.Reply { return wait(id) }, always(stop))).RepeatLast().
 		On("Work", callBash("echo same"), callBash("echo other"), stop)
 	var mu sync.Mutex
@@ -228,6 +236,7 @@ func TestDecisionForTheSessionHoldsForTasks(t *testing.T) {
 }
 
 func TestCancelWhileAskedIsACancelOfTheRun(t *testing.T) {
+	t.Parallel()
 	for round := range 200 {
 		ctx, cancel := context.WithCancel(t.Context())
 		var result pygent.ToolResult
@@ -259,6 +268,7 @@ func TestCancelWhileAskedIsACancelOfTheRun(t *testing.T) {
 }
 
 func TestCancelOfATaskThatIsAskedAbout(t *testing.T) {
+	t.Parallel()
 	asked := make(chan struct{})
 	m := newTasks(t, pygenttest.NewScriptedModel(callBash("true")), pygent.TaskAgents(pygent.WithApprovalFor("bash")),
 		pygent.TaskApproval(func(ctx context.Context, r pygent.ApprovalRequest) (pygent.Decision, error) {
@@ -283,6 +293,7 @@ func TestCancelOfATaskThatIsAskedAbout(t *testing.T) {
 // TestTasksAndTheirParentAskAtOnce has two tasks ask while the agent itself
 // asks.
 func TestTasksAndTheirParentAskAtOnce(t *testing.T) {
+	t.Parallel()
 	model := pygenttest.NewScriptedModel(follow(always(delegate("One")), always(delegate("Two")), always(callBash("echo lead")),
 		always(pygenttest.Call("task_status", map[string]any{"wait": 60})), always(pygenttest.Call("task_status", map[string]any{"wait": 60})), always(stop))).RepeatLast().
 		On("One", callBash("echo one"), stop).On("Two", callBash("echo two"), stop)
@@ -316,6 +327,7 @@ func TestTasksAndTheirParentAskAtOnce(t *testing.T) {
 }
 
 func TestTaskWithAnApprovalOfItsOwnAsksNobodyElse(t *testing.T) {
+	t.Parallel()
 	var own, others int
 	m := newTasks(t, pygenttest.NewScriptedModel(callBash("echo hi"), stop),
 		pygent.TaskAgents(deciding(func(r pygent.ApprovalRequest) pygent.Decision {
@@ -333,6 +345,7 @@ func TestTaskWithAnApprovalOfItsOwnAsksNobodyElse(t *testing.T) {
 }
 
 func TestOutcomesOfCalls(t *testing.T) {
+	t.Parallel()
 	fails := plainTool("fails", func(t *pygent.Tool) {
 		t.Run = func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
 			return nil, errors.New("no")
@@ -374,6 +387,7 @@ func TestOutcomesOfCalls(t *testing.T) {
 }
 
 func TestInterruptedCommandIsToldAsSuch(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	var outcome pygent.Outcome
 	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Call("hangs", nil)), pygent.WithTools(plainTool("hangs", func(t *pygent.Tool) {
@@ -393,6 +407,7 @@ func TestInterruptedCommandIsToldAsSuch(t *testing.T) {
 }
 
 func TestCallFromTellsToolsAndModels(t *testing.T) {
+	t.Parallel()
 	_, ok := pygent.CallFrom(t.Context())
 	require.False(t, ok)
 	var none context.Context
@@ -425,6 +440,7 @@ func TestCallFromTellsToolsAndModels(t *testing.T) {
 // What an approval tells of its progress comes before the call's result, also
 // when the call is denied, or gets other arguments.
 func TestProgressOfAnApprovalEndsWithTheCall(t *testing.T) {
+	t.Parallel()
 	for name, d := range map[string]pygent.Decision{
 		"allowed": {Allow: true},
 		"changed": {Allow: true, Arguments: json.RawMessage(`{"to":"b"}`)},

@@ -39,6 +39,7 @@ func plainTool(name string, change func(*pygent.Tool)) pygent.Tool {
 }
 
 func TestWhichCallsAreAskedAbout(t *testing.T) {
+	t.Parallel()
 	tools := pygent.WithTools(
 		plainTool("reads", func(t *pygent.Tool) { t.ReadOnly = true }),
 		plainTool("writes", nil),
@@ -74,6 +75,7 @@ func TestWhichCallsAreAskedAbout(t *testing.T) {
 // TestWhatIsApprovedIsWhatRuns uses arguments that JSON parsers read in
 // different ways.
 func TestWhatIsApprovedIsWhatRuns(t *testing.T) {
+	t.Parallel()
 	call := pygent.ToolCall{ID: "a", Name: "bash", Arguments: `{"cmd":"echo shown","cmd":"echo run"}`}
 	replies := []pygent.Message{pygent.AssistantMessage("", call), pygent.AssistantMessage("done")}
 	model := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) {
@@ -94,6 +96,7 @@ func TestWhatIsApprovedIsWhatRuns(t *testing.T) {
 }
 
 func TestApprovalRulesHoldForTasks(t *testing.T) {
+	t.Parallel()
 	var a asked
 	model := pygent.ModelFunc(func(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 		reply := pygent.ToolCall{ID: "c", Name: "bash", Arguments: `{"cmd":"true"}`}
@@ -122,6 +125,7 @@ func TestApprovalRulesHoldForTasks(t *testing.T) {
 }
 
 func TestNamesOfNoToolAreRefused(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		opt  pygent.Option
 		want string
@@ -143,6 +147,7 @@ func TestNamesOfNoToolAreRefused(t *testing.T) {
 }
 
 func TestTasksOfAnAgentThatRemovedAToolStart(t *testing.T) {
+	t.Parallel()
 	agent := newAgent(t, pygenttest.NewScriptedModel(stop), pygent.WithTools(plainTool("mine", nil)), pygent.WithApprovalFor("mine"))
 	require.NoError(t, agent.Tools().Remove("mine"))
 	id, err := agent.Tasks().StartTask(t.Context(), "go", agent.Runtime())
@@ -153,6 +158,7 @@ func TestTasksOfAnAgentThatRemovedAToolStart(t *testing.T) {
 }
 
 func TestBannedCommandsAndApplications(t *testing.T) {
+	t.Parallel()
 	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Calls(
 		callBash("echo do not rm -rf"), callBash("ls && /bin/rm -fr x"), callBash("$X"), callBash("which curl"), callBash("if"), stop), stop),
 		pygent.WithBannedCommands("rm -rf"), pygent.WithBannedApps("curl"))
@@ -172,6 +178,7 @@ func TestBannedCommandsAndApplications(t *testing.T) {
 }
 
 func TestTimeOfAPersonDoesNotCountAgainstTheStep(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		slow := plainTool("slow", nil)
 		slow.Run = func(ctx context.Context, _ pygent.Runtime, _ json.RawMessage) (*pygent.ToolResult, error) {
@@ -200,6 +207,7 @@ func TestTimeOfAPersonDoesNotCountAgainstTheStep(t *testing.T) {
 }
 
 func TestTimeOfAPersonCountsAgainstTheRun(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		wait := func(ctx context.Context, _ pygent.ApprovalRequest) (pygent.Decision, error) {
 			<-ctx.Done()
@@ -214,6 +222,7 @@ func TestTimeOfAPersonCountsAgainstTheRun(t *testing.T) {
 }
 
 func TestStepStandsStillWhileATaskAsks(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		think := func(ctx context.Context, _ pygent.ApprovalRequest) (pygent.Decision, error) {
 			select {

@@ -12,6 +12,7 @@ import (
 // TestWhatIsInTheWayIsKept has the user do something after a turn that an undo would
 // have to overwrite.
 func TestWhatIsInTheWayIsKept(t *testing.T) {
+	t.Parallel()
 	const turn = "printf 2 > a; mkdir d; printf 2 > d/f; rm gone; ln -s a l; chmod 700 x; mkdir case; printf 2 > case/f; rm -r dir; printf 2 > dir"
 	cases := map[string]struct {
 		does func(k *keeper, at func(string) string) error
@@ -126,6 +127,7 @@ func TestWhatIsInTheWayIsKept(t *testing.T) {
 // TestAnUndoBesideAnEditor has the user write one file all the time while turns are
 // taken back and brought back. What the user wrote last is always there.
 func TestAnUndoBesideAnEditor(t *testing.T) {
+	t.Parallel()
 	k := openKeeper(t, t.TempDir())
 	k.write("both", "0")
 	k.turn("printf agent > both; printf 1 > a")

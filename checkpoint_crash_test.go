@@ -19,6 +19,7 @@ const dieEnv = "PYGENT_TEST_DIE"
 // model is asked, or when it has written a file. Without its environment variable it
 // does nothing.
 func TestDyingChild(t *testing.T) {
+	t.Parallel()
 	base, when, _ := strings.Cut(os.Getenv(dieEnv), "|")
 	if base == "" {
 		return
@@ -51,6 +52,7 @@ func TestDyingChild(t *testing.T) {
 // TestATurnInWhichTheProcessDied has checkpoints at its start and its end, also if it
 // had not come to make them. What the user changes from then on is the user's.
 func TestATurnInWhichTheProcessDied(t *testing.T) {
+	t.Parallel()
 	for when, made := range map[string]string{"asked": "1\n", "written": "2\n"} {
 		t.Run(when, func(t *testing.T) {
 			base := t.TempDir()
@@ -85,6 +87,7 @@ func kinds(k *keeper) (all []pygent.CheckpointKind) {
 
 // TestWhatTheUserChangesBetweenSteps is the user's, in a loop of a program's own.
 func TestWhatTheUserChangesBetweenSteps(t *testing.T) {
+	t.Parallel()
 	k := openKeeper(t, t.TempDir())
 	for i, msg := range []string{"echo 1 > a; echo 1 > b", ""} {
 		_, err := k.Step(t.Context(), msg)
@@ -104,6 +107,7 @@ func TestWhatTheUserChangesBetweenSteps(t *testing.T) {
 
 // TestATurnThatSaidNothingIsNone has a start whose message was never recorded.
 func TestATurnThatSaidNothingIsNone(t *testing.T) {
+	t.Parallel()
 	k := openKeeper(t, t.TempDir())
 	k.turn("echo 1 > a")
 	ctx, cancel := context.WithCancel(t.Context())

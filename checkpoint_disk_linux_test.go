@@ -31,6 +31,7 @@ func noise(size int) string {
 
 // TestAnUndoOnAFullDisk is finished when there is room.
 func TestAnUndoOnAFullDisk(t *testing.T) {
+	t.Parallel()
 	base := t.TempDir()
 	mountDisk(t, filepath.Join(base, "work"))
 	k := openKeeper(t, base)
@@ -56,6 +57,7 @@ func TestAnUndoOnAFullDisk(t *testing.T) {
 
 // TestAFullStore fails no run. What could not be kept is not undone by halves.
 func TestAFullStore(t *testing.T) {
+	t.Parallel()
 	base := t.TempDir()
 	mountDisk(t, filepath.Join(base, "disk"))
 	k := openKeeper(t, base, pygent.WithCheckpoints(filepath.Join(base, "disk", "trees")))
@@ -79,6 +81,7 @@ func TestAFullStore(t *testing.T) {
 
 // TestAnUndoOfAReadOnlyDisk changes nothing there, and says why.
 func TestAnUndoOfAReadOnlyDisk(t *testing.T) {
+	t.Parallel()
 	base := t.TempDir()
 	work := filepath.Join(base, "work")
 	mountDisk(t, work)

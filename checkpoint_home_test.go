@@ -36,6 +36,7 @@ func inAVolume() []pygent.Option {
 // TestAwayChild works in a volume and is killed after its second turn, in it, or in
 // its first one. Without its environment variable it does nothing.
 func TestAwayChild(t *testing.T) {
+	t.Parallel()
 	base, when, _ := strings.Cut(os.Getenv(awayEnv), "|")
 	if base == "" {
 		return
@@ -74,6 +75,7 @@ func said(messages []pygent.Message) (n int) {
 // in a volume. The directory, which nobody has changed since, or only the user, then
 // gets what the last checkpoint has.
 func TestFilesThatWereInAVolumeComeBack(t *testing.T) {
+	t.Parallel()
 	requireDocker(t)
 	pruneVolumes(t)
 	first := contents{"a": "1\n", "b": "1\n", "d/f": "1\n", "given": "0", "both": "1\n", "mine": "0"}
@@ -136,6 +138,7 @@ func TestFilesThatWereInAVolumeComeBack(t *testing.T) {
 
 // TestFilesThatAVolumeGaveBackAreNotFetchedAgain ends a process as usual.
 func TestFilesThatAVolumeGaveBackAreNotFetchedAgain(t *testing.T) {
+	t.Parallel()
 	requireDocker(t)
 	base := t.TempDir()
 	k := openKeeper(t, base, inAVolume()...)
@@ -151,6 +154,7 @@ func TestFilesThatAVolumeGaveBackAreNotFetchedAgain(t *testing.T) {
 // TestFilesOfAVolumeDoNotGoToAnotherDirectory goes on elsewhere, and then where the
 // files belong.
 func TestFilesOfAVolumeDoNotGoToAnotherDirectory(t *testing.T) {
+	t.Parallel()
 	requireDocker(t)
 	pruneVolumes(t)
 	base := t.TempDir()
@@ -190,6 +194,7 @@ func pruneVolumes(t *testing.T) {
 
 // TestAwayKillChild is the process that TestAKilledVolumeIsOldOrNew kills.
 func TestAwayKillChild(t *testing.T) {
+	t.Parallel()
 	base := os.Getenv(awayKillEnv)
 	if base == "" {
 		return
@@ -216,6 +221,7 @@ func TestAwayKillChild(t *testing.T) {
 // of an engine, at random moments. The next one must find files and conversation of
 // one moment in the directory. PYGENT_VOLUME_KILLS sets how often.
 func TestAKilledVolumeIsOldOrNew(t *testing.T) {
+	t.Parallel()
 	requireDocker(t)
 	pruneVolumes(t)
 	base := t.TempDir()

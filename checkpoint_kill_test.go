@@ -30,6 +30,7 @@ const filesOfTurn = 40
 // turns, takes them back and brings them back until it dies. Without its environment
 // variable it does nothing.
 func TestCheckpointChild(t *testing.T) {
+	t.Parallel()
 	base := os.Getenv(checkpointChildEnv)
 	if base == "" {
 		return
@@ -84,6 +85,7 @@ func writeTurn(base string) pygent.Tool {
 // moments. The next one must find files and conversation of one moment.
 // PYGENT_CHECKPOINT_KILLS sets how often.
 func TestAKilledUndoIsOldOrNew(t *testing.T) {
+	t.Parallel()
 	base := t.TempDir()
 	kills := 10
 	if n, err := strconv.Atoi(os.Getenv("PYGENT_CHECKPOINT_KILLS")); err == nil {

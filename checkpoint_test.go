@@ -150,6 +150,7 @@ func (k *keeper) said() (words []string) {
 type contents = map[string]string
 
 func TestTurnsAreTakenBackAndBroughtBack(t *testing.T) {
+	t.Parallel()
 	k := openKeeper(t, t.TempDir())
 	k.turn("echo 1 > a")
 	k.turn("echo 2 > a; echo b > b")
@@ -194,6 +195,7 @@ func TestTurnsAreTakenBackAndBroughtBack(t *testing.T) {
 }
 
 func TestTheNextAgentGoesOnAfterAnUndo(t *testing.T) {
+	t.Parallel()
 	base := t.TempDir()
 	k := openKeeper(t, base)
 	k.turn("echo 1 > a")
@@ -221,6 +223,7 @@ func TestTheNextAgentGoesOnAfterAnUndo(t *testing.T) {
 }
 
 func TestWhatTheUserChangedIsKept(t *testing.T) {
+	t.Parallel()
 	k := openKeeper(t, t.TempDir())
 	k.write("mine", "0")
 	k.write("both", "0")
@@ -258,6 +261,7 @@ func kept(done pygent.Restored) (names []string) {
 }
 
 func TestGitIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	k := openKeeper(t, t.TempDir())
 	git := func(args ...string) string {
 		cmd := exec.Command("git", args...)
@@ -291,6 +295,7 @@ func TestGitIsLeftAlone(t *testing.T) {
 }
 
 func TestCheckpointsTellTheirTurns(t *testing.T) {
+	t.Parallel()
 	k := openKeeper(t, t.TempDir())
 	k.write(".gitignore", "out/\n")
 	require.NoError(t, os.Mkdir(filepath.Join(k.dir, "out"), 0o755))
@@ -318,6 +323,7 @@ func TestCheckpointsTellTheirTurns(t *testing.T) {
 }
 
 func TestAgentsWithoutCheckpointsSaySo(t *testing.T) {
+	t.Parallel()
 	agent, err := pygent.New(pygent.WithDocker(pygent.DockerNever), pygent.WithModel(obedient()))
 	require.NoError(t, err)
 	defer agent.Close()
@@ -333,6 +339,7 @@ func TestAgentsWithoutCheckpointsSaySo(t *testing.T) {
 func errorOf[T any](_ T, err error) error { return err }
 
 func TestAForkGoesItsOwnWay(t *testing.T) {
+	t.Parallel()
 	k := openKeeper(t, t.TempDir())
 	k.turn("echo 1 > a; ln -s a l; chmod 700 a")
 	k.turn("echo 2 > a")
@@ -370,6 +377,7 @@ func TestAForkGoesItsOwnWay(t *testing.T) {
 }
 
 func TestDifferencesBetweenCheckpoints(t *testing.T) {
+	t.Parallel()
 	k := openKeeper(t, t.TempDir())
 	k.turn("echo 1 > a; printf '\\0' > bin; ln -s a l; echo x > x; head -c 2000000 /dev/zero > large")
 	k.turn("echo 2 > a; printf '\\1' > bin; ln -sfn b l; chmod +x x; echo >> large; mkdir empty")
@@ -393,6 +401,7 @@ func TestDifferencesBetweenCheckpoints(t *testing.T) {
 }
 
 func TestUndoneCompactionsAndConversations(t *testing.T) {
+	t.Parallel()
 	k := openKeeper(t, t.TempDir(), pygent.WithContextWindow(6_000))
 	k.turn("echo first")
 	for range 12 {
@@ -435,6 +444,7 @@ func (k *keeper) redoFails() {
 }
 
 func TestTheFileHoldsOldTextsThatAnUndoBringsBack(t *testing.T) {
+	t.Parallel()
 	k := openKeeper(t, t.TempDir(), pygent.WithContextWindow(30_000))
 	k.turn("seq 1 3000")
 	sent := jsonOf(t, k.History().Conversation())
@@ -450,6 +460,7 @@ func TestTheFileHoldsOldTextsThatAnUndoBringsBack(t *testing.T) {
 }
 
 func TestARunningTurnIsNotUndone(t *testing.T) {
+	t.Parallel()
 	var agent *pygent.Agent
 	base := t.TempDir()
 	undo := pygent.NewTool("undo", "", func(ctx context.Context, _ pygent.Runtime, _ struct{}) (string, error) {
@@ -465,6 +476,7 @@ func TestARunningTurnIsNotUndone(t *testing.T) {
 }
 
 func TestTwoAgentsShareAStore(t *testing.T) {
+	t.Parallel()
 	base := t.TempDir()
 	one := openKeeper(t, base)
 	other := openKeeper(t, t.TempDir(), pygent.WithCheckpoints(filepath.Join(base, "trees")))
@@ -483,6 +495,7 @@ func TestTwoAgentsShareAStore(t *testing.T) {
 }
 
 func TestCheckpointsOfConversationsAlone(t *testing.T) {
+	t.Parallel()
 	inside := openKeeper(t, t.TempDir())
 	inside = openKeeper(t, inside.base, pygent.WithHistoryFile(filepath.Join(inside.base, "2.json")), pygent.WithCheckpoints(filepath.Join(inside.dir, "trees")))
 	inside.turn("echo 1 > a")
@@ -509,6 +522,7 @@ func TestCheckpointsOfConversationsAlone(t *testing.T) {
 }
 
 func TestAStoreThatFailsFailsNoRun(t *testing.T) {
+	t.Parallel()
 	base := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(base, "trees"), nil, 0o600))
 	k := openKeeper(t, base)
@@ -522,6 +536,7 @@ func TestAStoreThatFailsFailsNoRun(t *testing.T) {
 // A file that a container or a write has in the workspace for a moment is no part of
 // a checkpoint, so that an undo neither brings it back nor removes it.
 func TestWhatPassesIsInNoCheckpoint(t *testing.T) {
+	t.Parallel()
 	k := openKeeper(t, t.TempDir())
 	early, late := ".pygent-3BYCXW6BPZ2LJQAVN7YDKHM5TE", ".pygent-0123456789abcdef01234567"
 	require.NoError(t, os.WriteFile(filepath.Join(k.dir, early), []byte(early), 0o644))
@@ -536,6 +551,7 @@ func TestWhatPassesIsInNoCheckpoint(t *testing.T) {
 
 // A checkpoint has the words of a message that comes with files, and not theirs.
 func TestACheckpointNamesAMessageWithFiles(t *testing.T) {
+	t.Parallel()
 	k := openKeeper(t, t.TempDir())
 	quoted, err := pygent.FilePart("a.txt", []byte("content\n"))
 	require.NoError(t, err)

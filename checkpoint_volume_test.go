@@ -41,6 +41,7 @@ func (k *keeper) inside(name string) string {
 }
 
 func TestTurnsInContainersAreTakenBack(t *testing.T) {
+	t.Parallel()
 	for name, opts := range containers(t) {
 		t.Run(name, func(t *testing.T) {
 			base := t.TempDir()

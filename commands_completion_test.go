@@ -24,6 +24,7 @@ func completing(name string, complete func(ctx context.Context, words []string) 
 }
 
 func TestCompleteCommand(t *testing.T) {
+	t.Parallel()
 	fixed := func(words ...string) func(context.Context, []string) []string {
 		return func(context.Context, []string) []string { return words }
 	}
@@ -95,6 +96,7 @@ func TestCompleteCommand(t *testing.T) {
 }
 
 func TestACompletionThatTakesLongIsGivenUp(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		goOn := make(chan struct{})
 		defer close(goOn)

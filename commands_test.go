@@ -67,6 +67,7 @@ func TestCommandsOfAnAgent(t *testing.T) {
 }
 
 func TestRunCommand(t *testing.T) {
+	t.Parallel()
 	run := func(name string, f func(context.Context, *pygent.Agent, string, io.Writer) error) pygent.Command {
 		return pygent.Command{Name: name, Run: f}
 	}
@@ -149,6 +150,7 @@ func TestRunCommand(t *testing.T) {
 }
 
 func TestACommandThatIgnoresItsContextIsLeftBehind(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		goOn, late := make(chan struct{}), make(chan error, 1)
 		deaf := pygent.Command{Name: "deaf", Run: func(_ context.Context, _ *pygent.Agent, _ string, out io.Writer) error {
@@ -171,6 +173,7 @@ func TestACommandThatIgnoresItsContextIsLeftBehind(t *testing.T) {
 }
 
 func TestACommandSpeaksToTheModelWhileARunGoesOn(t *testing.T) {
+	t.Parallel()
 	model := pygenttest.NewScriptedModel(pygenttest.Call("wait", nil), pygenttest.Text("reviewed"))
 	var agent *pygent.Agent
 	wait := pygent.NewTool("wait", "", func(ctx context.Context, _ pygent.Runtime, _ struct{}) (string, error) {
@@ -189,6 +192,7 @@ func TestACommandSpeaksToTheModelWhileARunGoesOn(t *testing.T) {
 }
 
 func TestSessionSendsTheMessageOfACommand(t *testing.T) {
+	t.Parallel()
 	look := pygent.Command{Name: "look", Message: func(_ context.Context, _ *pygent.Agent, args string) (pygent.Message, error) {
 		part, err := pygent.FilePart("notes.txt", []byte("three words here"))
 		return pygent.UserMessage("Count the "+args+".", part), err
@@ -202,6 +206,7 @@ func TestSessionSendsTheMessageOfACommand(t *testing.T) {
 }
 
 func TestSessionSendsAllOfTheMessageOfACommand(t *testing.T) {
+	t.Parallel()
 	speak := pygent.Command{Name: "speak", Message: func(_ context.Context, _ *pygent.Agent, args string) (pygent.Message, error) {
 		return pygent.Message{Content: args, Name: "ada"}, nil
 	}}

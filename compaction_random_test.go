@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -27,9 +28,9 @@ type squeezed struct {
 	cancel   context.CancelFunc
 	said     string // what the user said last
 	n        int
-	marks    int // compactions so far
-	before   []pygent.Message
-	seen     int // compactions at the request before
+	marks    int      // compactions so far
+	before   []string // the messages of the request before
+	seen     int      // compactions at the request before
 	problems []string
 }
 
@@ -93,10 +94,14 @@ func (s *squeezed) check(req *pygent.ChatRequest) {
 	if req.Messages[0].Role != pygent.RoleSystem {
 		s.wrong("no system message")
 	}
+	now := make([]string, len(req.Messages))
+	for i, m := range req.Messages {
+		now[i] = jsonOf(s.t, m)
+	}
 	if s.marks == s.seen && len(s.before) > 0 {
-		if len(req.Messages) < len(s.before) {
+		if len(now) < len(s.before) {
 			s.wrong("the conversation shrank without a compaction")
-		} else if now := req.Messages[:len(s.before)]; jsonOf(s.t, now) != jsonOf(s.t, s.before) {
+		} else if !slices.Equal(now[:len(s.before)], s.before) {
 			s.wrong("the prefix changed without a compaction")
 		}
 	}
@@ -105,9 +110,9 @@ func (s *squeezed) check(req *pygent.ChatRequest) {
 		found = found || m.Role == pygent.RoleUser && strings.Contains(m.Text(), "task ")
 	}
 	if !found {
-		s.wrong("nothing of the user in %s", jsonOf(s.t, req.Messages))
+		s.wrong("nothing of the user in %s", now)
 	}
-	s.before, s.seen = req.Messages, s.marks
+	s.before, s.seen = now, s.marks
 }
 
 func (s *squeezed) tool(_ context.Context, _ pygent.Runtime, in struct {
@@ -134,6 +139,7 @@ func (s *squeezed) tool(_ context.Context, _ pygent.Runtime, in struct {
 }
 
 func TestRandomConversationsStayLegalWhateverIsCompacted(t *testing.T) {
+	t.Parallel()
 	providers := []pygenttest.Provider{"", pygenttest.Gemini, pygenttest.Mistral, pygenttest.Ollama}
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

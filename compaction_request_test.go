@@ -19,6 +19,7 @@ func texts(messages []pygent.Message) (all []string) {
 }
 
 func TestANewConversationSendsNothingOfTheOldOne(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "history.json")
 	all, told := compactions()
 	model := pygenttest.NewScriptedModel(pygenttest.Text("Hello."), pygenttest.Text("Welcome."), pygenttest.Text("Again."))
@@ -52,6 +53,7 @@ func TestANewConversationSendsNothingOfTheOldOne(t *testing.T) {
 }
 
 func TestANewConversationAfterAnInterruptedRunIsLegal(t *testing.T) {
+	t.Parallel()
 	history := pygent.NewHistory(
 		pygent.UserMessage("Go."),
 		pygent.AssistantMessage("", pygent.ToolCall{ID: "a", Name: "bash", Arguments: `{"cmd":"true"}`}))
@@ -65,6 +67,7 @@ func TestANewConversationAfterAnInterruptedRunIsLegal(t *testing.T) {
 }
 
 func TestASummaryQuotesNothingOfAnEarlierConversation(t *testing.T) {
+	t.Parallel()
 	server := worker(t, 12, pygenttest.Text("What happened."))
 	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(spill(4000)))
 	_, err := agent.RunUntilStop(t.Context(), "the first wish")
@@ -83,6 +86,7 @@ func TestASummaryQuotesNothingOfAnEarlierConversation(t *testing.T) {
 }
 
 func TestANewConversationWaitsForNoRun(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	model := pygenttest.NewScriptedModel(pygenttest.Text("Hello.").WithGate(gate))
 	agent := newAgentOn(t, nowhere{}, model)

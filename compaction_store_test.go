@@ -37,6 +37,7 @@ func (f *forgetful) Append(ctx context.Context, entries ...pygent.HistoryEntry) 
 // A mark that the store has not is not lost: the next run goes on with the same
 // conversation, and so does whoever loads it then.
 func TestACompactionThatTheStoreFailsToKeep(t *testing.T) {
+	t.Parallel()
 	store := &forgetful{}
 	history, err := pygent.LoadHistory(t.Context(), store)
 	require.NoError(t, err)
@@ -59,6 +60,7 @@ func TestACompactionThatTheStoreFailsToKeep(t *testing.T) {
 // A run that ends while the model writes the summary leaves no part of a
 // compaction, and the next one makes it.
 func TestACompactionThatIsInterruptedLeavesNothing(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	summaries := 0
@@ -92,6 +94,7 @@ func TestACompactionThatIsInterruptedLeavesNothing(t *testing.T) {
 // A request that was refused without a number tells its window by its size, which
 // is another number of tokens as soon as the server reports some.
 func TestAWindowThatARefusalTellsIsCountedAsTheServerCounts(t *testing.T) {
+	t.Parallel()
 	refused, n := 0, 0
 	var windows []int64
 	var weights []int
@@ -129,6 +132,7 @@ func TestAWindowThatARefusalTellsIsCountedAsTheServerCounts(t *testing.T) {
 }
 
 func TestWhatToDoAboutAFullWindow(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		window int64
 		say    string
@@ -152,6 +156,7 @@ func TestWhatToDoAboutAFullWindow(t *testing.T) {
 }
 
 func TestCompactSaysWhyNothingIsDoneAndCountsWhatItTakes(t *testing.T) {
+	t.Parallel()
 	store := &pygenttest.MemoryStore{}
 	history, err := pygent.LoadHistory(t.Context(), store)
 	require.NoError(t, err)
@@ -178,6 +183,7 @@ func TestCompactSaysWhyNothingIsDoneAndCountsWhatItTakes(t *testing.T) {
 // small the window is that it names: a window smaller than the tools once was a
 // panic.
 func TestAServerThatRefusesEverythingAsTooLong(t *testing.T) {
+	t.Parallel()
 	for _, named := range []int{0, 600, 1_100, 5_000, 1_000_000} {
 		t.Run(fmt.Sprint(named), func(t *testing.T) {
 			n := 0
@@ -211,6 +217,7 @@ func TestAServerThatRefusesEverythingAsTooLong(t *testing.T) {
 // Of a conversation that another agent has compacted, the summary is no word of
 // the user.
 func TestAConversationThatWasCompactedElsewhere(t *testing.T) {
+	t.Parallel()
 	server := worker(t, 40, pygenttest.Text("summed up")).Window(12_000)
 	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(spill(4_000)), pygent.WithContextWindow(12_000))
 	_, err := agent.RunUntilStop(t.Context(), "the first task", pygent.MaxSteps(50))
@@ -261,6 +268,7 @@ var hostileLists = map[string]http.HandlerFunc{
 }
 
 func TestHostileListsOfModelsDisturbNoRun(t *testing.T) {
+	t.Parallel()
 	for name, list := range hostileLists {
 		t.Run(name, func(t *testing.T) {
 			mux := http.NewServeMux()
@@ -349,6 +357,7 @@ func accepted(requests []pygenttest.Request) (bodies []string) {
 // sent, byte for byte, however often it was compacted before, and a strict server
 // accepts it.
 func TestResumedSessionsSendTheSameRequests(t *testing.T) {
+	t.Parallel()
 	for _, way := range allWays() {
 		t.Run(way.String(), func(t *testing.T) {
 			server := throng(t, way, 8)
@@ -415,6 +424,7 @@ func summaries(h *pygent.History) (n int) {
 
 // The call that crosses the limit is the last, also if it is the one that sums up.
 func TestASummaryThatSpendsTheRestIsTheLastCall(t *testing.T) {
+	t.Parallel()
 	for name, limit := range map[string]pygent.RunOption{"tokens": pygent.MaxTokens(5_000), "money": pygent.MaxCost(5)} {
 		t.Run(name, func(t *testing.T) {
 			usage := pygent.Usage{PromptTokens: 5_000}
@@ -440,6 +450,7 @@ func TestASummaryThatSpendsTheRestIsTheLastCall(t *testing.T) {
 // A summary that takes longer than a step may must not keep the conversation from
 // ever going on.
 func TestASummaryThatTakesTooLongIsReplacedByAList(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
 		model := pygent.ModelFunc(func(ctx context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
@@ -464,6 +475,7 @@ func TestASummaryThatTakesTooLongIsReplacedByAList(t *testing.T) {
 // A store that hangs while it is given the mark of a compaction costs its time
 // limit and the run, and no mark, whether it stored it or not.
 func TestACompactionWhoseStoreHangs(t *testing.T) {
+	t.Parallel()
 	for _, stored := range []bool{false, true} {
 		t.Run(fmt.Sprintf("stored=%v", stored), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

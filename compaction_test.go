@@ -81,6 +81,7 @@ func requireStablePrefixes(t *testing.T, server *pygenttest.Server) (broken int)
 }
 
 func TestALongRunStaysInItsWindow(t *testing.T) {
+	t.Parallel()
 	for _, api := range []pygent.OpenAIProtocol{pygent.OpenAIChat, pygent.OpenAIResponses} {
 		for _, strict := range []pygenttest.Provider{"", pygenttest.Gemini, pygenttest.Mistral, pygenttest.Ollama} {
 			if api == pygent.OpenAIResponses && (strict == pygenttest.Gemini || strict == pygenttest.Mistral) {
@@ -127,6 +128,7 @@ func TestALongRunStaysInItsWindow(t *testing.T) {
 }
 
 func TestOldResultsShrinkFirst(t *testing.T) {
+	t.Parallel()
 	server := worker(t, 12)
 	all, collect := compactions()
 	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())),
@@ -145,6 +147,7 @@ func TestOldResultsShrinkFirst(t *testing.T) {
 
 // A resumed session sends what the dead one would have sent.
 func TestAResumedSessionSendsTheSameBytes(t *testing.T) {
+	t.Parallel()
 	for name, open := range map[string]func(t *testing.T) func() *pygent.History{
 		"file": func(t *testing.T) func() *pygent.History {
 			path := filepath.Join(t.TempDir(), "h.json")
@@ -183,6 +186,7 @@ func TestAResumedSessionSendsTheSameBytes(t *testing.T) {
 // The JSON of messages that are not sent any more is dropped, and made anew for a
 // file that is written again.
 func TestWhatWasCompactedIsWrittenAgain(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "h.json")
 	history := openHistory(t, path)
 	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(worker(t, 70, pygenttest.Text("I did a lot.")).URL())),
@@ -203,6 +207,7 @@ func TestWhatWasCompactedIsWrittenAgain(t *testing.T) {
 }
 
 func TestAnOverflowCompactsAndRepeatsOnce(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		overflows int
 		status    pygent.Status
@@ -233,6 +238,7 @@ func TestAnOverflowCompactsAndRepeatsOnce(t *testing.T) {
 }
 
 func TestCompactionCanBeSwitchedOff(t *testing.T) {
+	t.Parallel()
 	server := pygenttest.NewServer(t, pygenttest.ContextTooLarge(16_000))
 	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithCompaction(pygent.CompactionPolicy{Disabled: true}))
 	result, err := agent.RunUntilStop(t.Context(), "go")
@@ -248,6 +254,7 @@ func TestCompactionCanBeSwitchedOff(t *testing.T) {
 }
 
 func TestAWindowThatHoldsNothingEndsTheRunAtOnce(t *testing.T) {
+	t.Parallel()
 	model := pygenttest.NewScriptedModel(stop)
 	agent := newAgentOn(t, nowhere{}, model, pygent.WithContextWindow(500))
 	result, err := agent.RunUntilStop(t.Context(), "go")
@@ -259,6 +266,7 @@ func TestAWindowThatHoldsNothingEndsTheRunAtOnce(t *testing.T) {
 }
 
 func TestASmallWindowIsWarnedOf(t *testing.T) {
+	t.Parallel()
 	warned := 0
 	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(callBash("true"), callBash("false"), stop), pygent.WithContextWindow(2_000), pygent.OnEvent(func(e pygent.Event) {
 		if e.Type == pygent.EventWarning && strings.Contains(e.Text, "little is left to work with") {
@@ -272,6 +280,7 @@ func TestASmallWindowIsWarnedOf(t *testing.T) {
 
 // One result can be larger than what a small window has room for.
 func TestTheLastResultIsCutIfNothingElseHelps(t *testing.T) {
+	t.Parallel()
 	server := worker(t, 3, pygenttest.Text("summed up")).Window(9_000)
 	all, collect := compactions()
 	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(spill(30_000)),
@@ -295,6 +304,7 @@ func requireRefusals(server *pygenttest.Server) (n int) {
 }
 
 func TestAFailedSummaryIsReplacedByAList(t *testing.T) {
+	t.Parallel()
 	for name, reply := range map[string]pygenttest.Reply{
 		"error": pygenttest.Status(http.StatusBadRequest, "invalid", "no"), "empty": pygenttest.Text(" "), "too long": pygenttest.ContextTooLarge(5000),
 	} {
@@ -320,6 +330,7 @@ func TestAFailedSummaryIsReplacedByAList(t *testing.T) {
 }
 
 func TestServersThatCountNothingOrWrong(t *testing.T) {
+	t.Parallel()
 	for name, usage := range map[string]pygent.Usage{"nothing": {}, "far too much": {PromptTokens: 1e9}, "far too little": {PromptTokens: 3}} {
 		t.Run(name, func(t *testing.T) {
 			var n int
@@ -349,6 +360,7 @@ func TestServersThatCountNothingOrWrong(t *testing.T) {
 }
 
 func TestCompactOnRequest(t *testing.T) {
+	t.Parallel()
 	server := worker(t, 8, pygenttest.Text("all of it, in short"))
 	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(spill(1_000)))
 	_, err := agent.Compact(t.Context())
@@ -380,6 +392,7 @@ func TestCompactOnRequest(t *testing.T) {
 }
 
 func TestCompactDoesNotDisturbARun(t *testing.T) {
+	t.Parallel()
 	history := pygent.NewHistory(pygent.UserMessage("go"), pygent.AssistantMessage("", pygent.ToolCall{ID: "c", Name: "bash", Arguments: "{}"}))
 	agent, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithRuntime(nowhere{}), pygent.WithHistory(history))
 	require.NoError(t, err)
@@ -402,6 +415,7 @@ func TestCompactDoesNotDisturbARun(t *testing.T) {
 type agentKey struct{}
 
 func TestStateTellsOfCompactionOnRequest(t *testing.T) {
+	t.Parallel()
 	var during []pygent.Activity
 	var agent *pygent.Agent
 	server := worker(t, 8, pygenttest.Text("in short"))
@@ -420,6 +434,7 @@ func TestStateTellsOfCompactionOnRequest(t *testing.T) {
 
 // Marks come from files and stores: whatever they say, the conversation is legal.
 func TestNoMarkMakesAConversationIllegal(t *testing.T) {
+	t.Parallel()
 	record := []pygent.HistoryEntry{{Message: pygent.SystemMessage("s")}, {Message: pygent.UserMessage("go")}}
 	for i := range 3 {
 		a, b := fmt.Sprint("a", i), fmt.Sprint("b", i)
@@ -447,6 +462,7 @@ func TestNoMarkMakesAConversationIllegal(t *testing.T) {
 }
 
 func TestWindowsAreAskedOfTheServer(t *testing.T) {
+	t.Parallel()
 	var asked atomic.Int64
 	server := worker(t, 40, pygenttest.Text("summed up")).Window(24_000)
 	mux := http.NewServeMux()
@@ -474,6 +490,7 @@ func serveHTTP(t *testing.T, h http.Handler) string {
 }
 
 func TestAnEndlessWindowIsNeverFull(t *testing.T) {
+	t.Parallel()
 	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(callBash("true"), stop), pygent.WithContextWindow(math.MaxInt64))
 	result, err := agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
@@ -482,6 +499,7 @@ func TestAnEndlessWindowIsNeverFull(t *testing.T) {
 
 // The window that an agent is given is that of its own model.
 func TestATaskWithAnotherModelHasAnotherWindow(t *testing.T) {
+	t.Parallel()
 	child := func() pygenttest.Reply {
 		n := 0
 		return pygenttest.Decide(func(*pygent.ChatRequest) pygenttest.Reply {
@@ -521,6 +539,7 @@ func TestATaskWithAnotherModelHasAnotherWindow(t *testing.T) {
 
 // Who delegates cannot begin a conversation, but another task.
 func TestATaskWhosePromptIsTooLongSaysWhatToDo(t *testing.T) {
+	t.Parallel()
 	prompt := "Read " + strings.Repeat("long words ", 3000)
 	model := pygenttest.NewScriptedModel(follow(always(delegate(prompt)), wait, always(stop))).RepeatLast()
 	agent := newAgent(t, model, pygent.TaskAgents(pygent.WithContextWindow(6000)))

@@ -24,6 +24,7 @@ func optionsOf(t *testing.T, variables map[string]string) options {
 }
 
 func TestConfigOptionsReachTheAgent(t *testing.T) {
+	t.Parallel()
 	o := optionsOf(t, map[string]string{
 		"PYGENT_MODEL": "m", "PYGENT_PERSONA_NAME": "P", "PYGENT_HISTORY_FILE": "h", "PYGENT_INSTRUCTIONS": "0", "PYGENT_SURVEY": "0", "PYGENT_SKILL_DIRS": "sk",
 		"PYGENT_CONFIRM_BASH": "1", "PYGENT_BANNED_COMMANDS": "rm", "PYGENT_BANNED_APPS": "curl", "PYGENT_DISABLED_TOOLS": "stop",
@@ -54,6 +55,7 @@ func TestConfigOptionsReachTheAgent(t *testing.T) {
 }
 
 func TestConfigOptionsReachTheRuntime(t *testing.T) {
+	t.Parallel()
 	rt, err := newRuntimeOptions(optionsOf(t, map[string]string{
 		"PYGENT_USE_DOCKER": "1", "PYGENT_IMAGE": "i", "PYGENT_WORKSPACE": "w", "PYGENT_INIT_FILES": "f", "PYGENT_NETWORK": "bridge",
 		"PYGENT_MEMORY": "1g", "PYGENT_CPUS": "2", "PYGENT_PIDS": "3", "PYGENT_USER": "u", "PYGENT_CAPS": "none", "PYGENT_READ_ONLY": "1",
@@ -78,6 +80,7 @@ func TestConfigOptionsReachTheRuntime(t *testing.T) {
 }
 
 func TestConfigOptionsReachTheModel(t *testing.T) {
+	t.Parallel()
 	o := openAIOptions{Config: openai.Config{SendReasoning: true}}
 	for _, opt := range optionsOf(t, map[string]string{
 		"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "http://h/v1", "OPENAI_ORG_ID": "o", "OPENAI_PROJECT_ID": "p",
@@ -104,6 +107,7 @@ func TestConfigOptionsReachTheModel(t *testing.T) {
 }
 
 func TestConfigOptionsOfNothingChangeNothing(t *testing.T) {
+	t.Parallel()
 	o, plain := applyOptions(Config{}.Options()), defaultOptions()
 	require.Nil(t, o.persona)
 	require.Equal(t, plain.instructions, o.instructions)

@@ -9,6 +9,7 @@ import (
 )
 
 func TestTablesAreReadBesideFiles(t *testing.T) {
+	t.Parallel()
 	table := func(project bool, name string) pygent.ConfigTable {
 		return pygent.ConfigTable{Path: name, Project: project, Values: map[string]any{"persona_name": name}}
 	}
@@ -25,6 +26,7 @@ func TestTablesAreReadBesideFiles(t *testing.T) {
 }
 
 func TestTablesOfAProjectHaveItsRights(t *testing.T) {
+	t.Parallel()
 	s := newSources(t)
 	s.Tables = []pygent.ConfigTable{{
 		Path: "config.star", Flag: "--script", Project: true,
@@ -59,6 +61,7 @@ func TestTablesOfAProjectHaveItsRights(t *testing.T) {
 }
 
 func TestFaultsOfTablesSayWhere(t *testing.T) {
+	t.Parallel()
 	s := newSources(t)
 	s.Tables = []pygent.ConfigTable{{Path: "own.star", Values: map[string]any{"modle": "m"}, Lines: map[string]int{"modle": 4}}}
 	require.EqualError(t, s.fault(), "own.star:4:1: modle: unknown key, did you mean model?")

@@ -73,6 +73,7 @@ func (s *sources) fault() *pygent.ConfigError {
 }
 
 func TestConfigPrecedence(t *testing.T) {
+	t.Parallel()
 	// Each step adds the source of the next higher precedence.
 	s := newSources(t)
 	steps := []struct {
@@ -101,6 +102,7 @@ func TestConfigPrecedence(t *testing.T) {
 }
 
 func TestConfigBansAddUp(t *testing.T) {
+	t.Parallel()
 	s := newSources(t)
 	s.home("banned_commands = ['rm']\ndisabled_tools = ['bash']")
 	s.project("banned_commands = []\nbanned_apps = ['curl']\ndisabled_tools = []")
@@ -115,6 +117,7 @@ func TestConfigBansAddUp(t *testing.T) {
 }
 
 func TestConfigAllowedHostsAddUp(t *testing.T) {
+	t.Parallel()
 	s := newSources(t)
 	s.home("[container]\nallowed_hosts = ['a.example', 'b.example']")
 	s.env["PYGENT_ALLOW_HOSTS"] = "b.example,c.example"
@@ -127,6 +130,7 @@ func TestConfigAllowedHostsAddUp(t *testing.T) {
 }
 
 func TestConfigRefusesWhatIsNoHost(t *testing.T) {
+	t.Parallel()
 	for host, want := range map[string]string{
 		"https://pypi.org/": "the name or address of a host alone",
 		"10.0.0.5":          "a private address has to be named with its port",
@@ -144,6 +148,7 @@ func TestConfigRefusesWhatIsNoHost(t *testing.T) {
 }
 
 func TestConfigWarnsOfMisspeltVariables(t *testing.T) {
+	t.Parallel()
 	tests := []struct{ variable, want string }{
 		{"PYGENT_MAX_STEP=5", "environment: PYGENT_MAX_STEP has no effect: no such setting, did you mean PYGENT_MAX_STEPS?"},
 		{"pygent_model=m", "environment: pygent_model has no effect: no such setting, did you mean PYGENT_MODEL?"},
@@ -176,6 +181,7 @@ func TestConfigWarningsAreLogged(t *testing.T) {
 }
 
 func TestConfigLimitsOfTheCallerAreDefaults(t *testing.T) {
+	t.Parallel()
 	s := newSources(t)
 	s.Limits = pygent.Limits{MaxSteps: 100}
 	require.Equal(t, 100, s.load().Limits.MaxSteps)
@@ -291,6 +297,7 @@ var settingCases = []struct {
 const sep = string(os.PathListSeparator)
 
 func TestConfigSettings(t *testing.T) {
+	t.Parallel()
 	for _, test := range settingCases {
 		if test.env != "" {
 			t.Run(test.env+"="+test.value, func(t *testing.T) {
@@ -310,6 +317,7 @@ func TestConfigSettings(t *testing.T) {
 }
 
 func TestConfigPersonasJSONGoesBeforeNames(t *testing.T) {
+	t.Parallel()
 	s := newSources(t)
 	s.env["PYGENT_TASK_PERSONAS"] = "a"
 	s.env["PYGENT_TASK_PERSONAS_JSON"] = `[{"name":"j"}]`
@@ -319,6 +327,7 @@ func TestConfigPersonasJSONGoesBeforeNames(t *testing.T) {
 }
 
 func TestConfigRefusesBadVariables(t *testing.T) {
+	t.Parallel()
 	tests := []struct{ env, value, says string }{
 		{"PYGENT_CONFIRM_BASH", "maybe", `want 1 or 0, true or false, yes or no, on or off, not "maybe"`},
 		{"PYGENT_USE_DOCKER", "podman", `want true (required), false (local) or "auto", not "podman"`},
@@ -364,6 +373,7 @@ func TestConfigRefusesBadVariables(t *testing.T) {
 }
 
 func TestConfigTellsAllFaults(t *testing.T) {
+	t.Parallel()
 	s := newSources(t)
 	path := s.file("\n[limits]\nmax_steps = 'x'\n\nmodle = 1\n[container]\nmemory = true\n")
 	s.env["PYGENT_PIDS"] = "x"
@@ -377,6 +387,7 @@ func TestConfigTellsAllFaults(t *testing.T) {
 }
 
 func TestConfigRefusesBadFiles(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name, toml string
 		says       string // the message after the path
@@ -427,6 +438,7 @@ func TestConfigRefusesBadFiles(t *testing.T) {
 }
 
 func TestConfigRefusesUnreadableFiles(t *testing.T) {
+	t.Parallel()
 	s := newSources(t)
 	s.Files = []string{filepath.Join(s.Dir, "missing.toml")}
 	require.ErrorIs(t, s.fault(), os.ErrNotExist)
@@ -441,6 +453,7 @@ func TestConfigRefusesUnreadableFiles(t *testing.T) {
 }
 
 func TestConfigManyFaultsAreBounded(t *testing.T) {
+	t.Parallel()
 	s := newSources(t)
 	var b strings.Builder
 	for i := range 5000 {
@@ -453,6 +466,7 @@ func TestConfigManyFaultsAreBounded(t *testing.T) {
 }
 
 func TestConfigOverridesForCommands(t *testing.T) {
+	t.Parallel()
 	s := newSources(t)
 	s.file("[env]\nA = 'file'\nB = 'file'")
 	s.env["C"] = "not asked for"
@@ -492,6 +506,7 @@ func TestConfigLeavesTheEnvironmentAlone(t *testing.T) {
 }
 
 func TestConfigExpandsHome(t *testing.T) {
+	t.Parallel()
 	s := newSources(t)
 	s.write(filepath.Join(s.Home, "c.toml"), "workspace = '~/w'\nhistory_file = '~user/h'\nsnapshot = '~'\ncontainer.mounts = ['~/m:/m']")
 	s.Files = []string{"~/c.toml"}
@@ -503,6 +518,7 @@ func TestConfigExpandsHome(t *testing.T) {
 }
 
 func TestConfigHidesSecrets(t *testing.T) {
+	t.Parallel()
 	s := newSources(t)
 	s.env["OPENAI_API_KEY"] = "s3cret-key"
 	s.env["PYGENT_OPENAI_HEADERS"] = `{"Authorization":"s3cret-header"}`
@@ -529,6 +545,7 @@ func TestConfigHidesSecrets(t *testing.T) {
 }
 
 func TestSourcesShowOnlyTheURLInForce(t *testing.T) {
+	t.Parallel()
 	s := newSources(t)
 	s.file(`openai_base_url = "https://one.example.org/v1?key=s3cret"`)
 	s.env["OPENAI_BASE_URL"] = "https://two.example.org/v1?key=s3cret"
@@ -542,6 +559,7 @@ func TestSourcesShowOnlyTheURLInForce(t *testing.T) {
 }
 
 func TestSampleConfigLoads(t *testing.T) {
+	t.Parallel()
 	data, err := os.ReadFile("examples/sample_config.toml")
 	require.NoError(t, err)
 	s := newSources(t)

@@ -15,6 +15,7 @@ import (
 )
 
 func TestProjectFileMaySetWhatIsHarmless(t *testing.T) {
+	t.Parallel()
 	s := newSources(t)
 	s.write(filepath.Join(s.Dir, "a", "b.txt"), "")
 	s.project(`
@@ -41,6 +42,7 @@ task_timeout = 7
 }
 
 func TestProjectFileMayNotSetWhatIsNot(t *testing.T) {
+	t.Parallel()
 	may := map[string]bool{
 		"PYGENT_PERSONA_NAME": true, "PYGENT_PERSONA": true, "PYGENT_TASK_PERSONAS": true, "PYGENT_TASK_PERSONAS_JSON": true,
 		"PYGENT_INIT_FILES": true, "PYGENT_BANNED_COMMANDS": true, "PYGENT_BANNED_APPS": true, "PYGENT_DISABLED_TOOLS": true,
@@ -65,6 +67,7 @@ func TestProjectFileMayNotSetWhatIsNot(t *testing.T) {
 }
 
 func TestProjectFileOnlyLowersLimits(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name, home, env, project string
 		want                     pygent.Limits
@@ -110,6 +113,7 @@ func TestProjectFileOnlyLowersLimits(t *testing.T) {
 // A project may lower each limit but not raise it. The test finds the limits by
 // reflection, so that it covers later ones too.
 func TestProjectFileRaisesNoLimit(t *testing.T) {
+	t.Parallel()
 	limits := map[string]func(pygent.Config) float64{
 		"max_tasks":    func(c pygent.Config) float64 { return float64(c.MaxTasks) },
 		"task_timeout": func(c pygent.Config) float64 { return float64(c.TaskLimits.MaxTime) },
@@ -154,6 +158,7 @@ func TestProjectFileRaisesNoLimit(t *testing.T) {
 }
 
 func TestProjectFileRefusalNamesEveryKeyAndTheWayOut(t *testing.T) {
+	t.Parallel()
 	s := newSources(t)
 	path := s.project("persona = 'x'\nimage = 'i'\n[openai]\nbase_url = 'https://evil.example/v1'\napi_key = 's3cret'\n")
 	bad := s.fault()
@@ -165,6 +170,7 @@ func TestProjectFileRefusalNamesEveryKeyAndTheWayOut(t *testing.T) {
 }
 
 func TestProjectFileInitialFilesStayInside(t *testing.T) {
+	t.Parallel()
 	s := newSources(t)
 	outside := s.write(filepath.Join(s.Home, "secret", "key"), "s3cret")
 	inside := s.write(filepath.Join(s.Dir, "data", "x"), "")
@@ -213,6 +219,7 @@ func TestProjectFileInitialFilesStayInside(t *testing.T) {
 }
 
 func TestProjectFileInitialFilesAreOpenedInside(t *testing.T) {
+	t.Parallel()
 	s := newSources(t)
 	s.write(filepath.Join(s.Home, ".ssh", "id"), "s3cret")
 	s.write(filepath.Join(s.Dir, "data", "x"), "the project's")
@@ -261,6 +268,7 @@ func TestProjectFileInitialFilesAreOpenedInside(t *testing.T) {
 // TestProjectFileNamesNoOtherPaths fails if a project may set a new setting
 // that contains a path and has no test like those above.
 func TestProjectFileNamesNoOtherPaths(t *testing.T) {
+	t.Parallel()
 	s := newSources(t)
 	key := s.write(filepath.Join(s.Home, "key"), "s3cret")
 	for _, name := range []string{"workspace", "history_file", "snapshot", "log_file", "openai.ca_file", "container.docker_host", "skill_dirs"} {
@@ -274,6 +282,7 @@ func TestProjectFileNamesNoOtherPaths(t *testing.T) {
 }
 
 func TestProjectFileMustBeAFile(t *testing.T) {
+	t.Parallel()
 	s := newSources(t)
 	require.NoError(t, os.Symlink("/dev/zero", filepath.Join(s.Dir, "pygent.toml")))
 	require.ErrorContains(t, s.fault(), "not a regular file")

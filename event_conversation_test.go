@@ -37,6 +37,7 @@ func eventsOf(t *testing.T, agent *pygent.Agent, msg string, opts ...pygent.RunO
 }
 
 func TestUserEventsSayWhoSpoke(t *testing.T) {
+	t.Parallel()
 	look := pygenttest.Call("look", map[string]any{})
 	picture := pygent.Tool{Name: "look", Description: "Look", Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
 		return &pygent.ToolResult{Content: "seen", Images: []string{"data:image/png;base64,AA=="}}, nil
@@ -52,6 +53,7 @@ func TestUserEventsSayWhoSpoke(t *testing.T) {
 }
 
 func TestEventsTellTheLengthOfTheHistory(t *testing.T) {
+	t.Parallel()
 	agent := newAgent(t, pygenttest.NewScriptedModel(callBash("echo 1"), pygenttest.Text("hm"), stop))
 	events := eventsOf(t, agent, "go", pygent.MaxToolCalls(1))
 	history := agent.History().Messages()
@@ -72,6 +74,7 @@ func TestEventsTellTheLengthOfTheHistory(t *testing.T) {
 }
 
 func TestModelStartTellsEachAttempt(t *testing.T) {
+	t.Parallel()
 	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Overloaded(), stop), pygent.WithModelName("m1"))
 	var attempts []int
 	for _, e := range onlyOf(eventsOf(t, agent, "go"), pygent.EventModelStart) {
@@ -83,6 +86,7 @@ func TestModelStartTellsEachAttempt(t *testing.T) {
 }
 
 func TestLeavingAtModelStartDoesNotAsk(t *testing.T) {
+	t.Parallel()
 	model := pygenttest.NewScriptedModel(stop)
 	agent := newAgent(t, model)
 	for e, err := range agent.Events(t.Context(), "go") {
@@ -95,6 +99,7 @@ func TestLeavingAtModelStartDoesNotAsk(t *testing.T) {
 }
 
 func TestRunEndDoesNotRepeatTheAnswer(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		reply   pygenttest.Reply
 		summary string
@@ -122,6 +127,7 @@ func TestRunEndDoesNotRepeatTheAnswer(t *testing.T) {
 }
 
 func TestMessagesTellHowFullTheContextIs(t *testing.T) {
+	t.Parallel()
 	use := func(prompt, completion, reasoning int64) pygenttest.Reply {
 		return pygenttest.Text("hi").WithUsage(pygent.Usage{PromptTokens: prompt, CompletionTokens: completion, ReasoningTokens: reasoning})
 	}

@@ -1,6 +1,7 @@
 package pygent
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -32,6 +33,7 @@ var jsonValues = []any{
 var snakeCase = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
 
 func TestEveryValueComesBackFromJSON(t *testing.T) {
+	t.Parallel()
 	for _, zero := range jsonValues {
 		typ := reflect.TypeOf(zero)
 		t.Run(typ.Name(), func(t *testing.T) {
@@ -65,13 +67,17 @@ func checkJSON(t *testing.T, value reflect.Value) {
 	var names any
 	require.NoError(t, json.Unmarshal(data, &names))
 	for _, name := range fieldNames(names) {
-		require.Regexp(t, snakeCase, name, "%s", data)
+		if !snakeCase.MatchString(name) {
+			t.Fatalf("the name %q in %s", name, data)
+		}
 	}
 	back := reflect.New(value.Elem().Type())
 	require.NoError(t, json.Unmarshal(data, back.Interface()), "%s", data)
 	again, err := json.Marshal(back.Interface())
 	require.NoError(t, err)
-	require.JSONEq(t, string(data), string(again))
+	if !bytes.Equal(data, again) {
+		require.JSONEq(t, string(data), string(again))
+	}
 	require.Equal(t, shown(value.Elem()), shown(back.Elem()), "%s", data)
 }
 
@@ -206,6 +212,7 @@ func (f filler) text() string {
 }
 
 func TestEveryTypeWithJSONIsChecked(t *testing.T) {
+	t.Parallel()
 	checked := map[string]bool{
 		"Config": true, "OpenAIConfig": true, // they hide secrets, and are read from their own files
 		"Setup":   true, // it refuses what no agent can be; TestSetupDescribesTheAgentThatItsOptionsMake has it come back

@@ -28,6 +28,7 @@ func register(t *testing.T, name string, f pygent.Face) {
 }
 
 func TestARegisteredFaceRunsTheSession(t *testing.T) {
+	t.Parallel()
 	for name, run := range map[string]func(*pygent.Agent, context.Context) error{
 		pygent.FaceTerminal: (*pygent.Agent).RunInteractive,
 		pygent.FaceWeb:      (*pygent.Agent).RunGUI,
@@ -54,6 +55,7 @@ func TestARegisteredFaceRunsTheSession(t *testing.T) {
 }
 
 func TestAFaceCanLeaveTheSessionToThePlainOne(t *testing.T) {
+	t.Parallel()
 	var out strings.Builder
 	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Text("Hello.")), pygent.WithIO(strings.NewReader("Hi.\n/exit\n"), &out))
 	register(t, pygent.FaceTerminal, func(ctx context.Context, s pygent.FaceSession) error { return s.Plain(ctx) })
@@ -62,6 +64,7 @@ func TestAFaceCanLeaveTheSessionToThePlainOne(t *testing.T) {
 }
 
 func TestThePersonAtAFaceIsAskedAsLongAsItGoesOn(t *testing.T) {
+	t.Parallel()
 	model := pygenttest.NewScriptedModel(callBash("echo 1"), callBash("echo 1"), pygenttest.Text("Done."), callBash("echo 1"), pygenttest.Text("Done."))
 	agent := newAgent(t, model)
 	var asked int
@@ -84,12 +87,14 @@ func TestThePersonAtAFaceIsAskedAsLongAsItGoesOn(t *testing.T) {
 }
 
 func TestAPanicOfAFaceIsAnError(t *testing.T) {
+	t.Parallel()
 	agent := newAgent(t, pygenttest.NewScriptedModel())
 	register(t, pygent.FaceWeb, func(context.Context, pygent.FaceSession) error { panic("no browser") })
 	require.ErrorContains(t, agent.RunGUI(t.Context()), "no browser")
 }
 
 func TestRunGUIWithoutAFaceSaysWhatToImport(t *testing.T) {
+	t.Parallel()
 	agent := newAgent(t, pygenttest.NewScriptedModel())
 	err := agent.RunGUI(t.Context())
 	require.ErrorIs(t, err, pygent.ErrNoFace)
@@ -102,6 +107,7 @@ func TestRunGUIWithoutAFaceSaysWhatToImport(t *testing.T) {
 var keptForTemplates = []string{"internal/excerpt", "internal/keep", "internal/lineinput", "internal/recap", "internal/slash", "internal/tomlfile"}
 
 func TestAnEmbedderLinksNoFace(t *testing.T) {
+	t.Parallel()
 	plain, withTemplate := linkedPackages(t, "./bench/embed/pygent"), linkedPackages(t, "./bench/embed/template")
 	for _, face := range []string{"terminal", "web", "internal/ansimark", "internal/highlight", "internal/htmlmark", "internal/livearea", "internal/markdown"} {
 		require.False(t, plain[face], "an embedder links %s", face)
@@ -121,7 +127,7 @@ func TestAnEmbedderLinksNoFace(t *testing.T) {
 func linkedPackages(t *testing.T, program string) map[string]bool {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "program")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, program).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-w", "-o", path, program).CombinedOutput()
 	require.NoError(t, err, string(out))
 	symbols, err := exec.CommandContext(t.Context(), "go", "tool", "nm", path).Output()
 	require.NoError(t, err)

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	awaySteps  = 150
+	awaySteps  = 90
 	awayResult = 30_000
 )
 
@@ -74,11 +74,10 @@ func heap() uint64 {
 }
 
 // What the model needs no more is kept by the file alone, and the record is whole
-// nevertheless: while it is open, when it is closed, and when it is opened again.
+// nevertheless. No other test may run while memory is measured.
 func TestALongRunKeepsOldTextsInItsFileAlone(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "history.json")
 	var early uint64
-	h := longHistory(t, path, awaySteps, func(n int) {
+	h := longHistory(t, filepath.Join(t.TempDir(), "history.json"), awaySteps, func(n int) {
 		if n == awaySteps/3 {
 			early = heap()
 		}
@@ -86,11 +85,20 @@ func TestALongRunKeepsOldTextsInItsFileAlone(t *testing.T) {
 	late := heap()
 	require.Less(t, int64(late)-int64(early), int64(awaySteps*awayResult/4), "%d results of %d bytes came in between", awaySteps*2/3, awayResult)
 	requireWhole(t, h.Messages(), awaySteps)
+	require.NoError(t, h.Close())
+}
+
+// The record is whole while it is open, when it is closed, and when it is opened again.
+func TestOldTextsAreReadFromTheFile(t *testing.T) {
+	t.Parallel()
+	const steps = awaySteps / 3
+	path := filepath.Join(t.TempDir(), "history.json")
+	h := longHistory(t, path, steps, func(int) {})
 	require.NoError(t, h.SetSystem("another"))
-	requireWhole(t, h.Messages(), awaySteps)
+	requireWhole(t, h.Messages(), steps)
 	require.NoError(t, h.Append(pygent.UserMessage("more")))
 	require.NoError(t, h.Close())
-	requireWhole(t, h.Messages(), awaySteps)
+	requireWhole(t, h.Messages(), steps)
 	require.Empty(t, h.Repairs())
 
 	again, err := pygent.OpenHistory(path)
@@ -105,7 +113,8 @@ func TestALongRunKeepsOldTextsInItsFileAlone(t *testing.T) {
 // What another program does to the file loses nothing that is still in memory, and
 // of the rest, what the model was last sent stays.
 func TestOldTextsOfAFileThatOthersChange(t *testing.T) {
-	const steps = awaySteps / 4 // enough for many compactions
+	t.Parallel()
+	const steps = 20 // enough for several compactions
 	tests := map[string]struct {
 		change func(t *testing.T, path string)
 		lost   bool // what only the file had
@@ -175,8 +184,9 @@ func replaceFile(t *testing.T, path string) {
 
 // A history that is closed still answers when its file is gone.
 func TestOldTextsOfAClosedHistoryWithoutItsFile(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "history.json")
-	h := longHistory(t, path, awaySteps, func(int) {})
+	h := longHistory(t, path, awaySteps/3, func(int) {})
 	n := h.Len()
 	require.NoError(t, h.Close())
 	require.NoError(t, os.Remove(path))

@@ -18,6 +18,7 @@ import (
 // TestChangedFileIsLeftAlone lets another process change the file of a history
 // before each kind of write.
 func TestChangedFileIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	const foreign = `[{"role":"user","content":"somebody else's"}]`
 	const sameSize = "[\n{\"role\":\"system\",\"content\":\"S\"},\n{\"role\":\"user\",\"content\":\"ONE\"}\n]\n"
 	changes := map[string]struct {
@@ -92,6 +93,7 @@ func TestChangedFileIsLeftAlone(t *testing.T) {
 }
 
 func TestChangedFileOnAFullDisk(t *testing.T) {
+	t.Parallel()
 	disk := memdisk.New()
 	h, err := pygent.OpenHistoryOn(disk, "/h.json")
 	require.NoError(t, err)
@@ -119,6 +121,7 @@ func TestChangedFileOnAFullDisk(t *testing.T) {
 // After a failed write of our own, the file does not look as if others had
 // changed it.
 func TestOwnFailureIsNoForeignChange(t *testing.T) {
+	t.Parallel()
 	disk := memdisk.New()
 	h, err := pygent.OpenHistoryOn(disk, "/h.json")
 	require.NoError(t, err)
@@ -147,6 +150,7 @@ func TestOwnFailureIsNoForeignChange(t *testing.T) {
 }
 
 func TestAgentTellsThatItsHistoryWasReplaced(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "history.json")
 	var warnings []string
 	model := pygenttest.NewScriptedModel(
@@ -169,6 +173,7 @@ func TestAgentTellsThatItsHistoryWasReplaced(t *testing.T) {
 }
 
 func TestAgentTellsThatItsHistoryWasReplacedAfterItsLastRun(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "history.json")
 	warnings := make(chan string, 10)
 	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Text("one")), pygent.WithHistoryFile(path), pygent.OnEvent(func(e pygent.Event) {
@@ -185,6 +190,7 @@ func TestAgentTellsThatItsHistoryWasReplacedAfterItsLastRun(t *testing.T) {
 }
 
 func TestRunOnAFullDiskSaysSoOnce(t *testing.T) {
+	t.Parallel()
 	disk := memdisk.New()
 	h, err := pygent.OpenHistoryOn(disk, "/h.json")
 	require.NoError(t, err)
@@ -206,6 +212,7 @@ func TestRunOnAFullDiskSaysSoOnce(t *testing.T) {
 }
 
 func TestSystemMessageOnAFullDiskIsSaidOnce(t *testing.T) {
+	t.Parallel()
 	disk := memdisk.New()
 	h, err := pygent.OpenHistoryOn(disk, "/h.json")
 	require.NoError(t, err)
@@ -216,6 +223,7 @@ func TestSystemMessageOnAFullDiskIsSaidOnce(t *testing.T) {
 }
 
 func TestHistoryIsOpenOnceUnderAllNames(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	path, hard, soft, both := filepath.Join(dir, "h.json"), filepath.Join(dir, "hard.json"), filepath.Join(dir, "soft.json"), filepath.Join(dir, "both.json")
 	h := openHistory(t, path)
@@ -246,6 +254,7 @@ func TestHistoryIsOpenOnceUnderAllNames(t *testing.T) {
 
 // A link may point to a file that does not exist yet.
 func TestHistoryBehindADanglingLink(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	link, file := filepath.Join(dir, "link.json"), filepath.Join(dir, "file.json")
 	require.NoError(t, os.Symlink("file.json", link))
@@ -260,6 +269,7 @@ func TestHistoryBehindADanglingLink(t *testing.T) {
 }
 
 func TestErrorsOfOpeningNameThePathOnce(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "h.json", "x.json")
 	writeFile(t, filepath.Join(dir, "h.json"), "a file")

@@ -67,6 +67,7 @@ func call(id string) pygent.ToolCall {
 }
 
 func TestConversationIsLegal(t *testing.T) {
+	t.Parallel()
 	const interrupted = "interrupted; it may have taken effect"
 	user, assistant, result := pygent.UserMessage, pygent.AssistantMessage, pygent.ToolMessage
 	image := pygent.Part{ImageURL: "data:image/png;base64,AA=="}

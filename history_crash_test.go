@@ -61,6 +61,7 @@ func requireRepaired(t *testing.T, torn []byte, msgs []pygent.Message, whole int
 }
 
 func TestHistoryCutAtEveryByteLoads(t *testing.T) {
+	t.Parallel()
 	msgs := sample()
 	data, ends := fileOf(t, msgs)
 	for cut := range data {
@@ -78,6 +79,7 @@ func TestHistoryCutAtEveryByteLoads(t *testing.T) {
 // If a process is killed in the middle of a write, the beginning of the new
 // bytes overwrites the old ones.
 func TestHistoryKilledInAnyWriteLoads(t *testing.T) {
+	t.Parallel()
 	msgs := sample()
 	data, ends := fileOf(t, msgs)
 	for n, end := range ends {
@@ -102,6 +104,7 @@ func TestHistoryKilledInAnyWriteLoads(t *testing.T) {
 }
 
 func TestReplacementCutShortIsSweptAway(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "history.json")
 	data, _ := fileOf(t, sample())
 	require.NoError(t, os.WriteFile(path, data, 0o600))
@@ -119,6 +122,7 @@ const historyChildEnv = "PYGENT_TEST_HISTORY_CHILD"
 // appends until it dies, and reports each message that Append has accepted.
 // Without its environment variable it does nothing.
 func TestHistoryChild(t *testing.T) {
+	t.Parallel()
 	path := os.Getenv(historyChildEnv)
 	if path == "" {
 		return
@@ -137,6 +141,7 @@ func TestHistoryChild(t *testing.T) {
 }
 
 func TestHistorySurvivesKill(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "history.json")
 	self, err := os.Executable()
 	require.NoError(t, err)
@@ -183,6 +188,7 @@ func killAfter(t *testing.T, child *exec.Cmd, out io.Reader, n int) (accepted in
 // TestRepairChild is the process that TestRepairSurvivesKill kills. It opens
 // one damaged file after another until none is left.
 func TestRepairChild(t *testing.T) {
+	t.Parallel()
 	dir := os.Getenv(repairChildEnv)
 	if dir == "" {
 		return
@@ -201,6 +207,7 @@ func TestRepairChild(t *testing.T) {
 const repairChildEnv = "PYGENT_TEST_REPAIR_CHILD"
 
 func TestRepairSurvivesKill(t *testing.T) {
+	t.Parallel()
 	msgs := []pygent.Message{pygent.UserMessage("first"), pygent.UserMessage("lost"), pygent.UserMessage(strings.Repeat("x", 50_000)), pygent.UserMessage("last")}
 	data, ends := fileOf(t, msgs)
 	copy(data[ends[0]+3:], "\x00\x00")

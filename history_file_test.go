@@ -38,6 +38,7 @@ func users(texts ...string) (messages []string) {
 }
 
 func TestFullDiskLosesNothing(t *testing.T) {
+	t.Parallel()
 	for room := range 120 {
 		disk := memdisk.New()
 		h := openOn(t, disk)
@@ -77,6 +78,7 @@ func contents(h *History) (texts []string) {
 }
 
 func TestFullDiskAndASystemMessage(t *testing.T) {
+	t.Parallel()
 	disk := memdisk.New()
 	h := openOn(t, disk)
 	disk.SetRoom(2)
@@ -93,6 +95,7 @@ func TestFullDiskAndASystemMessage(t *testing.T) {
 }
 
 func TestCloseWritesWhatIsUnwritten(t *testing.T) {
+	t.Parallel()
 	disk := memdisk.New()
 	h := openOn(t, disk)
 	disk.SetRoom(0)
@@ -104,6 +107,7 @@ func TestCloseWritesWhatIsUnwritten(t *testing.T) {
 
 // Files of other programs may end in white space before or after the bracket.
 func TestAppendCoversALongerEnd(t *testing.T) {
+	t.Parallel()
 	for _, end := range []string{"]" + strings.Repeat(" ", 500), strings.Repeat("\n", 500) + "]", strings.Repeat(" ", 30) + "]\n\n"} {
 		disk := memdisk.New()
 		disk.Write(memPath, []byte(`[{"role":"user","content":"1"}`+end))
@@ -119,6 +123,7 @@ func TestAppendCoversALongerEnd(t *testing.T) {
 // TestPowerLoss simulates a loss of power after every change that a history
 // makes to its disk, and checks every state that the disk may then be in.
 func TestPowerLoss(t *testing.T) {
+	t.Parallel()
 	damaged := []byte("[\n" + users("1")[0] + ",\n{\"role\"\x00\x00\x00},\n" + users("3")[0] + "\n]\n")
 	for name, before := range map[string][]byte{"a new file": nil, "a damaged file": damaged} {
 		t.Run(name, func(t *testing.T) {
@@ -204,6 +209,7 @@ func checkAfter(t *testing.T, disk *memdisk.Disk, want []string, before []byte) 
 }
 
 func TestMessagesAreNotShared(t *testing.T) {
+	t.Parallel()
 	mine := Message{
 		Role: RoleAssistant, Content: "text",
 		Parts:     []Part{{Text: "part"}},
@@ -257,6 +263,7 @@ func TestMessagesAreNotShared(t *testing.T) {
 }
 
 func TestPartsHandOutNoBytesOfTheirOwn(t *testing.T) {
+	t.Parallel()
 	var p Part
 	require.NoError(t, json.Unmarshal([]byte(`{"type":"text","text":"x","cache":1}`), &p))
 	b, err := p.MarshalJSON()

@@ -45,6 +45,7 @@ func requireEntries(t *testing.T, want, got []pygent.HistoryEntry) {
 }
 
 func TestWhatIsKnownOfMessagesComesBackFromTheFile(t *testing.T) {
+	t.Parallel()
 	path, want := runInFile(t)
 	h := openHistory(t, path)
 	requireEntries(t, want, h.Entries())
@@ -72,6 +73,7 @@ func TestWhatIsKnownOfMessagesComesBackFromTheFile(t *testing.T) {
 }
 
 func TestTheFileHasNothingButMessages(t *testing.T) {
+	t.Parallel()
 	path, entries := runInFile(t)
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -93,6 +95,7 @@ func TestTheFileHasNothingButMessages(t *testing.T) {
 }
 
 func TestNotesThatAreTornOrStrangeCostOnlyThemselves(t *testing.T) {
+	t.Parallel()
 	path, want := runInFile(t)
 	content, err := os.ReadFile(path + ".pygent-meta")
 	require.NoError(t, err)
@@ -129,6 +132,7 @@ func TestNotesThatAreTornOrStrangeCostOnlyThemselves(t *testing.T) {
 }
 
 func TestAFileThatOnlyLooksLikeNotesIsLeftAsItIs(t *testing.T) {
+	t.Parallel()
 	for name, exists := range map[string]bool{"of a new history": false, "of a history": true} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "h.json")
@@ -156,6 +160,7 @@ func TestAFileThatOnlyLooksLikeNotesIsLeftAsItIs(t *testing.T) {
 }
 
 func TestEqualMessagesKeepTheirOwnNotes(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "h.json")
 	h := openHistory(t, path)
 	require.NoError(t, h.Append(pygent.UserMessage("go"), pygent.AssistantMessage("gone")))
@@ -182,6 +187,7 @@ func TestEqualMessagesKeepTheirOwnNotes(t *testing.T) {
 }
 
 func TestMarksOfALaterVersionAreSkippedAndKept(t *testing.T) {
+	t.Parallel()
 	path, want := runInFile(t)
 	meta, err := os.ReadFile(path + ".pygent-meta")
 	require.NoError(t, err)
@@ -198,6 +204,7 @@ func TestMarksOfALaterVersionAreSkippedAndKept(t *testing.T) {
 }
 
 func TestAReplayShowsHowCommandsEnded(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "h.json")
 	h := openHistory(t, path)
 	agent := newAgent(t, pygenttest.NewScriptedModel(
@@ -239,6 +246,7 @@ func messagesIn(entries []pygent.HistoryEntry) (texts []string) {
 }
 
 func TestNotesFollowTheMessagesThatAnotherProgramLeft(t *testing.T) {
+	t.Parallel()
 	path, want := runInFile(t)
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -260,6 +268,7 @@ func TestNotesFollowTheMessagesThatAnotherProgramLeft(t *testing.T) {
 }
 
 func TestNotesOfARemovedFileAreGone(t *testing.T) {
+	t.Parallel()
 	path, _ := runInFile(t)
 	require.NoError(t, os.Remove(path))
 	h := openHistory(t, path)
@@ -268,6 +277,7 @@ func TestNotesOfARemovedFileAreGone(t *testing.T) {
 }
 
 func TestNotesMoveWithTheFile(t *testing.T) {
+	t.Parallel()
 	path, _ := runInFile(t)
 	h := openHistory(t, path)
 	require.NoError(t, os.WriteFile(path, []byte(`[{"role":"user","content":"replaced"}]`), 0o600))
@@ -283,6 +293,7 @@ func TestNotesMoveWithTheFile(t *testing.T) {
 }
 
 func TestNotesThatCannotBeWrittenFailNothing(t *testing.T) {
+	t.Parallel()
 	disk := memdisk.New()
 	h, err := pygent.OpenHistoryOn(disk, "/h.json")
 	require.NoError(t, err)
@@ -297,6 +308,7 @@ func TestNotesThatCannotBeWrittenFailNothing(t *testing.T) {
 }
 
 func TestAHistoryIsReadWhileItIsWritten(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "history.json")
 	h := openHistory(t, path)
 	written := make(chan error, 1)
@@ -333,6 +345,7 @@ func TestAHistoryIsReadWhileItIsWritten(t *testing.T) {
 }
 
 func TestReadHistoryOfWhatIsNone(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	_, err := pygent.ReadHistory(filepath.Join(dir, "none.json"))
 	require.ErrorIs(t, err, fs.ErrNotExist)
@@ -364,6 +377,7 @@ func TestReadHistoryOfWhatIsNone(t *testing.T) {
 }
 
 func TestWhatIsKnownOfMessagesIsNeverSent(t *testing.T) {
+	t.Parallel()
 	for _, api := range []pygent.OpenAIProtocol{pygent.OpenAIChat, pygent.OpenAIResponses} {
 		server := pygenttest.NewServer(t,
 			pygenttest.Call("act", map[string]any{}), pygenttest.Call("stop", map[string]any{"summary": "s"}),
@@ -387,6 +401,7 @@ func TestWhatIsKnownOfMessagesIsNeverSent(t *testing.T) {
 // What is not UTF-8 is kept as U+FFFD, and the notes of such a message are found
 // again.
 func TestNotesOfMessagesThatAreNoUTF8(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "h.json")
 	h, err := pygent.OpenHistory(path)
 	require.NoError(t, err)

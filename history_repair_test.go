@@ -56,6 +56,7 @@ func tricky() []pygent.Message {
 // TestDamagedBytesCostOneMessage zeroes bytes at many places in files of every
 // layout, and looks for the messages that it did not touch.
 func TestDamagedBytesCostOneMessage(t *testing.T) {
+	t.Parallel()
 	msgs := tricky()
 	for layout, write := range layouts {
 		for _, tt := range []struct{ length, stride, lose int }{{1, 3, 1}, {40, 17, 2}} {
@@ -75,6 +76,7 @@ func TestDamagedBytesCostOneMessage(t *testing.T) {
 // message that has them. Without them the message seems to contain all the
 // later ones.
 func TestLostBracketsCostOneMessage(t *testing.T) {
+	t.Parallel()
 	msgs := append(sample(), pygent.UserMessage(`}, {"role":"user","content":"fake"}]`), pygent.AssistantMessage("the last"))
 	brackets := regexp.MustCompile(`\]\s*\}`)
 	for layout, write := range layouts {
@@ -140,6 +142,7 @@ func canonical(t *testing.T, m pygent.Message) string {
 }
 
 func TestDamageOfManyKinds(t *testing.T) {
+	t.Parallel()
 	msgs := sample()
 	data, ends := fileOf(t, msgs)
 	damage := func(at int, with string) []byte {
@@ -180,6 +183,7 @@ func TestDamageOfManyKinds(t *testing.T) {
 }
 
 func TestOneZeroedLineOfManyCostsOneMessage(t *testing.T) {
+	t.Parallel()
 	var msgs []pygent.Message
 	for i := range 101 {
 		msgs = append(msgs, pygent.UserMessage(fmt.Sprint("message ", i)))
@@ -196,6 +200,7 @@ func TestOneZeroedLineOfManyCostsOneMessage(t *testing.T) {
 
 // After a damaged part, only what is certainly a message counts as one.
 func TestUnknownRoleBehindDamageIsNoMessage(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "history.json")
 	writeFile(t, path, `[{"role":"user","content":"x"}, {?}, {"role":"admin","content":"who"}, {"role":"user","content":"y"}]`)
 	h := openHistory(t, path)
@@ -204,6 +209,7 @@ func TestUnknownRoleBehindDamageIsNoMessage(t *testing.T) {
 
 // What remains of a damaged exchange is a legal conversation, also in the file.
 func TestDamagedExchangeStaysLegal(t *testing.T) {
+	t.Parallel()
 	user, assistant, result := pygent.UserMessage, pygent.AssistantMessage, pygent.ToolMessage
 	image := pygent.Part{ImageURL: "data:image/png;base64,AA=="}
 	const lost = "this result is lost: the file of the conversation was damaged; the call may have taken effect"
@@ -258,6 +264,7 @@ func TestDamagedExchangeStaysLegal(t *testing.T) {
 // If another program left calls without results, the repaired file is legal
 // too.
 func TestOpenCallsAreAnsweredInTheFile(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "history.json")
 	writeFile(t, path, jsonOf(t, []pygent.Message{
 		pygent.UserMessage("q"), pygent.AssistantMessage("", call("a"), call("a")), pygent.ToolMessage("a", "A"), pygent.AssistantMessage(""),
@@ -274,6 +281,7 @@ func TestOpenCallsAreAnsweredInTheFile(t *testing.T) {
 }
 
 func TestRunAnswersOpenCallsInTheFile(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "history.json")
 	writeFile(t, path, jsonOf(t, []pygent.Message{pygent.UserMessage("q"), pygent.AssistantMessage("", call("a"), call("b")), pygent.ToolMessage("a", "A")}))
 	agent, err := pygent.New(pygent.WithHistoryFile(path), pygent.WithDocker(pygent.DockerNever),
@@ -289,6 +297,7 @@ func TestRunAnswersOpenCallsInTheFile(t *testing.T) {
 }
 
 func TestRepairsAreEventsOfTheFirstRun(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "history.json")
 	data, ends := fileOf(t, sample())
 	copy(data[ends[3]+4:], "\x00\x00")
@@ -314,6 +323,7 @@ func TestRepairsAreEventsOfTheFirstRun(t *testing.T) {
 }
 
 func TestByteOrderMarkIsRemoved(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "history.json")
 	writeFile(t, path, "\ufeff"+jsonOf(t, sample()))
 	h := openHistory(t, path)
@@ -327,6 +337,7 @@ func TestByteOrderMarkIsRemoved(t *testing.T) {
 }
 
 func TestBytesThatAreNoTextAreReplaced(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "history.json")
 	writeFile(t, path, `[{"role":"user","content":"a`+"\xff"+`b","x":["`+"\xfe"+`"]},{"role":"user","content":"c"}]`)
 	h := openHistory(t, path)
@@ -340,6 +351,7 @@ func TestBytesThatAreNoTextAreReplaced(t *testing.T) {
 }
 
 func TestRepairedFileIsReadByPython(t *testing.T) {
+	t.Parallel()
 	data, ends := fileOf(t, sample())
 	copy(data[ends[1]+4:], "\x00\x00")
 	path := filepath.Join(t.TempDir(), "history.json")
@@ -362,6 +374,7 @@ func requirePythonReads(t *testing.T, path string) {
 // A user message without content, as some programs write it, stays in the
 // record and is not sent.
 func TestUserMessageWithoutContent(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "history.json")
 	writeFile(t, path, `[{"role":"system"},{"role":"user"},{"role":"user","content":null},{"role":"user","content":[]},{"role":"user","content":[{"type":"input_audio","input_audio":{}}]},{"role":"assistant","content":"a"}]`)
 	h := openHistory(t, path)
@@ -380,7 +393,8 @@ func TestUserMessageWithoutContent(t *testing.T) {
 // Reading a hostile file must not take more than a few times its size in
 // memory.
 func TestHostileFilesEnd(t *testing.T) {
-	const size = 1 << 21
+	t.Parallel()
+	const size = 1 << 20
 	for name, unit := range map[string]string{
 		"nested":           `{"role":[`,
 		"nested in fields": `{"role":{"role":`,

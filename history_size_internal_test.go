@@ -19,9 +19,10 @@ import (
 // What is sent has at most 8 MiB of images; the size that a run goes by counts all
 // that were ever shown.
 func TestTheSizeOfAConversationLacksImagesThatAreLeftOut(t *testing.T) {
+	t.Parallel()
 	url := "data:image/png;base64," + base64.StdEncoding.EncodeToString(make([]byte, 3<<20))
 	h := NewHistory(UserMessage("go"))
-	for range 20 {
+	for range 8 {
 		require.NoError(t, h.Append(Message{Role: RoleUser, Parts: []Part{{Text: imagesOfResults}, {ImageURL: url}}}))
 	}
 	sent := 0
@@ -68,6 +69,7 @@ func (f blindFile) ReadAt(p []byte, at int64) (int, error) {
 // When the file that has old texts cannot be read, nothing is lost: what needs the
 // texts fails or says so, what does not goes on, and later they are there again.
 func TestOldTextsThatCannotBeReadAreNotLost(t *testing.T) {
+	t.Parallel()
 	memory := memdisk.New()
 	disk := &blindDisk{Disk: memory}
 	h, err := openHistoryOn(disk, "/h.json")

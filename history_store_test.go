@@ -59,6 +59,7 @@ func saidIn(entries []pygent.HistoryEntry) (said []string) {
 }
 
 func TestAHistoryInAStoreIsContinued(t *testing.T) {
+	t.Parallel()
 	store := &pygenttest.MemoryStore{}
 	h := loadHistory(t, store)
 	require.NoError(t, h.SetSystem("be brief"))
@@ -81,6 +82,7 @@ func TestAHistoryInAStoreIsContinued(t *testing.T) {
 }
 
 func TestAMessageIsStoredBeforeItsToolsRun(t *testing.T) {
+	t.Parallel()
 	store := &pygenttest.MemoryStore{}
 	var seen [][]string
 	agent := newAgent(t, pygenttest.NewScriptedModel(
@@ -104,6 +106,7 @@ func TestAMessageIsStoredBeforeItsToolsRun(t *testing.T) {
 }
 
 func TestNothingRunsWhenItsMessageIsNotStored(t *testing.T) {
+	t.Parallel()
 	for _, resumed := range []bool{false, true} {
 		store, down := failing("Append")
 		ran := 0
@@ -141,6 +144,7 @@ func TestNothingRunsWhenItsMessageIsNotStored(t *testing.T) {
 }
 
 func TestEventsAgreeWithTheHistoryWhenTheStoreFails(t *testing.T) {
+	t.Parallel()
 	for failsAt, want := range map[pygent.EventType][]pygent.EventType{
 		pygent.EventModelStart: {pygent.EventUser, pygent.EventMessage},
 		pygent.EventToolStart:  {pygent.EventUser, pygent.EventMessage, pygent.EventToolDone},
@@ -174,6 +178,7 @@ func TestEventsAgreeWithTheHistoryWhenTheStoreFails(t *testing.T) {
 }
 
 func TestAStoreThatChangedIsNamedAsSuch(t *testing.T) {
+	t.Parallel()
 	store := &pygenttest.MemoryStore{}
 	h := loadHistory(t, store)
 	require.NoError(t, h.Append(pygent.UserMessage("ours")))
@@ -191,6 +196,7 @@ func TestAStoreThatChangedIsNamedAsSuch(t *testing.T) {
 }
 
 func TestMarksOfALaterVersionStayInTheStore(t *testing.T) {
+	t.Parallel()
 	store := &pygenttest.MemoryStore{}
 	var later pygent.HistoryEntry
 	require.NoError(t, json.Unmarshal([]byte(`{"seq":2,"time":"2030-01-01T00:00:00Z","plan":{"steps":3}}`), &later))
@@ -215,6 +221,7 @@ func requireSameEntries(t *testing.T, h *pygent.History, store *pygenttest.Memor
 }
 
 func TestAStoreThatFailsIsBroughtUpToDate(t *testing.T) {
+	t.Parallel()
 	for name, fail := range map[string]func(s *pygenttest.MemoryStore, f func(context.Context, string) error){
 		"nothing was stored":   func(s *pygenttest.MemoryStore, f func(context.Context, string) error) { s.Before = f },
 		"all was stored":       func(s *pygenttest.MemoryStore, f func(context.Context, string) error) { s.After = f },
@@ -255,6 +262,7 @@ func panics(f func(context.Context, string) error) func(context.Context, string)
 }
 
 func TestAStoreThatAnotherHistoryWritesIsNotOverwritten(t *testing.T) {
+	t.Parallel()
 	store, down := failing("Append")
 	h, other := loadHistory(t, store), loadHistory(t, store)
 	down.Store(true)
@@ -266,6 +274,7 @@ func TestAStoreThatAnotherHistoryWritesIsNotOverwritten(t *testing.T) {
 }
 
 func TestALoadThatFailsIsAnError(t *testing.T) {
+	t.Parallel()
 	_, err := pygent.LoadHistory(t.Context(), nil)
 	require.EqualError(t, err, "load history: no store")
 	store, down := failing("Load")
@@ -289,6 +298,7 @@ func (loadOnly) Append(context.Context, ...pygent.HistoryEntry) error  { return 
 func (loadOnly) SetSystem(context.Context, pygent.HistoryEntry) error  { return errStoreDown }
 
 func TestACancelledRunIsStored(t *testing.T) {
+	t.Parallel()
 	store := &pygenttest.MemoryStore{}
 	type key struct{}
 	store.Before = func(ctx context.Context, method string) error {
@@ -306,6 +316,7 @@ func TestACancelledRunIsStored(t *testing.T) {
 }
 
 func TestAStoreThatHangsHoldsNothingUpForLong(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		hang := make(chan struct{})
 		var once sync.Once
@@ -326,6 +337,7 @@ func TestAStoreThatHangsHoldsNothingUpForLong(t *testing.T) {
 }
 
 func TestAStoreMayUseItsHistory(t *testing.T) {
+	t.Parallel()
 	store := &pygenttest.MemoryStore{}
 	h := loadHistory(t, store)
 	store.Before = func(context.Context, string) error { _ = h.Len(); _ = h.Messages(); return nil }
@@ -333,6 +345,7 @@ func TestAStoreMayUseItsHistory(t *testing.T) {
 }
 
 func TestTheFileIsAHistoryStore(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	pygenttest.TestHistoryStore(t, func(name string) (pygent.HistoryStore, error) {
 		return pygent.OpenFileStore(filepath.Join(dir, name+".json"))
@@ -340,6 +353,7 @@ func TestTheFileIsAHistoryStore(t *testing.T) {
 }
 
 func TestTheNumberOfALaterEntryFollowsTheStored(t *testing.T) {
+	t.Parallel()
 	store := &pygenttest.MemoryStore{}
 	require.NoError(t, store.Append(t.Context(),
 		pygent.HistoryEntry{Seq: 5, Message: pygent.UserMessage("a")}, pygent.HistoryEntry{Seq: 6, Message: pygent.AssistantMessage("b")}))

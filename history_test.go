@@ -53,6 +53,7 @@ func writeFile(t testing.TB, path, content string) {
 }
 
 func TestHistoryKeepsWhatIsAppended(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "new", "dir", "history.json")
 	h := openHistory(t, path)
 	var said []pygent.Message
@@ -78,6 +79,7 @@ func TestHistoryKeepsWhatIsAppended(t *testing.T) {
 }
 
 func TestHistoryFileIsPrivateAndAlone(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "history.json")
 	h := openHistory(t, path)
@@ -95,6 +97,7 @@ func TestHistoryFileIsPrivateAndAlone(t *testing.T) {
 }
 
 func TestHistoryOfPythonPygentLoads(t *testing.T) {
+	t.Parallel()
 	for _, indent := range []string{"", "  "} {
 		fixture, err := os.ReadFile(filepath.Join("testdata", "history", "python.json"))
 		require.NoError(t, err)
@@ -122,6 +125,7 @@ func TestHistoryOfPythonPygentLoads(t *testing.T) {
 }
 
 func TestPythonReadsHistory(t *testing.T) {
+	t.Parallel()
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		t.Skip("no python3 on this machine")
@@ -142,6 +146,7 @@ assert h[3]["tool_call_id"] == call["id"]
 }
 
 func TestOpenHistoryLeavesOtherFilesAlone(t *testing.T) {
+	t.Parallel()
 	for name, content := range map[string]string{
 		"an object":               `{"role":"user","content":"x"}`,
 		"numbers":                 `[1, 2, 3]`,
@@ -177,6 +182,7 @@ func TestOpenHistoryLeavesOtherFilesAlone(t *testing.T) {
 }
 
 func TestHistoryIsOpenOnce(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "history.json")
 	h := openHistory(t, path)
@@ -198,6 +204,7 @@ func TestHistoryIsOpenOnce(t *testing.T) {
 }
 
 func TestHistoryLockHasOneHolder(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "history.json")
 	const each, workers = 25, 4
 	var group sync.WaitGroup
@@ -224,6 +231,7 @@ func TestHistoryLockHasOneHolder(t *testing.T) {
 }
 
 func TestSetSystem(t *testing.T) {
+	t.Parallel()
 	for _, durable := range []bool{false, true} {
 		t.Run(fmt.Sprintf("durable=%t", durable), func(t *testing.T) {
 			h := pygent.NewHistory()
@@ -260,6 +268,7 @@ func TestSetSystem(t *testing.T) {
 }
 
 func TestSetSystemOfTheSameTextWritesNothing(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "history.json")
 	h := openHistory(t, path)
 	require.NoError(t, h.Append(sample()...))
@@ -273,6 +282,7 @@ func TestSetSystemOfTheSameTextWritesNothing(t *testing.T) {
 }
 
 func TestHistoryRefusesWhatItCannotKeep(t *testing.T) {
+	t.Parallel()
 	bad := map[string]pygent.Message{
 		"no role":      {Content: "x"},
 		"broken extra": {Role: pygent.RoleUser, Extra: map[string]json.RawMessage{"x": json.RawMessage(`{`)}},
@@ -296,6 +306,7 @@ func TestHistoryRefusesWhatItCannotKeep(t *testing.T) {
 }
 
 func TestHistoryIsSafeForConcurrentUse(t *testing.T) {
+	t.Parallel()
 	h := openHistory(t, filepath.Join(t.TempDir(), "history.json"))
 	const workers, each = 4, 50
 	var group sync.WaitGroup
@@ -319,6 +330,7 @@ func TestHistoryIsSafeForConcurrentUse(t *testing.T) {
 // TestConversationIsStable takes views of a long conversation at every moment.
 // Each must be, byte for byte, the beginning of all later ones.
 func TestConversationIsStable(t *testing.T) {
+	t.Parallel()
 	h := pygent.NewHistory(pygent.SystemMessage("s"))
 	var views [][]pygent.Message
 	var texts []string

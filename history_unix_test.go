@@ -14,6 +14,7 @@ import (
 )
 
 func TestReplacementKeepsPermissions(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "history.json")
 	h := openHistory(t, path)
 	require.NoError(t, os.Chmod(path, 0o664))

@@ -59,6 +59,7 @@ func (a attackedHistory) requireUntouched(t *testing.T, agent *pygent.Agent) {
 }
 
 func TestHistoryInTheWorkspaceIsNoLinkOut(t *testing.T) {
+	t.Parallel()
 	replace := func(t *testing.T, name, with string) {
 		require.NoError(t, os.RemoveAll(name))
 		require.NoError(t, os.Symlink(with, name))
@@ -105,6 +106,7 @@ func TestHistoryInTheWorkspaceIsNoLinkOut(t *testing.T) {
 }
 
 func TestContainersCannotMakeTheHistoryALinkOut(t *testing.T) {
+	t.Parallel()
 	requireDocker(t)
 	a := newAttackedHistory(t)
 	attack := fmt.Sprintf("rm -rf notes; ln -s %s notes; ls -l notes", a.host)
@@ -137,6 +139,7 @@ func TestHugeFilesInTheWorkspaceAreNotRead(t *testing.T) {
 }
 
 func TestHistoryInTheWorkspaceIsToldAndWorks(t *testing.T) {
+	t.Parallel()
 	a := newAttackedHistory(t)
 	a.path = filepath.Join(a.workspace, "history.json")
 	for i := range 2 {
@@ -160,6 +163,7 @@ func TestHistoryInTheWorkspaceIsToldAndWorks(t *testing.T) {
 }
 
 func TestHistoryInAWritableDirectoryIsNoLinkOut(t *testing.T) {
+	t.Parallel()
 	a := newAttackedHistory(t)
 	require.NoError(t, os.Symlink(filepath.Join(a.host, "history.json"), a.path))
 	agent, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithHistoryFile(a.path),

@@ -45,6 +45,7 @@ func resultOf(t *testing.T, opts ...pygent.Option) string {
 }
 
 func TestHooksDecideAboutCalls(t *testing.T) {
+	t.Parallel()
 	verdict := func(v pygent.CallVerdict) pygent.Option {
 		return before(func(pygent.ToolCall) (pygent.CallVerdict, error) { return v, nil })
 	}
@@ -86,6 +87,7 @@ func TestHooksDecideAboutCalls(t *testing.T) {
 
 // A change comes before the approval, which sees what will run.
 func TestHooksComeBeforeApprovalsAndAllowNothing(t *testing.T) {
+	t.Parallel()
 	change := before(func(pygent.ToolCall) (pygent.CallVerdict, error) {
 		return pygent.CallVerdict{Arguments: json.RawMessage(`{"text":"b"}`)}, nil
 	})
@@ -101,6 +103,7 @@ func TestHooksComeBeforeApprovalsAndAllowNothing(t *testing.T) {
 }
 
 func TestHooksChangeNothingIntoABannedCommand(t *testing.T) {
+	t.Parallel()
 	model := pygenttest.NewScriptedModel(pygenttest.Call("bash", map[string]string{"cmd": "ls"}), pygenttest.Text("done"))
 	agent := newAgentOn(t, nowhere{}, model, pygent.WithBannedCommands("rm"), before(func(pygent.ToolCall) (pygent.CallVerdict, error) {
 		return pygent.CallVerdict{Arguments: json.RawMessage(`{"cmd":"rm a"}`)}, nil
@@ -111,6 +114,7 @@ func TestHooksChangeNothingIntoABannedCommand(t *testing.T) {
 }
 
 func TestHooksHoldForCallsThatRunTogether(t *testing.T) {
+	t.Parallel()
 	call := func(text string) pygenttest.Reply { return pygenttest.Call("echo", map[string]string{"text": text}) }
 	model := pygenttest.NewScriptedModel(pygenttest.Calls(call("a"), call("b"), call("c")), pygenttest.Text("done"))
 	readOnly := func(t *pygent.Tool) { t.ReadOnly = true }
@@ -139,6 +143,7 @@ func TestHooksHoldForCallsThatRunTogether(t *testing.T) {
 }
 
 func TestHooksHoldForTasks(t *testing.T) {
+	t.Parallel()
 	model := pygenttest.NewScriptedModel(pygenttest.Call("echo", map[string]string{"text": "a"}), pygenttest.Call("stop", map[string]string{"summary": "tried"}))
 	rt := localRuntime(t)
 	agent := newAgentOn(t, rt, model, pygent.WithTools(echoTool()), before(func(call pygent.ToolCall) (pygent.CallVerdict, error) {
@@ -163,6 +168,7 @@ func TestHooksHoldForTasks(t *testing.T) {
 }
 
 func TestHooksAtTheStartAndTheEnd(t *testing.T) {
+	t.Parallel()
 	var began, ended []string
 	hooks := func(name string) pygent.Option {
 		return pygent.WithHooks(pygent.Hooks{
@@ -196,6 +202,7 @@ func TestHooksAtTheStartAndTheEnd(t *testing.T) {
 }
 
 func TestAHookThatFailsAtTheStartEndsTheRun(t *testing.T) {
+	t.Parallel()
 	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(), pygent.WithHooks(pygent.Hooks{
 		RunStart: func(context.Context, *pygent.Agent, string) (string, error) { return "", errors.New("closed today") },
 	}))
@@ -205,6 +212,7 @@ func TestAHookThatFailsAtTheStartEndsTheRun(t *testing.T) {
 }
 
 func TestTheHookAtTheEndIsCalledAfterACancelledRun(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	var status pygent.Status
 	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Func(func(ctx context.Context, _ *pygent.ChatRequest) (*pygent.ChatResponse, error) {
@@ -223,6 +231,7 @@ func TestTheHookAtTheEndIsCalledAfterACancelledRun(t *testing.T) {
 }
 
 func TestToolsThatRunCommandsNeedApprovalAsBashDoes(t *testing.T) {
+	t.Parallel()
 	runs := func(t *pygent.Tool) { t.RunsCommands, t.ReadOnly = true, true }
 	asked := func(opts ...pygent.Option) bool {
 		var asked bool
@@ -241,6 +250,7 @@ func TestToolsThatRunCommandsNeedApprovalAsBashDoes(t *testing.T) {
 }
 
 func TestCheckCommandTellsTheBansOfTheAgent(t *testing.T) {
+	t.Parallel()
 	var inTool error
 	check := pygent.Tool{Name: "echo", Run: func(ctx context.Context, _ pygent.Runtime, _ json.RawMessage) (*pygent.ToolResult, error) {
 		inTool = pygent.CheckCommand(ctx, "x; sudo rm a")

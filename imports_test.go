@@ -67,6 +67,7 @@ var withinLayer = map[string][]string{
 }
 
 func TestImportsRunDown(t *testing.T) {
+	t.Parallel()
 	for _, system := range []string{"linux", "darwin", "windows"} {
 		t.Run(system, func(t *testing.T) {
 			packages := listPackages(t, system)
@@ -91,6 +92,7 @@ func TestAnAgentLinksNoEndpointOfTheSDK(t *testing.T) {
 }
 
 func TestWrongImportsAreFound(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		path, imports, says string
 	}{
@@ -124,6 +126,7 @@ func TestWrongImportsAreFound(t *testing.T) {
 }
 
 func TestStaleEntriesAreFound(t *testing.T) {
+	t.Parallel()
 	var packages []listedPackage
 	for _, entry := range slices.Concat(layers...) {
 		packages = append(packages, listedPackage{ImportPath: importPath(strings.TrimSuffix(entry, "/..."))})

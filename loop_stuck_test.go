@@ -12,6 +12,7 @@ import (
 )
 
 func TestOneResultValueEachTimeIsFoundStuck(t *testing.T) {
+	t.Parallel()
 	same := &pygent.ToolResult{Content: "no news"}
 	asked := pygent.Tool{Name: "ask", Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) { return same, nil }}
 	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Call("ask", nil)).RepeatLast(), pygent.WithTools(asked))
@@ -24,6 +25,7 @@ func TestOneResultValueEachTimeIsFoundStuck(t *testing.T) {
 }
 
 func TestAlternatingFailuresAreFoundStuck(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		round []pygenttest.Reply
 		want  string
@@ -50,6 +52,7 @@ func TestAlternatingFailuresAreFoundStuck(t *testing.T) {
 }
 
 func TestAlternatingWorkThatGetsSomewhereIsNotStuck(t *testing.T) {
+	t.Parallel()
 	var replies []pygenttest.Reply
 	for range 6 {
 		replies = append(replies, callBash("echo x >> log"), callBash("wc -l < log; false"))
@@ -64,6 +67,7 @@ func TestAlternatingWorkThatGetsSomewhereIsNotStuck(t *testing.T) {
 }
 
 func TestLongOutputThatIsKeptInAFileIsFoundStuck(t *testing.T) {
+	t.Parallel()
 	agent := newAgent(t, pygenttest.NewScriptedModel(callBash("seq 20000")).RepeatLast())
 	result, err := agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)

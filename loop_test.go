@@ -32,6 +32,7 @@ func (broken) Bash(context.Context, string, ...pygent.BashOption) (pygent.BashRe
 func (b broken) ReadFile(context.Context, string) ([]byte, error) { return nil, b.reads }
 
 func TestRuntimeThatCannotStartFailsTheRun(t *testing.T) {
+	t.Parallel()
 	reply := pygenttest.Calls(callBash("one"), callBash("two"))
 	t.Run("in a tool", func(t *testing.T) {
 		model := pygenttest.NewScriptedModel(reply, stop)
@@ -64,6 +65,7 @@ func TestRuntimeThatCannotStartFailsTheRun(t *testing.T) {
 }
 
 func TestReplyIsNudgedOnceAndIsTheSummary(t *testing.T) {
+	t.Parallel()
 	model := pygenttest.NewScriptedModel(
 		pygenttest.TextAndCalls("Looking.", callBash("true")),
 		pygenttest.Text("The answer is 42."), pygenttest.Text("I told you already!"))
@@ -76,6 +78,7 @@ func TestReplyIsNudgedOnceAndIsTheSummary(t *testing.T) {
 }
 
 func TestSummaryOfAReplyThatWasCutOffIsTheNext(t *testing.T) {
+	t.Parallel()
 	model := pygenttest.NewScriptedModel(pygenttest.Text("The answ").WithFinish(pygent.FinishLength), pygenttest.Text("It is 42."))
 	result, err := newAgent(t, model).RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
@@ -83,6 +86,7 @@ func TestSummaryOfAReplyThatWasCutOffIsTheNext(t *testing.T) {
 }
 
 func TestStopIsRefusedOnceBesideAFailedCall(t *testing.T) {
+	t.Parallel()
 	missing := pygenttest.Call("download_file", map[string]any{"path": "nope"})
 	for name, failing := range map[string]pygenttest.Reply{"an error": missing, "an exit code": callBash("exit 3")} {
 		t.Run(name, func(t *testing.T) {
@@ -110,6 +114,7 @@ func TestStopIsRefusedOnceBesideAFailedCall(t *testing.T) {
 }
 
 func TestStopIsRefusedOnceWhileJobsRun(t *testing.T) {
+	t.Parallel()
 	job := pygenttest.Call("bash", map[string]any{"cmd": "sleep 600", "background": true})
 	agent := newAgent(t, pygenttest.NewScriptedModel(job, stop, stop))
 	result, err := agent.RunUntilStop(t.Context(), "go")
@@ -120,6 +125,7 @@ func TestStopIsRefusedOnceWhileJobsRun(t *testing.T) {
 }
 
 func TestStopIsRefusedOnceWhileTasksWork(t *testing.T) {
+	t.Parallel()
 	model := pygenttest.NewScriptedModel(delegate("Hang"), stop, stop).On("Hang", pygenttest.Text("").WithGate(nil))
 	agent := newAgent(t, model)
 	result, err := agent.RunUntilStop(t.Context(), "go")
@@ -130,6 +136,7 @@ func TestStopIsRefusedOnceWhileTasksWork(t *testing.T) {
 }
 
 func TestARefusedStopIsNotTheEndOfAResumedRun(t *testing.T) {
+	t.Parallel()
 	record := []pygent.Message{
 		pygent.UserMessage("go"), pygent.AssistantMessage("", recordedCall("a", "stop", "{}")),
 		pygent.ToolMessage("a", "not stopped: task x is running. See to it, or call stop again to stop all the same"),
@@ -151,6 +158,7 @@ func counting() pygenttest.Reply {
 }
 
 func TestModelIsToldOfTheLastStepsAndSumsUp(t *testing.T) {
+	t.Parallel()
 	next := counting()
 	model := pygenttest.NewScriptedModel(next, next, next, next, next, pygenttest.Text("Half of it is done."))
 	agent := newAgent(t, model)
@@ -180,6 +188,7 @@ func TestModelIsToldOfTheLastStepsAndSumsUp(t *testing.T) {
 }
 
 func TestSummingUp(t *testing.T) {
+	t.Parallel()
 	usage := pygent.Usage{PromptTokens: 50}
 	two := pygenttest.Calls(callBash("echo a"), callBash("echo b"))
 	last := pygenttest.Text("So far.")
@@ -216,6 +225,7 @@ func TestSummingUp(t *testing.T) {
 }
 
 func TestSummingUpKeepsTheTimeLimit(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		model := pygenttest.NewScriptedModel(pygenttest.Call("download_file", map[string]any{"path": "x"}), pygenttest.Call("write_file", map[string]any{"path": "x", "content": ""}),
 			pygenttest.Text("late").WithDelay(time.Hour))
@@ -234,6 +244,7 @@ func TestSummingUpKeepsTheTimeLimit(t *testing.T) {
 }
 
 func TestCausesAndContextErrorsAreBothFound(t *testing.T) {
+	t.Parallel()
 	why := errors.New("the user had enough")
 	hang := func() *pygent.Agent {
 		return newAgent(t, pygenttest.NewScriptedModel(pygenttest.Text("").WithGate(nil)))
@@ -254,6 +265,7 @@ func TestCausesAndContextErrorsAreBothFound(t *testing.T) {
 }
 
 func TestStopThatEndedTheRunIsNoError(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	agent := newAgent(t, pygenttest.NewScriptedModel(stop))
 	result, err := agent.RunUntilStop(ctx, "go", pygent.OnEvent(func(e pygent.Event) {
@@ -266,6 +278,7 @@ func TestStopThatEndedTheRunIsNoError(t *testing.T) {
 }
 
 func TestSkippedCallsAreToldAsSuch(t *testing.T) {
+	t.Parallel()
 	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Calls(callBash("true"), stop, callBash("touch never"))))
 	var told []string
 	_, err := agent.RunUntilStop(t.Context(), "go", pygent.OnEvent(func(e pygent.Event) {
@@ -278,6 +291,7 @@ func TestSkippedCallsAreToldAsSuch(t *testing.T) {
 }
 
 func TestNilContextIsRefused(t *testing.T) {
+	t.Parallel()
 	var none context.Context
 	agent := newAgent(t, pygenttest.NewScriptedModel(stop))
 	_, err := agent.RunUntilStop(none, "go")
@@ -300,6 +314,7 @@ func TestNilContextIsRefused(t *testing.T) {
 }
 
 func TestHistoryIsTheRunsWhileItGoesOn(t *testing.T) {
+	t.Parallel()
 	var agent *pygent.Agent
 	var inTool, atEnd error
 	tool := pygent.Tool{Name: "append", Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
@@ -340,6 +355,7 @@ func TestHistoryIsTheRunsWhileItGoesOn(t *testing.T) {
 }
 
 func TestLimitOfARunAroundItIsNotItsOwn(t *testing.T) {
+	t.Parallel()
 	waits := pygent.ModelFunc(func(ctx context.Context, _ *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -370,6 +386,7 @@ func TestLimitOfARunAroundItIsNotItsOwn(t *testing.T) {
 }
 
 func TestAnswerOfAModelStaysItsOwn(t *testing.T) {
+	t.Parallel()
 	call := pygent.ToolCall{Name: "noop", Arguments: "{}"} // without an id, as from some servers
 	answer := &pygent.ChatResponse{Message: pygent.Message{ToolCalls: []pygent.ToolCall{call}}}
 	model := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) { return answer, nil })
@@ -391,6 +408,7 @@ func TestAnswerOfAModelStaysItsOwn(t *testing.T) {
 }
 
 func TestStepWithoutAMessageIsAnError(t *testing.T) {
+	t.Parallel()
 	filtered := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 		return &pygent.ChatResponse{FinishReason: pygent.FinishFilter}, nil
 	})
@@ -428,6 +446,7 @@ func (silentJobs) Jobs(ctx context.Context) ([]pygent.Job, error) {
 }
 
 func TestStopDoesNotWaitLongForTheJobs(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		agent := newAgentOn(t, silentJobs{}, pygenttest.NewScriptedModel(callBash("true"), stop))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -442,6 +461,7 @@ func TestStopDoesNotWaitLongForTheJobs(t *testing.T) {
 // Everything that a model says stays in memory and is part of each later
 // request.
 func TestConversationsAreBounded(t *testing.T) {
+	t.Parallel()
 	model := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 		return &pygent.ChatResponse{Message: pygent.AssistantMessage(strings.Repeat("x", 10<<20))}, nil
 	})

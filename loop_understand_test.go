@@ -20,6 +20,7 @@ func rawCall(name, args string) pygenttest.Reply {
 }
 
 func TestToolsOfOtherAgentsMeanOurs(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.txt"), []byte("one\ntwo\n"), 0o600))
 	rt, err := pygent.NewLocalRuntime(t.Context(), pygent.WithWorkspace(dir))
@@ -70,6 +71,7 @@ func TestToolsOfOtherAgentsMeanOurs(t *testing.T) {
 }
 
 func TestNamesWithWhatServersPutAroundThemAreUnderstood(t *testing.T) {
+	t.Parallel()
 	say := pygent.NewTool("say-it", "", func(_ context.Context, _ pygent.Runtime, in struct {
 		FilePath string `json:"file_path"`
 	}) (string, error) {
@@ -92,6 +94,7 @@ func TestNamesWithWhatServersPutAroundThemAreUnderstood(t *testing.T) {
 }
 
 func TestADisabledToolIsNotReachedByAnotherName(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"bash", "Bash", "shell", "functions.bash", "container.exec", "grep"} {
 		agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(rawCall(name, `{"command":"ls","pattern":"x"}`), stop), pygent.WithDisabledTools("bash"))
 		var err error
@@ -110,6 +113,7 @@ func TestADisabledToolIsNotReachedByAnotherName(t *testing.T) {
 }
 
 func TestRegisteredToolsComeBeforeTheNamesOfOthers(t *testing.T) {
+	t.Parallel()
 	ours := pygent.NewTool("read_file", "", func(context.Context, pygent.Runtime, struct{}) (string, error) { return "mine", nil })
 	motor := pygent.NewTool("stop", "Stop the motor.", func(context.Context, pygent.Runtime, struct{}) (string, error) { return "stopped the motor", nil })
 	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(stop), pygent.WithTools(ours, motor))
@@ -121,6 +125,7 @@ func TestRegisteredToolsComeBeforeTheNamesOfOthers(t *testing.T) {
 }
 
 func TestRulesForAToolHoldByAnyName(t *testing.T) {
+	t.Parallel()
 	var asked []string
 	approve := pygent.WithApproval(func(_ context.Context, r pygent.ApprovalRequest) (pygent.Decision, error) {
 		asked = append(asked, r.Call.Name+" "+r.Call.Arguments+" "+r.Tool.Summary)
@@ -144,6 +149,7 @@ func TestRulesForAToolHoldByAnyName(t *testing.T) {
 }
 
 func TestTheSameCallInOtherWordsIsARepetition(t *testing.T) {
+	t.Parallel()
 	replies := []pygenttest.Reply{}
 	for range 10 {
 		replies = append(replies, rawCall("shell", `{"command":"true"}`), rawCall("bash", `{"cmd":"true"}`), rawCall("Bash", `{"Cmd": "true"}`))
@@ -155,6 +161,7 @@ func TestTheSameCallInOtherWordsIsARepetition(t *testing.T) {
 }
 
 func TestATypedRunTakesItsValueFromAnotherAgentsEnd(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ name, args string }{
 		{"finish", `{"verdict":"approve"}`},
 		{"submit", `{"result":{"verdict":"approve"}}`},
@@ -183,6 +190,7 @@ func newAgentWithoutCheck(t *testing.T, replies ...pygenttest.Reply) *pygent.Age
 }
 
 func TestACallThatIsCutOffNeverRuns(t *testing.T) {
+	t.Parallel()
 	whole := `{"path":"a.txt","content":"first\nsecond \"third\"","append":true}`
 	for n := range whole {
 		ran := ""
@@ -200,6 +208,7 @@ func TestACallThatIsCutOffNeverRuns(t *testing.T) {
 }
 
 func TestUnknownToolsAreNamedWithTheNearest(t *testing.T) {
+	t.Parallel()
 	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(stop))
 	for name, want := range map[string]string{
 		"bsh":                    `unknown tool "bsh", did you mean bash? The tools are: bash, `,
@@ -220,6 +229,7 @@ func TestUnknownToolsAreNamedWithTheNearest(t *testing.T) {
 }
 
 func TestARunThatEndedByAnotherNameIsOver(t *testing.T) {
+	t.Parallel()
 	record := []pygent.Message{pygent.UserMessage("go"), pygent.AssistantMessage("", recordedCall("s", "finish", `{"result":"it was done"}`)), pygent.ToolMessage("s", "stopped")}
 	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(), pygent.WithHistory(pygent.NewHistory(record...)))
 	result, err := agent.Resume(t.Context())
@@ -229,6 +239,7 @@ func TestARunThatEndedByAnotherNameIsOver(t *testing.T) {
 }
 
 func TestTheSummaryAtALimitIsTakenByAnyName(t *testing.T) {
+	t.Parallel()
 	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(
 		rawCall("nothing", `{}`), rawCall("nothing", `{"a":1}`), rawCall("finish", `{"message":"half of it"}`)))
 	result, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxSteps(2))
@@ -239,6 +250,7 @@ func TestTheSummaryAtALimitIsTakenByAnyName(t *testing.T) {
 // TestEverybodySeesTheCallThatRuns makes calls in the words of other agents: what
 // middleware, approvals, decisions for the session and events see is ours.
 func TestEverybodySeesTheCallThatRuns(t *testing.T) {
+	t.Parallel()
 	var saw []string
 	agent := newAgent(t, pygenttest.NewScriptedModel(
 		rawCall("Execute", `{"command":"echo hi"}`),

@@ -27,6 +27,7 @@ func noticesOf(t *testing.T, agent *pygent.Agent, opts ...pygent.RunOption) (not
 }
 
 func TestACallWrittenAsTextRunsAsACall(t *testing.T) {
+	t.Parallel()
 	server := pygenttest.NewServer(t, pygenttest.Text(writtenEcho), callBash("echo again").WithQuirks(pygenttest.QuirkCallsAsText), stop)
 	model, err := pygent.NewOpenAIModel(pygent.OpenAIBaseURL(server.URL()))
 	require.NoError(t, err)
@@ -46,6 +47,7 @@ func TestACallWrittenAsTextRunsAsACall(t *testing.T) {
 }
 
 func TestAWrittenCallIsAskedAboutAsAnyOther(t *testing.T) {
+	t.Parallel()
 	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Text(writtenEcho), stop), pygent.WithApprovalFor("bash"),
 		pygent.WithApproval(func(_ context.Context, r pygent.ApprovalRequest) (pygent.Decision, error) {
 			require.Equal(t, `{"cmd":"echo hello","timeout":5}`, r.Call.Arguments)
@@ -57,6 +59,7 @@ func TestAWrittenCallIsAskedAboutAsAnyOther(t *testing.T) {
 }
 
 func TestAWrittenCallThatMayBeAQuotationDoesNotRun(t *testing.T) {
+	t.Parallel()
 	reads := pygent.Tool{Name: "reads", Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
 		return &pygent.ToolResult{Content: "README: " + strings.TrimPrefix(writtenEcho, "I say hello.")}, nil
 	}}
@@ -81,6 +84,7 @@ func TestAWrittenCallThatMayBeAQuotationDoesNotRun(t *testing.T) {
 }
 
 func TestAWrittenCallThatAFileHasDoesNotRun(t *testing.T) {
+	t.Parallel()
 	rt := newTestRuntime(t, pygent.NewLocalRuntime)
 	require.NoError(t, rt.WriteFile(t.Context(), "README.md", []byte("# Notes\n\n"+writtenEcho+"\n")))
 	_, call, _ := strings.Cut(writtenEcho, "\n\n")
@@ -92,6 +96,7 @@ func TestAWrittenCallThatAFileHasDoesNotRun(t *testing.T) {
 }
 
 func TestAWrittenCallOfADisabledToolDoesNotRun(t *testing.T) {
+	t.Parallel()
 	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Text(writtenEcho), stop), pygent.WithDisabledTools("bash"))
 	_, err := agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
@@ -99,6 +104,7 @@ func TestAWrittenCallOfADisabledToolDoesNotRun(t *testing.T) {
 }
 
 func TestAnAnswerInJSONIsACallOnlyOfAToolByItsOwnName(t *testing.T) {
+	t.Parallel()
 	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Text(`{"name":"finish","arguments":{"message":"x"}}`)))
 	result, err := agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply())
 	require.NoError(t, err)
@@ -107,6 +113,7 @@ func TestAnAnswerInJSONIsACallOnlyOfAToolByItsOwnName(t *testing.T) {
 }
 
 func TestABrokenWrittenCallDoesNotEndTheRunAtOnce(t *testing.T) {
+	t.Parallel()
 	broken := pygenttest.Text("<function=bash>\n<parameter=cmd>x")
 	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(broken, pygenttest.Text("Well, it is done.")))
 	result, err := agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply())
@@ -121,6 +128,7 @@ func TestABrokenWrittenCallDoesNotEndTheRunAtOnce(t *testing.T) {
 }
 
 func TestAWrittenStopEndsTheRun(t *testing.T) {
+	t.Parallel()
 	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Text("<tool_call>{\"name\": \"finish\", \"arguments\": {\"result\": \"It is done.\"}}</tool_call>")))
 	result, err := agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
@@ -129,6 +137,7 @@ func TestAWrittenStopEndsTheRun(t *testing.T) {
 }
 
 func TestWrittenCallsAreTakenFromEveryProvider(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		provider pygenttest.Provider
 		api      pygent.OpenAIProtocol
@@ -164,6 +173,7 @@ func TestWrittenCallsAreTakenFromEveryProvider(t *testing.T) {
 // TestResumeKnowsWrittenCallsAndOtherNames resumes where a call has no result yet:
 // what may run twice is made again, whatever the model called it.
 func TestResumeKnowsWrittenCallsAndOtherNames(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		call pygent.ToolCall
 		want string

@@ -19,6 +19,7 @@ const (
 )
 
 func TestFilesBecomeParts(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		file, content string
 		want          pygent.Part
@@ -63,6 +64,7 @@ func TestFilesBecomeParts(t *testing.T) {
 }
 
 func TestAttachReadsRegularFiles(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	text, image := filepath.Join(dir, "a.txt"), filepath.Join(dir, "b")
 	require.NoError(t, os.WriteFile(text, []byte("hello\n"), 0o600))
@@ -87,6 +89,7 @@ func TestAttachReadsRegularFiles(t *testing.T) {
 }
 
 func TestPartsGoWithTheMessageFromEveryEntryPoint(t *testing.T) {
+	t.Parallel()
 	image, err := pygent.FilePart("a.png", []byte(pngFile))
 	require.NoError(t, err)
 	pdf, err := pygent.FilePart("b.pdf", []byte(pdfFile))
@@ -127,11 +130,13 @@ func TestPartsGoWithTheMessageFromEveryEntryPoint(t *testing.T) {
 }
 
 func TestPartsAreNoOptionOfAnAgent(t *testing.T) {
+	t.Parallel()
 	_, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithParts(pygent.Part{Text: "x"}))
 	require.EqualError(t, err, "option WithParts is for one run, not for an agent")
 }
 
 func TestFilesAreSentAsTheServerTakesThem(t *testing.T) {
+	t.Parallel()
 	pdf, err := pygent.FilePart("b.pdf", []byte(pdfFile))
 	require.NoError(t, err)
 	for api, want := range map[pygent.OpenAIProtocol]string{
@@ -147,6 +152,7 @@ func TestFilesAreSentAsTheServerTakesThem(t *testing.T) {
 }
 
 func TestAPartSurvivesJSON(t *testing.T) {
+	t.Parallel()
 	pdf, err := pygent.FilePart("b.pdf", []byte(pdfFile))
 	require.NoError(t, err)
 	data, err := json.Marshal(pygent.UserMessage("", pdf))
@@ -162,6 +168,7 @@ func TestAPartSurvivesJSON(t *testing.T) {
 
 // It took 22 seconds when the fence grew by one at a time.
 func TestAFileOfBackticksIsQuoted(t *testing.T) {
+	t.Parallel()
 	fences := strings.Repeat("`", 256<<10)
 	part, err := pygent.FilePart("a.md", []byte(fences))
 	require.NoError(t, err)
@@ -169,6 +176,7 @@ func TestAFileOfBackticksIsQuoted(t *testing.T) {
 }
 
 func TestRecordingsInOtherWords(t *testing.T) {
+	t.Parallel()
 	for url, format := range map[string]string{
 		"data:audio/wave;base64,AAAA": "wav", "data:audio/x-wav;base64,AAAA": "wav", "data:audio/mpeg;base64,AAAA": "mp3", "data:audio/ogg;base64,AAAA": "ogg",
 	} {
@@ -179,6 +187,7 @@ func TestRecordingsInOtherWords(t *testing.T) {
 }
 
 func TestRecordingsSurviveARoundTrip(t *testing.T) {
+	t.Parallel()
 	for _, file := range []string{"RIFF\x00\x00\x00\x00WAVEfmt ", "ID3\x04"} {
 		part, err := pygent.FilePart("a", []byte(file))
 		require.NoError(t, err)
@@ -196,6 +205,7 @@ func TestRecordingsSurviveARoundTrip(t *testing.T) {
 }
 
 func TestRecordingsOfAnotherFormAreKept(t *testing.T) {
+	t.Parallel()
 	for _, part := range []string{`{"type":"input_audio","input_audio":"id_1"}`, `{"type":"input_audio","input_audio":null}`, `{"type":"input_audio","input_audio":{"data":7}}`} {
 		var p pygent.Part
 		require.NoError(t, json.Unmarshal([]byte(part), &p), part)
@@ -207,6 +217,7 @@ func TestRecordingsOfAnotherFormAreKept(t *testing.T) {
 }
 
 func TestARecordingThatCannotBeSentIsRefused(t *testing.T) {
+	t.Parallel()
 	for _, url := range []string{"https://example.com/a.wav", "data:audio/wav,abc", "data:audio/wav;base64,", "data:image/png;base64,AAAA"} {
 		agent := newAgent(t, pygenttest.NewScriptedModel())
 		_, err := agent.RunUntilStop(t.Context(), "What is said?", pygent.WithParts(pygent.Part{AudioURL: url}))

@@ -14,6 +14,7 @@ import (
 )
 
 func TestAMessageTakesTheFilesAlongThatItMentions(t *testing.T) {
+	t.Parallel()
 	ws := t.TempDir()
 	for name, content := range map[string]string{
 		"main.go": "package main\n", "a b.txt": "blank\n", "pic.png": pngFile, "dir/inside.txt": "x", "program": "\x7fELF\x00\x01",
@@ -51,6 +52,7 @@ func TestAMessageTakesTheFilesAlongThatItMentions(t *testing.T) {
 }
 
 func TestMentionedFilesHaveBounds(t *testing.T) {
+	t.Parallel()
 	ws := t.TempDir()
 	image := []byte(pngFile + strings.Repeat("x", 5<<20-len(pngFile)))
 	var text strings.Builder
@@ -72,6 +74,7 @@ func TestMentionedFilesHaveBounds(t *testing.T) {
 }
 
 func TestAPlainSessionTakesFilesAlong(t *testing.T) {
+	t.Parallel()
 	ws := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(ws, "main.go"), []byte("package main\n"), 0o600))
 	const message = "read @main.go and @none.go"

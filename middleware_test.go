@@ -40,6 +40,7 @@ func orElse(other pygent.Model) func(pygent.Model) pygent.Model {
 }
 
 func TestModelMiddlewareStreamsThroughAllLayers(t *testing.T) {
+	t.Parallel()
 	var notes, streamed []string
 	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Text("one two three")),
 		pygent.WithModelMiddleware(noted("a", &notes), nil, noted("b", &notes)), pygent.WithModelMiddleware(noted("c", &notes)))
@@ -54,6 +55,7 @@ func TestModelMiddlewareStreamsThroughAllLayers(t *testing.T) {
 }
 
 func TestStreamFuncsWorkWithoutAListener(t *testing.T) {
+	t.Parallel()
 	f := pygent.StreamFunc(func(_ context.Context, _ *pygent.ChatRequest, emit func(pygent.Delta)) (*pygent.ChatResponse, error) {
 		emit(pygent.Delta{Text: "a"})
 		return &pygent.ChatResponse{Message: pygent.AssistantMessage("a")}, nil
@@ -75,6 +77,7 @@ func TestStreamFuncsWorkWithoutAListener(t *testing.T) {
 }
 
 func TestAFallbackTakesBackWhatWasStreamed(t *testing.T) {
+	t.Parallel()
 	broken := pygenttest.NewScriptedModel(pygenttest.Text("Half an answer").FailAfter(1, "server_error", "out of memory"))
 	other := pygenttest.NewScriptedModel(pygenttest.TextAndCalls("Whole.", stop))
 	var events []pygent.Event
@@ -107,6 +110,7 @@ func TestAFallbackTakesBackWhatWasStreamed(t *testing.T) {
 }
 
 func TestRetriesGoThroughTheMiddleware(t *testing.T) {
+	t.Parallel()
 	var notes []string
 	model := pygenttest.NewScriptedModel(pygenttest.Overloaded(), pygenttest.Overloaded(), stop)
 	agent := newAgentOn(t, nowhere{}, model, pygent.WithModelMiddleware(noted("a", &notes)))
@@ -116,6 +120,7 @@ func TestRetriesGoThroughTheMiddleware(t *testing.T) {
 }
 
 func TestBadMiddlewareIsAnErrorOfNew(t *testing.T) {
+	t.Parallel()
 	for want, opt := range map[string]pygent.Option{
 		"option WithModelMiddleware: it returned no model":  pygent.WithModelMiddleware(func(pygent.Model) pygent.Model { return nil }),
 		"option WithModelMiddleware: panic: no":             pygent.WithModelMiddleware(func(pygent.Model) pygent.Model { panic("no") }),
@@ -137,6 +142,7 @@ func around(f func(ctx context.Context, rt pygent.Runtime, call pygent.ToolCall,
 }
 
 func TestToolMiddleware(t *testing.T) {
+	t.Parallel()
 	echo := pygent.Tool{
 		Name:       "echo",
 		Parameters: json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}`),
@@ -200,6 +206,7 @@ func TestToolMiddleware(t *testing.T) {
 }
 
 func TestToolMiddlewareSeesOnlyCallsThatMayRun(t *testing.T) {
+	t.Parallel()
 	var seen []string
 	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(
 		pygenttest.Calls(pygenttest.Call("nope", nil), pygenttest.Call("bash", map[string]any{"no": 1}), callBash("denied")), stop),
@@ -214,6 +221,7 @@ func TestToolMiddlewareSeesOnlyCallsThatMayRun(t *testing.T) {
 }
 
 func TestTasksInheritTheMiddleware(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	var asked, ran int
 	count := func(n *int) {
@@ -246,6 +254,7 @@ func TestTasksInheritTheMiddleware(t *testing.T) {
 }
 
 func TestSetModelTakesEffectAtTheNextCall(t *testing.T) {
+	t.Parallel()
 	first := pygenttest.NewScriptedModel(pygenttest.Call("switch", nil))
 	second := pygenttest.NewScriptedModel(pygenttest.Text("from the second"), stop)
 	var agent *pygent.Agent
@@ -268,6 +277,7 @@ func TestSetModelTakesEffectAtTheNextCall(t *testing.T) {
 }
 
 func TestSetModelBetweenAttempts(t *testing.T) {
+	t.Parallel()
 	var agent *pygent.Agent
 	healthy := pygenttest.NewScriptedModel(stop)
 	agent = newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Overloaded(), pygenttest.Overloaded()),
@@ -282,6 +292,7 @@ func TestSetModelBetweenAttempts(t *testing.T) {
 }
 
 func TestSetModelIsSafeWhileTheAgentRuns(t *testing.T) {
+	t.Parallel()
 	model := pygenttest.NewScriptedModel(callBash("true")).RepeatLast()
 	agent := newAgentOn(t, nowhere{}, model)
 	var others sync.WaitGroup
@@ -308,6 +319,7 @@ type wrapped struct {
 func (w wrapped) Unwrap() pygent.Runtime { return w.shows() }
 
 func TestRuntimeAs(t *testing.T) {
+	t.Parallel()
 	rt := localRuntime(t)
 	all := func() pygent.Runtime { return rt }
 	someOnly := func() pygent.Runtime {
@@ -338,6 +350,7 @@ func TestRuntimeAs(t *testing.T) {
 }
 
 func TestAWrappedRuntimeKeepsItsAbilities(t *testing.T) {
+	t.Parallel()
 	rt := localRuntime(t)
 	outer := wrapped{rt, func() pygent.Runtime { return rt }}
 	model := pygenttest.NewScriptedModel(
@@ -358,6 +371,7 @@ func TestAWrappedRuntimeKeepsItsAbilities(t *testing.T) {
 }
 
 func TestALentRuntimeOutlivesItsAgents(t *testing.T) {
+	t.Parallel()
 	rt := localRuntime(t)
 	lent := func(reply pygenttest.Reply) *pygent.Agent {
 		agent, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel(reply, stop)), pygent.LendRuntime(rt))
@@ -380,6 +394,7 @@ func TestALentRuntimeOutlivesItsAgents(t *testing.T) {
 }
 
 func TestATaskLeavesALentRuntime(t *testing.T) {
+	t.Parallel()
 	rt := localRuntime(t)
 	m := newTasks(t, pygenttest.NewScriptedModel(callBash("echo one > f"), stop), pygent.TaskAgents(pygent.LendRuntime(rt)))
 	id := startTask(t, m, "go", nil)
@@ -391,6 +406,7 @@ func TestATaskLeavesALentRuntime(t *testing.T) {
 }
 
 func TestAModelRefusesANilRequest(t *testing.T) {
+	t.Parallel()
 	m := newModel(t, pygent.OpenAIBaseURL("http://127.0.0.1:1/v1"))
 	_, err := m.Chat(t.Context(), nil)
 	require.EqualError(t, err, "model request: it is nil")
@@ -399,6 +415,7 @@ func TestAModelRefusesANilRequest(t *testing.T) {
 }
 
 func TestModelStartNamesTheModelThatIsAsked(t *testing.T) {
+	t.Parallel()
 	var agent *pygent.Agent
 	var asked []string
 	model := pygenttest.NewScriptedModel(pygenttest.Overloaded(), stop)
@@ -419,6 +436,7 @@ func TestModelStartNamesTheModelThatIsAsked(t *testing.T) {
 // TestAHistoryMovesBetweenProviders switches the model of a conversation from
 // server to server. Each refuses what the real one refuses.
 func TestAHistoryMovesBetweenProviders(t *testing.T) {
+	t.Parallel()
 	type place struct {
 		provider pygenttest.Provider
 		api      pygent.OpenAIProtocol
@@ -441,6 +459,7 @@ func TestAHistoryMovesBetweenProviders(t *testing.T) {
 }
 
 func TestASessionShowsWithdrawnTextOnce(t *testing.T) {
+	t.Parallel()
 	broken := pygenttest.NewScriptedModel(pygenttest.Text("Half an answer").FailAfter(1, "server_error", "out of memory"))
 	var out strings.Builder
 	agent := newAgentOn(t, nowhere{}, broken, pygent.WithIO(strings.NewReader("hello\n"), &out),
@@ -451,6 +470,7 @@ func TestASessionShowsWithdrawnTextOnce(t *testing.T) {
 }
 
 func TestTasksUseTheModelThatWasSet(t *testing.T) {
+	t.Parallel()
 	second := pygenttest.NewScriptedModel(delegate("sub"), stop, stop).On("sub", stop)
 	agent := newAgent(t, pygenttest.NewScriptedModel())
 	require.NoError(t, agent.SetModel(second, "second"))
@@ -470,6 +490,7 @@ type wrapsItself struct{ noRuntime }
 func (w *wrapsItself) Unwrap() pygent.Runtime { return w }
 
 func TestARuntimeThatWrapsItselfEndsTheSearch(t *testing.T) {
+	t.Parallel()
 	_, ok := pygent.RuntimeAs[pygent.JobRunner](&wrapsItself{})
 	require.False(t, ok)
 	agent := quick(t, pygenttest.NewScriptedModel(stop), pygent.WithRuntime(&wrapsItself{}))

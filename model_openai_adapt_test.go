@@ -11,6 +11,7 @@ import (
 )
 
 func TestRefusedParametersAreDroppedOnce(t *testing.T) {
+	t.Parallel()
 	raw := func(status int, body string) pygenttest.Reply {
 		return pygenttest.Raw(status, "application/json", body)
 	}
@@ -65,6 +66,7 @@ func TestRefusedParametersAreDroppedOnce(t *testing.T) {
 }
 
 func TestWhatIsLearnedHoldsForTheModelsName(t *testing.T) {
+	t.Parallel()
 	s := pygenttest.NewServer(t, pygenttest.UnsupportedParameter("temperature"), pygenttest.Text("a"), pygenttest.Text("b"))
 	m := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIExtraBody(map[string]any{"temperature": 0}))
 	_, err := m.Chat(t.Context(), ask())
@@ -78,6 +80,7 @@ func TestWhatIsLearnedHoldsForTheModelsName(t *testing.T) {
 }
 
 func TestRefusalsOfTheSameParameterEnd(t *testing.T) {
+	t.Parallel()
 	s := pygenttest.NewServer(t, pygenttest.UnsupportedParameter("max_tokens")).RepeatLast()
 	m := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIMaxTokens(5), pygent.OpenAIMaxTokensField("max_tokens"))
 	_, err := m.Chat(t.Context(), ask())
@@ -86,6 +89,7 @@ func TestRefusalsOfTheSameParameterEnd(t *testing.T) {
 }
 
 func TestOtherRefusalsAreNotAdaptedTo(t *testing.T) {
+	t.Parallel()
 	for _, reply := range []pygenttest.Reply{
 		pygenttest.UnsupportedParameter("messages"),
 		pygenttest.UnsupportedParameter("tools"),
@@ -102,6 +106,7 @@ func TestOtherRefusalsAreNotAdaptedTo(t *testing.T) {
 }
 
 func TestRefusedFieldsOfMessagesAreLeftOut(t *testing.T) {
+	t.Parallel()
 	s := pygenttest.NewServer(t,
 		pygenttest.Status(400, "", "'messages.1' : for 'role:assistant' the following must be satisfied[('messages.1' : property 'reasoning_content' is unsupported)]"),
 		pygenttest.Text("a"), pygenttest.Text("b")).Knows("reasoning_content", "kept")
@@ -120,6 +125,7 @@ func TestRefusedFieldsOfMessagesAreLeftOut(t *testing.T) {
 }
 
 func TestRejectedImagesBecomePlaceholders(t *testing.T) {
+	t.Parallel()
 	image := pygent.Message{Role: pygent.RoleUser, Parts: []pygent.Part{{Text: "Look:"}, {ImageURL: "data:image/png;base64,AAAA"}}}
 	cases := []struct {
 		reply      pygenttest.Reply
@@ -149,6 +155,7 @@ func TestRejectedImagesBecomePlaceholders(t *testing.T) {
 
 // The words are those of the servers; internal/openai names the sources.
 func TestRejectedFilesAndRecordingsBecomePlaceholders(t *testing.T) {
+	t.Parallel()
 	pdf := pygent.Part{FileName: "a.pdf", FileURL: "data:application/pdf;base64,JVBERi0xLjcKcmVzdA=="}
 	wav := pygent.Part{AudioURL: "data:audio/wav;base64,UklGRgAAAABXQVZFZm10IA=="}
 	const noFile, noRecording = "Look:\n[file a.pdf left out: the model does not accept files]", "Look:\n[recording left out: the model does not accept recordings]"
@@ -189,6 +196,7 @@ func TestRejectedFilesAndRecordingsBecomePlaceholders(t *testing.T) {
 }
 
 func TestWhatIsNotTakenIsLeftOutOneKindAfterTheOther(t *testing.T) {
+	t.Parallel()
 	text := pygenttest.Status(400, "", "messages.content must be a string")
 	m, s := serve(t, text, text, text, pygenttest.Text("a"))
 	_, err := m.Chat(t.Context(), ask(pygent.UserMessage("Look:", pygent.Part{ImageURL: "data:image/png;base64,AAAA"},
@@ -199,6 +207,7 @@ func TestWhatIsNotTakenIsLeftOutOneKindAfterTheOther(t *testing.T) {
 }
 
 func TestImagesAreNotBlamedWithoutImages(t *testing.T) {
+	t.Parallel()
 	m, s := serve(t, pygenttest.Status(400, "", "image input is not supported"))
 	_, err := m.Chat(t.Context(), ask())
 	require.Error(t, err)

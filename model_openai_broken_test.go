@@ -93,6 +93,7 @@ var brokenResponses = []struct{ name, response, want string }{
 }
 
 func TestBrokenResponsesAreNotAskedForAgain(t *testing.T) {
+	t.Parallel()
 	for _, c := range brokenResponses {
 		t.Run(c.name, func(t *testing.T) {
 			url, got := rawServer(t, c.response)
@@ -106,10 +107,11 @@ func TestBrokenResponsesAreNotAskedForAgain(t *testing.T) {
 }
 
 func TestBrokenConnectionsAreTriedAgain(t *testing.T) {
+	t.Parallel()
 	for name, response := range map[string]string{
 		"nothing":                  "",
 		"half of a head":           rawOK + "x: y\r\n",
-		"an empty answer":          rawOK + "Content-Length: 0\r\n\r\n",
+		"an empty answer":          rawOK + "Connection: close\r\nContent-Length: 0\r\n\r\n",
 		"half of an answer":        rawOK + "Content-Length: 100\r\n\r\ndata: {",
 		"half of a chunk":          rawChunks + "5\r\nda",
 		"half of a stream":         rawOK + "\r\ndata: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n",
@@ -127,6 +129,7 @@ func TestBrokenConnectionsAreTriedAgain(t *testing.T) {
 
 // TestAnswersInOddFramesAreRead has answers that look broken but can be read.
 func TestAnswersInOddFramesAreRead(t *testing.T) {
+	t.Parallel()
 	const stream = "data: {\"choices\":[{\"delta\":{\"content\":\"hi\"}}]}\n\ndata: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"
 	const plain = `{"choices":[{"message":{"content":"hi"}}]}`
 	for name, response := range map[string]string{
@@ -179,6 +182,7 @@ func TestAnErrorStatusStands(t *testing.T) {
 }
 
 func TestBadGzipIsSaid(t *testing.T) {
+	t.Parallel()
 	good := gzipped(`{"choices":[{"message":{"content":"hi"}}]}`)
 	for name, body := range map[string]string{
 		"a head":       "\x1f\x8b, and nothing else of gzip",
@@ -211,6 +215,7 @@ func respond(body func() io.Reader) *http.Client {
 
 // The streams go on for ever, and no byte of them carries content.
 func TestEndlessNothingIsEnded(t *testing.T) {
+	t.Parallel()
 	const chunk = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n"
 	for name, c := range map[string]struct {
 		head, text string

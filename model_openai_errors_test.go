@@ -15,6 +15,7 @@ import (
 )
 
 func TestBrokenAnswersAreAPIErrors(t *testing.T) {
+	t.Parallel()
 	text := pygenttest.Text("Half of the answer.")
 	cases := []struct {
 		name      string
@@ -61,6 +62,7 @@ func TestBrokenAnswersAreAPIErrors(t *testing.T) {
 }
 
 func TestEndlessAnswersAreRefused(t *testing.T) {
+	t.Parallel()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		line := []byte("data: " + strings.Repeat("x", 1<<20))
 		for err := error(nil); err == nil; {
@@ -74,6 +76,7 @@ func TestEndlessAnswersAreRefused(t *testing.T) {
 }
 
 func TestErrorStatusesAreClassified(t *testing.T) {
+	t.Parallel()
 	text := func(status int, body string) pygenttest.Reply {
 		return pygenttest.Raw(status, "application/json", body)
 	}
@@ -120,12 +123,14 @@ func TestErrorStatusesAreClassified(t *testing.T) {
 }
 
 func TestRetryAfterMayBeADate(t *testing.T) {
+	t.Parallel()
 	m, _ := serve(t, pygenttest.Status(503, "", "x").WithHeader("Retry-After", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)))
 	_, err := m.Chat(t.Context(), ask())
 	require.InDelta(t, time.Hour, apiError(t, err).RetryAfter, float64(time.Minute))
 }
 
 func TestErrorsSayWhatTheServerSaid(t *testing.T) {
+	t.Parallel()
 	cases := []struct {
 		reply pygenttest.Reply
 		want  []string
@@ -149,6 +154,7 @@ func TestErrorsSayWhatTheServerSaid(t *testing.T) {
 }
 
 func TestErrorsCarryTheRequestID(t *testing.T) {
+	t.Parallel()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("x-request-id", "req_9")
 		if r.URL.Query().Has("fail") {
@@ -164,6 +170,7 @@ func TestErrorsCarryTheRequestID(t *testing.T) {
 }
 
 func TestConnectionErrorsCarryHints(t *testing.T) {
+	t.Parallel()
 	s := httptest.NewServer(http.NotFoundHandler())
 	closed := s.URL
 	s.Close()

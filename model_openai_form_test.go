@@ -30,6 +30,7 @@ func roles(r pygenttest.Request) []pygent.Role {
 }
 
 func TestRefusedOrderIsBridged(t *testing.T) {
+	t.Parallel()
 	const user, answer, tool = pygent.RoleUser, pygent.RoleAssistant, pygent.RoleTool
 	cases := []struct {
 		name  string
@@ -64,6 +65,7 @@ func TestRefusedOrderIsBridged(t *testing.T) {
 }
 
 func TestRefusedIDsAreShortened(t *testing.T) {
+	t.Parallel()
 	for _, reply := range []pygenttest.Reply{
 		pygenttest.Raw(400, "application/json", `{"object":"error","message":"Tool call id was call_1 but must be a-z, A-Z, 0-9, with a length of 9.","type":"invalid_function_call","param":null,"code":"3280"}`),
 		pygenttest.Status(500, "", "Tool call IDs should be alphanumeric strings with length 9!"),
@@ -89,6 +91,7 @@ func TestRefusedIDsAreShortened(t *testing.T) {
 // A conversation may begin with another provider and continue with OpenAI.
 // There an id has at most 40 characters in one API, and 64 in the other.
 func TestLongIDsAreShortened(t *testing.T) {
+	t.Parallel()
 	id := strings.Repeat("x", 70)
 	for _, api := range []pygent.OpenAIProtocol{pygent.OpenAIChat, pygent.OpenAIResponses} {
 		s := pygenttest.NewServer(t, pygenttest.Text("a"))
@@ -103,6 +106,7 @@ func TestLongIDsAreShortened(t *testing.T) {
 
 // The loop asks for a summary without tools when a run reaches a limit.
 func TestWhatIsAboutToolsGoesWithTools(t *testing.T) {
+	t.Parallel()
 	for _, api := range []pygent.OpenAIProtocol{pygent.OpenAIChat, pygent.OpenAIResponses} {
 		s := pygenttest.NewServer(t, pygenttest.Text("a"), pygenttest.Text("b"))
 		m := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIAPI(api), pygent.OpenAIParallelToolCalls(true),
@@ -119,6 +123,7 @@ func TestWhatIsAboutToolsGoesWithTools(t *testing.T) {
 
 // If a caller changes an answer, the changed answer is kept and sent.
 func TestAnswersMayBeChanged(t *testing.T) {
+	t.Parallel()
 	m, _ := serve(t, pygenttest.Call("bash", map[string]any{"cmd": "echo a"}).WithReasoning("Hm."))
 	resp, err := m.Chat(t.Context(), ask(pygent.UserMessage("Go.")))
 	require.NoError(t, err)
@@ -133,6 +138,7 @@ func TestAnswersMayBeChanged(t *testing.T) {
 }
 
 func TestToolsWithoutArgumentsGetASchemaWhereOneIsWanted(t *testing.T) {
+	t.Parallel()
 	for _, body := range []string{
 		`{"detail":[{"type":"missing","loc":["body","tools",1,"function","parameters"],"msg":"Field required","input":{"name":"stop"}}]}`,
 		`{"error":{"message":"'parameters' is a required property - 'tools.0.function'","type":"invalid_request_error","param":null,"code":null}}`,
@@ -156,6 +162,7 @@ func TestToolsWithoutArgumentsGetASchemaWhereOneIsWanted(t *testing.T) {
 }
 
 func TestWhatTheUserSetIsLeftOutOnlyWhenItIsNotTaken(t *testing.T) {
+	t.Parallel()
 	for message, dropped := range map[string]bool{
 		"Unsupported value: 'temperature' does not support 0.2 with this model. Only the default (1) value is supported.": true,
 		"property 'temperature' is unsupported":                                            true,
@@ -173,6 +180,7 @@ func TestWhatTheUserSetIsLeftOutOnlyWhenItIsNotTaken(t *testing.T) {
 }
 
 func TestLimitOfTokensReachesEveryServer(t *testing.T) {
+	t.Parallel()
 	for base, field := range map[string]string{
 		"http://localhost:11434/v1":    "max_tokens", // Ollama ignores max_completion_tokens
 		"https://openrouter.ai/api/v1": "max_tokens",
@@ -198,6 +206,7 @@ type transportFunc func(*http.Request) (*http.Response, error)
 func (f transportFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func TestOneCredentialGoesToAServer(t *testing.T) {
+	t.Parallel()
 	env := func(name string) (string, bool) { return "sk-of-openai-itself", name == "OPENAI_API_KEY" }
 	cases := []struct {
 		name string
@@ -232,6 +241,7 @@ func TestOneCredentialGoesToAServer(t *testing.T) {
 }
 
 func TestEmptyFieldsAreNotSentBack(t *testing.T) {
+	t.Parallel()
 	body := `{"choices":[{"finish_reason":"stop","message":{"role":"assistant","content":"Hi.","annotations":[],"refusal":null,"audio":null,"function_call":null,"note":"","meta":{},"reasoning_content":"","kept":[1],"tool_calls":[{"id":"c1","type":"function","function":{"name":"bash","arguments":"{}"},"extra":null,"extra_content":{"a":1}}]}}]}`
 	m, s := serve(t, pygenttest.Raw(200, "application/json", body), pygenttest.Text("a"), pygenttest.Text("b"))
 	resp, err := m.Chat(t.Context(), ask())
@@ -256,6 +266,7 @@ func keys(fields map[string]json.RawMessage) []string {
 }
 
 func TestRefusedFieldsOfCallsAreLeftOut(t *testing.T) {
+	t.Parallel()
 	m, s := serve(t,
 		pygenttest.Status(400, "", "'messages.1' : for 'role:assistant' the following must be satisfied[('messages.1.tool_calls.0' : property 'extra_content' is unsupported)]"),
 		pygenttest.Text("a"))
@@ -268,6 +279,7 @@ func TestRefusedFieldsOfCallsAreLeftOut(t *testing.T) {
 }
 
 func TestCallsOfOtherModelsGetEmptyReasoningWhereItIsDue(t *testing.T) {
+	t.Parallel()
 	for _, message := range []string{
 		"thinking is enabled but reasoning_content is missing in assistant tool call message at index 1",
 		"The `reasoning_content` in the thinking mode must be passed back to the API.",
@@ -290,6 +302,7 @@ func TestCallsOfOtherModelsGetEmptyReasoningWhereItIsDue(t *testing.T) {
 }
 
 func TestCallsOfOtherModelsAreSignedWhereItIsDue(t *testing.T) {
+	t.Parallel()
 	s := pygenttest.NewServer(t, pygenttest.Text("a"), pygenttest.Text("b")).Strict(pygenttest.Gemini)
 	s.Knows("extra_content")
 	m := newModel(t, pygent.OpenAIBaseURL(s.URL()))
@@ -308,6 +321,7 @@ func TestCallsOfOtherModelsAreSignedWhereItIsDue(t *testing.T) {
 }
 
 func TestRefusedFieldsAreNotTakenForParameters(t *testing.T) {
+	t.Parallel()
 	body := `{"object":"error","message":{"detail":[{"type":"extra_forbidden","loc":["body","messages",1,"assistant","reasoning_content"],"msg":"Extra inputs are not permitted","input":"the temperature"}]},"type":"invalid_request_error","param":null,"code":null}`
 	s := pygenttest.NewServer(t, pygenttest.Raw(422, "application/json", body), pygenttest.Text("a"))
 	m := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIExtraBody(map[string]any{"temperature": 1}))
@@ -320,6 +334,7 @@ func TestRefusedFieldsAreNotTakenForParameters(t *testing.T) {
 }
 
 func TestNoAnswerIsSentWithoutContent(t *testing.T) {
+	t.Parallel()
 	refused := pygent.AssistantMessage("")
 	refused.Extra = map[string]json.RawMessage{"refusal": json.RawMessage(`"I cannot."`)}
 	for _, api := range []pygent.OpenAIProtocol{pygent.OpenAIChat, pygent.OpenAIResponses} {
@@ -341,6 +356,7 @@ func TestNoAnswerIsSentWithoutContent(t *testing.T) {
 }
 
 func TestWaitsInWordsAreHonoured(t *testing.T) {
+	t.Parallel()
 	const month = 31 * 24 * time.Hour
 	cases := map[string]time.Duration{
 		"Rate limit reached for gpt-4 in organization org-1 on tokens per min (TPM): Limit 30000, Used 29000, Requested 2000. Please try again in 1.2s. Visit https://x": 1200 * time.Millisecond,
@@ -373,6 +389,7 @@ func TestWaitsInWordsAreHonoured(t *testing.T) {
 }
 
 func TestUpstreamErrorsAreRead(t *testing.T) {
+	t.Parallel()
 	wrapped := func(raw string, more string) pygenttest.Reply {
 		text, err := json.Marshal(raw)
 		require.NoError(t, err)
@@ -402,6 +419,7 @@ func TestUpstreamErrorsAreRead(t *testing.T) {
 }
 
 func TestEveryProviderIsSatisfiedInTheEnd(t *testing.T) {
+	t.Parallel()
 	for _, provider := range []pygenttest.Provider{"", pygenttest.Gemini, pygenttest.Mistral, pygenttest.Ollama} {
 		t.Run("strict "+string(provider), func(t *testing.T) {
 			s := pygenttest.NewServer(t, pygenttest.Text("a"), pygenttest.Text("b")).Strict(provider)

@@ -219,6 +219,7 @@ func TestHostileErrorsTakeLittleMemory(t *testing.T) {
 }
 
 func TestAServerCannotHaveTheClientWaitForLong(t *testing.T) {
+	t.Parallel()
 	for value, want := range map[string]time.Duration{
 		"1e18": 31 * 24 * time.Hour, "-5": 0, "-1e300": 0, "1e999": 0, "NaN": 0, "Inf": 31 * 24 * time.Hour,
 		"Fri, 31 Dec 9999 23:59:59 GMT": 31 * 24 * time.Hour, "Thu, 01 Jan 1970 00:00:00 GMT": 0,

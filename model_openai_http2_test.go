@@ -102,6 +102,7 @@ func sendsHeaders(n int) func(*http2.Framer, uint32) bool {
 // anthropics/anthropic-sdk-go#219 for ENHANCE_YOUR_CALM, and curl/curl#22923 for
 // HTTP_1_1_REQUIRED.
 func TestFaultsOfHTTP2(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		respond  func(*http2.Framer, uint32) bool
 		settings []http2.Setting

@@ -9,6 +9,7 @@ import (
 // Every call sends all messages, so what was computed for a message is kept
 // with it.
 func TestMessagesAreReadOnceToBeSent(t *testing.T) {
+	t.Parallel()
 	m, err := UserMessage("Go.").encoded()
 	require.NoError(t, err)
 	first, err := encodeAll([]Message{m})

@@ -54,6 +54,7 @@ func withTools(req *pygent.ChatRequest) *pygent.ChatRequest {
 }
 
 func TestResponsesRequestIsComplete(t *testing.T) {
+	t.Parallel()
 	s := pygenttest.NewServer(t, pygenttest.Text("a"), pygenttest.Text("b"))
 	m := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIAPI(pygent.OpenAIResponses), pygent.OpenAIMaxTokens(70),
 		pygent.OpenAIParallelToolCalls(true),
@@ -74,6 +75,7 @@ func TestResponsesRequestIsComplete(t *testing.T) {
 }
 
 func TestResponsesAreRead(t *testing.T) {
+	t.Parallel()
 	usage := pygent.Usage{PromptTokens: 10, CompletionTokens: 5, CachedTokens: 3, ReasoningTokens: 2}
 	reply := pygenttest.TextAndCalls("I look at it.", pygenttest.Call("bash", map[string]any{"cmd": "ls"}), pygenttest.Call("stop", nil)).
 		WithReasoning("Hm, what now?").WithUsage(usage)
@@ -112,6 +114,7 @@ func TestResponsesAreRead(t *testing.T) {
 }
 
 func TestReasoningGoesBackOnlyToItsModel(t *testing.T) {
+	t.Parallel()
 	call := pygenttest.Call("bash", map[string]any{"cmd": "ls"}).WithReasoning("Hm.")
 	m, s := serveResponses(t, call, pygenttest.Text("a"), pygenttest.Text("b"), pygenttest.Text("c"), pygenttest.Text("d"))
 	resp, err := m.Chat(t.Context(), ask())
@@ -155,6 +158,7 @@ func TestReasoningGoesBackOnlyToItsModel(t *testing.T) {
 }
 
 func TestModelsThatWantResponsesGetThem(t *testing.T) {
+	t.Parallel()
 	refusals := map[string]pygenttest.Reply{
 		"tools beside reasoning": pygenttest.Raw(400, "application/json", `{"error":{"message":"`+noToolsInChat+`","type":"invalid_request_error","param":"reasoning_effort","code":null}}`),
 		"not in chat":            pygenttest.Status(404, "", onlyResponses),
@@ -197,6 +201,7 @@ func onlyChat(t *testing.T, s *pygenttest.Server) string {
 }
 
 func TestServersWithoutResponsesSayWhatIsMissing(t *testing.T) {
+	t.Parallel()
 	t.Run("chosen", func(t *testing.T) {
 		url := onlyChat(t, pygenttest.NewServer(t))
 		_, err := newModel(t, pygent.OpenAIBaseURL(url), pygent.OpenAIAPI(pygent.OpenAIResponses)).Chat(t.Context(), ask())
@@ -240,6 +245,7 @@ func TestServersWithoutResponsesSayWhatIsMissing(t *testing.T) {
 }
 
 func TestChatAloneIsNotLeft(t *testing.T) {
+	t.Parallel()
 	for _, reply := range []pygenttest.Reply{pygenttest.Status(404, "", onlyResponses), pygenttest.Status(400, "", noToolsInChat)} {
 		s := pygenttest.NewServer(t, reply)
 		m := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIAPI(pygent.OpenAIChat), pygent.OpenAIExtraBody(map[string]any{"reasoning_effort": "high"}))
@@ -253,6 +259,7 @@ func TestChatAloneIsNotLeft(t *testing.T) {
 }
 
 func TestParametersThatResponsesLackAreErrors(t *testing.T) {
+	t.Parallel()
 	seed := pygent.OpenAIExtraBody(map[string]any{"seed": 1})
 	_, err := pygent.NewOpenAIModel(pygent.OpenAIEnv(nil), pygent.OpenAIKey(testKey), pygent.OpenAIAPI(pygent.OpenAIResponses), seed)
 	require.ErrorContains(t, err, "the Responses API has no parameter seed")
@@ -262,6 +269,7 @@ func TestParametersThatResponsesLackAreErrors(t *testing.T) {
 }
 
 func TestResponsesEndWithTheirLastEvent(t *testing.T) {
+	t.Parallel()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		fmt.Fprint(w, "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\","+
@@ -277,6 +285,7 @@ func TestResponsesEndWithTheirLastEvent(t *testing.T) {
 }
 
 func TestThinkingInSilenceIsNoStall(t *testing.T) {
+	t.Parallel()
 	const limit = 5 * time.Minute // the default limit for the first byte
 	for silence, ok := range map[time.Duration]bool{limit - time.Second: true, limit + time.Second: false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -298,6 +307,7 @@ func TestThinkingInSilenceIsNoStall(t *testing.T) {
 }
 
 func TestBrokenResponsesAreAPIErrors(t *testing.T) {
+	t.Parallel()
 	text := pygenttest.Text("Half of the answer.")
 	cases := []struct {
 		name  string
@@ -337,6 +347,7 @@ func TestBrokenResponsesAreAPIErrors(t *testing.T) {
 }
 
 func TestResponsesTakeImages(t *testing.T) {
+	t.Parallel()
 	image := pygent.Part{ImageURL: "data:image/png;base64,AAAA"}
 	look := ask(pygent.Message{Role: pygent.RoleUser, Parts: []pygent.Part{{Text: "Look:"}, image}},
 		pygent.AssistantMessage("", pygent.ToolCall{ID: "c1", Name: "read_image", Arguments: "{}"}),
@@ -354,6 +365,7 @@ func TestResponsesTakeImages(t *testing.T) {
 }
 
 func TestRefusedReasoningIsLeftOut(t *testing.T) {
+	t.Parallel()
 	for _, message := range []string{
 		"Encrypted content is not supported with this model.",
 		"The encrypted content gAAA... could not be verified.",
@@ -380,6 +392,7 @@ func TestRefusedReasoningIsLeftOut(t *testing.T) {
 }
 
 func TestRefusedParametersOfResponses(t *testing.T) {
+	t.Parallel()
 	s := pygenttest.NewServer(t,
 		pygenttest.Raw(400, "application/json", `{"error":{"message":"Unsupported parameter: 'reasoning.effort' is not supported with this model.","param":"reasoning.effort","code":"unsupported_parameter"}}`),
 		pygenttest.Text("a"))
@@ -392,6 +405,7 @@ func TestRefusedParametersOfResponses(t *testing.T) {
 
 // If store is not set to false, the server keeps the conversation.
 func TestStoreIsNotLeftOutForAnErrorThatNamesIt(t *testing.T) {
+	t.Parallel()
 	m, s := serveResponses(t, pygenttest.Status(400, "", "The policy of this organisation wants store to be true."), pygenttest.Text("a"))
 	_, err := m.Chat(t.Context(), ask())
 	require.ErrorContains(t, err, "wants store to be true")
@@ -399,6 +413,7 @@ func TestStoreIsNotLeftOutForAnErrorThatNamesIt(t *testing.T) {
 }
 
 func TestAgentWorksThroughTheResponsesAPI(t *testing.T) {
+	t.Parallel()
 	look := pygent.NewTool("look", "Looks.", func(_ context.Context, _ pygent.Runtime, in struct {
 		At string `json:"at"`
 	}) (string, error) {
@@ -433,6 +448,7 @@ func TestAgentWorksThroughTheResponsesAPI(t *testing.T) {
 }
 
 func TestReasoningSurvivesAHistoryFile(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "history.json")
 	s := pygenttest.NewServer(t, pygenttest.Text("Hello.").WithReasoning("Hm."), pygenttest.Text("Again."))
 	for range 2 {

@@ -16,6 +16,7 @@ import (
 )
 
 func TestCancelledCallsReturnTheCause(t *testing.T) {
+	t.Parallel()
 	cause := errors.New("the user had enough")
 	for name, reply := range map[string]pygenttest.Reply{
 		"before the first byte": pygenttest.Text("a").WithGate(nil),
@@ -58,6 +59,7 @@ func (p pipeTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func TestStalledCallsEnd(t *testing.T) {
+	t.Parallel()
 	const chunk = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n"
 	const last = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n"
 	cases := []struct {
@@ -126,6 +128,7 @@ func everyMinute(texts ...string) func(*io.PipeWriter) {
 }
 
 func TestAnswersWithoutEndAreEnded(t *testing.T) {
+	t.Parallel()
 	const thought = "data: {\"type\":\"response.reasoning_text.delta\",\"delta\":\"a\"}\n\n"
 	cases := []struct {
 		name, text string
@@ -159,6 +162,7 @@ func TestAnswersWithoutEndAreEnded(t *testing.T) {
 }
 
 func TestASilentResponseNamesItsSetting(t *testing.T) {
+	t.Parallel()
 	for want, opts := range map[string][]pygent.OpenAIOption{
 		"nothing came for 5m0s in the middle of the answer (a model that needs longer needs a higher limit: openai.stall_first ":   nil,
 		"nothing came for 3m0s in the middle of the answer (a model that needs longer needs a higher limit: openai.stall_between ": {pygent.OpenAIStallTimeouts(time.Minute, 3*time.Minute)},
@@ -175,6 +179,7 @@ func TestASilentResponseNamesItsSetting(t *testing.T) {
 }
 
 func TestStallTimeoutsCanBeTurnedOff(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		rt := pipeTransport{write: func(w *io.PipeWriter) {
 			time.Sleep(time.Hour)
@@ -192,6 +197,7 @@ func TestStallTimeoutsCanBeTurnedOff(t *testing.T) {
 }
 
 func TestASlowListenerIsNoStall(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		rt := pipeTransport{write: func(w *io.PipeWriter) {
 			io.WriteString(w, "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n")

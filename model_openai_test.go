@@ -69,6 +69,7 @@ func apiError(t *testing.T, err error) *pygent.APIError {
 }
 
 func TestOpenAIModelWithoutKeyAndURLSaysHowToSetThem(t *testing.T) {
+	t.Parallel()
 	_, err := pygent.NewOpenAIModel(pygent.OpenAIEnv(nil))
 	require.ErrorIs(t, err, pygent.ErrNoModel)
 	for _, way := range []string{"OPENAI_API_KEY", "OPENAI_BASE_URL", "localhost:11434"} {
@@ -78,6 +79,7 @@ func TestOpenAIModelWithoutKeyAndURLSaysHowToSetThem(t *testing.T) {
 }
 
 func TestOpenAIModelTakesWhatIsNotGivenFromItsEnvironment(t *testing.T) {
+	t.Parallel()
 	s := pygenttest.NewServer(t).Add(pygenttest.Text("a"), pygenttest.Text("b"))
 	env := map[string]string{"OPENAI_API_KEY": testKey + "\n", "OPENAI_BASE_URL": s.URL(), "PYGENT_MODEL": "m"}
 	lookup := func(name string) (string, bool) { v, ok := env[name]; return v, ok }
@@ -123,6 +125,7 @@ func TestOpenAIModelIgnoresWhatTheSDKReadsItself(t *testing.T) {
 }
 
 func TestOpenAIModelServesAzure(t *testing.T) {
+	t.Parallel()
 	s := pygenttest.NewServer(t, pygenttest.Text("a"))
 	base := strings.TrimSuffix(s.URL(), "/v1") + "/openai/deployments/d?api-version=2024-10-21"
 	lookup := func(name string) (string, bool) { return "not for Azure", name == "OPENAI_API_KEY" }
@@ -138,6 +141,7 @@ func TestOpenAIModelServesAzure(t *testing.T) {
 }
 
 func TestNewOpenAIModelRefusesWhatCannotWork(t *testing.T) {
+	t.Parallel()
 	empty := filepath.Join(t.TempDir(), "empty.pem")
 	require.NoError(t, os.WriteFile(empty, nil, 0o600))
 	cases := []struct {
@@ -166,6 +170,7 @@ func TestNewOpenAIModelRefusesWhatCannotWork(t *testing.T) {
 }
 
 func TestOpenAIModelNeverShowsItsKey(t *testing.T) {
+	t.Parallel()
 	m, _ := serve(t, pygenttest.Status(401, "invalid_api_key", "Incorrect API key provided: "+testKey))
 	var log bytes.Buffer
 	slog.New(slog.NewTextHandler(&log, nil)).Info("made", "model", m)
@@ -178,6 +183,7 @@ func TestOpenAIModelNeverShowsItsKey(t *testing.T) {
 }
 
 func TestOpenAIModelSendsItsOptions(t *testing.T) {
+	t.Parallel()
 	s := pygenttest.NewServer(t, pygenttest.Text("a"), pygenttest.Text("b")).Knows("n_predict", "provider")
 	m := newModel(t, pygent.OpenAIBaseURL(s.URL()+"/"),
 		pygent.OpenAIHeader("X-Title", "pygent"),
@@ -206,6 +212,7 @@ func TestOpenAIModelSendsItsOptions(t *testing.T) {
 }
 
 func TestOpenAIModelTrustsTheCAFile(t *testing.T) {
+	t.Parallel()
 	inner := pygenttest.NewServer(t, pygenttest.Text("a"))
 	s := httptest.NewUnstartedServer(inner)
 	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
@@ -223,6 +230,7 @@ func TestOpenAIModelTrustsTheCAFile(t *testing.T) {
 }
 
 func TestOpenAIModelReadsAnAnswer(t *testing.T) {
+	t.Parallel()
 	usage := pygent.Usage{PromptTokens: 10, CompletionTokens: 5, CachedTokens: 3, ReasoningTokens: 2}
 	bothWays(t, func(t *testing.T, chat chatFunc) {
 		m, _ := serve(t, pygenttest.TextAndCalls("Hello", pygenttest.Call("bash", map[string]any{"cmd": "ls"})).
@@ -240,6 +248,7 @@ func TestOpenAIModelReadsAnAnswer(t *testing.T) {
 }
 
 func TestChatStreamEmitsTheAnswer(t *testing.T) {
+	t.Parallel()
 	m, _ := serve(t, pygenttest.Text("Hello, world, in pieces.").WithReasoning("Let me think of it."))
 	var text, reasoning string
 	_, err := m.ChatStream(t.Context(), ask(), func(d pygent.Delta) {
@@ -253,6 +262,7 @@ func TestChatStreamEmitsTheAnswer(t *testing.T) {
 }
 
 func TestOpenAIModelReadsThroughEveryQuirk(t *testing.T) {
+	t.Parallel()
 	reply := pygenttest.TextAndCalls("Some text first.",
 		pygenttest.Call("bash", map[string]any{"cmd": "a rather long command"}),
 		pygenttest.Call("bash", map[string]any{"cmd": "ls"})).
@@ -278,6 +288,7 @@ func TestOpenAIModelReadsThroughEveryQuirk(t *testing.T) {
 }
 
 func TestOpenAIModelMakesEveryMessageLegal(t *testing.T) {
+	t.Parallel()
 	bothWays(t, func(t *testing.T, chat chatFunc) {
 		for _, q := range []pygenttest.Quirk{pygenttest.QuirkNoCallIDs, pygenttest.QuirkDuplicateCallIDs} {
 			m, s := serve(t, pygenttest.Calls(pygenttest.Call("bash", nil), pygenttest.Call("bash", nil)).WithQuirks(q), pygenttest.Text("Done."))
@@ -294,6 +305,7 @@ func TestOpenAIModelMakesEveryMessageLegal(t *testing.T) {
 }
 
 func TestCallIDsDoNotComeTwiceInAConversation(t *testing.T) {
+	t.Parallel()
 	call := pygenttest.Call("bash", nil).WithCallIDs("call_0")
 	m, _ := serve(t, call, call)
 	first, err := m.Chat(t.Context(), ask())
@@ -304,6 +316,7 @@ func TestCallIDsDoNotComeTwiceInAConversation(t *testing.T) {
 }
 
 func TestUnknownFieldsGoBackToTheServer(t *testing.T) {
+	t.Parallel()
 	bothWays(t, func(t *testing.T, chat chatFunc) {
 		reply := pygenttest.Text("Hi.").WithQuirks(pygenttest.QuirkUnknownFields)
 		s := pygenttest.NewServer(t, reply, pygenttest.Text("b"), pygenttest.Text("c"))
@@ -326,6 +339,7 @@ func TestUnknownFieldsGoBackToTheServer(t *testing.T) {
 }
 
 func TestStreamsAreReadAsTheyCome(t *testing.T) {
+	t.Parallel()
 	done := `{"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}`
 	for name, body := range map[string]string{
 		"no blank line at the end": "data: " + done,
@@ -348,6 +362,7 @@ func TestStreamsAreReadAsTheyCome(t *testing.T) {
 }
 
 func TestOpenAIModelServesManyAtOnce(t *testing.T) {
+	t.Parallel()
 	s := pygenttest.NewServer(t, pygenttest.Decide(func(req *pygent.ChatRequest) pygenttest.Reply {
 		return pygenttest.Text(req.Messages[0].Content)
 	})).RepeatLast()
@@ -366,6 +381,7 @@ func TestOpenAIModelServesManyAtOnce(t *testing.T) {
 }
 
 func TestAStreamNeedsNoListener(t *testing.T) {
+	t.Parallel()
 	m, _ := serve(t, pygenttest.Text("a"))
 	resp, err := m.ChatStream(t.Context(), ask(), nil)
 	require.NoError(t, err)

@@ -35,6 +35,7 @@ func redirector(t *testing.T, status int, to func(*http.Request) string) (*httpt
 }
 
 func TestCredentialsGoToNoOtherPlace(t *testing.T) {
+	t.Parallel()
 	other := pygenttest.NewServer(t, pygenttest.Text("a"))
 	port := other.URL()
 	host := strings.Replace(port, "127.0.0.1", "localhost", 1)
@@ -64,6 +65,7 @@ func TestCredentialsGoToNoOtherPlace(t *testing.T) {
 }
 
 func TestARunEndsAtARefusedRedirect(t *testing.T) {
+	t.Parallel()
 	s, got := redirector(t, 307, func(*http.Request) string { return "http://localhost:1/v1" })
 	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(s.URL+"/v1")))
 	_, err := agent.Step(t.Context(), "Go.")
@@ -72,6 +74,7 @@ func TestARunEndsAtARefusedRedirect(t *testing.T) {
 }
 
 func TestRedirectsOnTheSameServer(t *testing.T) {
+	t.Parallel()
 	real := pygenttest.NewServer(t, pygenttest.Text("a"), pygenttest.Text("a"))
 	target, err := url.Parse(real.URL())
 	require.NoError(t, err)
@@ -135,6 +138,7 @@ func turnAway(_ *http.Server, conn *tls.Conn, _ http.Handler) {
 }
 
 func TestAServerThatTurnsRequestsAwayIsLeft(t *testing.T) {
+	t.Parallel()
 	var got atomic.Int32
 	s := httptest.NewUnstartedServer(nil)
 	s.EnableHTTP2 = true
@@ -198,6 +202,7 @@ func TestHeadersAreBounded(t *testing.T) {
 }
 
 func TestBaseURLsAreShownWithoutSecrets(t *testing.T) {
+	t.Parallel()
 	const base = "http://127.0.0.1:1/v1?key=s3cret-key-1&api-version=2024-10-21"
 	var c pygent.Config
 	c.OpenAI.BaseURL = base

@@ -44,6 +44,7 @@ func attempts(t *testing.T, policy pygent.RetryPolicy, n int, reply pygenttest.R
 }
 
 func TestRetryPauses(t *testing.T) {
+	t.Parallel()
 	const s = time.Second
 	tests := []struct {
 		name   string
@@ -78,6 +79,7 @@ func TestRetryPauses(t *testing.T) {
 
 // Agents that failed at the same time do not retry at the same time.
 func TestRetryPausesAreRandom(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		policy := pygent.RetryPolicy{MaxAttempts: 21, BaseDelay: time.Minute, MaxDelay: time.Minute}
 		waits, err := attempts(t, policy, 20, pygenttest.Overloaded())
@@ -88,6 +90,7 @@ func TestRetryPausesAreRandom(t *testing.T) {
 }
 
 func TestRetryAfterIsHonoured(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name  string
 		after time.Duration
@@ -123,6 +126,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 }
 
 func TestRetryGivesUpWithTheLastError(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, err := attempts(t, pygent.RetryPolicy{MaxAttempts: 3}, 3, pygenttest.Overloaded())
 		require.ErrorContains(t, err, "gave up after 3 attempts")
@@ -132,6 +136,7 @@ func TestRetryGivesUpWithTheLastError(t *testing.T) {
 }
 
 func TestCancelEndsTheWaitForARetry(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		why := errors.New("enough")
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -149,6 +154,7 @@ func TestCancelEndsTheWaitForARetry(t *testing.T) {
 }
 
 func TestWrappedErrorsAreRetried(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		wrapped := fmt.Errorf("my proxy: %w", &pygent.APIError{Status: 503, Retryable: true})
 		waits, err := attempts(t, pygent.RetryPolicy{}, 1, pygenttest.Error(wrapped))

@@ -11,6 +11,7 @@ import (
 )
 
 func TestOptionsOfPartsAreOptionsOfTheAgent(t *testing.T) {
+	t.Parallel()
 	server := pygenttest.NewServer(t, callBash("echo one"), callBash("echo two"), callBash("echo three"))
 	dir := t.TempDir()
 	var events []pygent.EventType
@@ -34,6 +35,7 @@ func TestOptionsOfPartsAreOptionsOfTheAgent(t *testing.T) {
 }
 
 func TestRunOptionsOfTheAgentAreWhereItsRunsStart(t *testing.T) {
+	t.Parallel()
 	replies := []pygenttest.Reply{callBash("echo a"), callBash("echo b"), callBash("echo c"), stop}
 	agent := newAgent(t, pygenttest.NewScriptedModel(replies...), pygent.MaxSteps(1))
 	result, err := agent.RunUntilStop(t.Context(), "go")
@@ -45,6 +47,7 @@ func TestRunOptionsOfTheAgentAreWhereItsRunsStart(t *testing.T) {
 }
 
 func TestOfEveryLimitZeroIsTheDefaultAndNoLimitIsNone(t *testing.T) {
+	t.Parallel()
 	for name, limit := range map[string]func(n int) pygent.Option{
 		"MaxSteps":            func(n int) pygent.Option { return pygent.MaxSteps(n) },
 		"MaxToolCalls":        func(n int) pygent.Option { return pygent.MaxToolCalls(n) },
@@ -81,6 +84,7 @@ func TestOfEveryLimitZeroIsTheDefaultAndNoLimitIsNone(t *testing.T) {
 }
 
 func TestTasksMayHaveNoLimits(t *testing.T) {
+	t.Parallel()
 	none := pygent.Limits{MaxSteps: pygent.NoLimit, MaxToolCalls: pygent.NoLimit, MaxTokens: pygent.NoLimit, MaxCost: pygent.NoLimit, StepTimeout: pygent.NoLimit, MaxTime: pygent.NoLimit}
 	m := newTasks(t, pygenttest.NewScriptedModel(callBash("true"), stop))
 	id := startTask(t, m, "go", localRuntime(t), pygent.WithTaskLimits(none))
@@ -90,6 +94,7 @@ func TestTasksMayHaveNoLimits(t *testing.T) {
 }
 
 func TestEventsOfTheRuntimeReachItsOwnHandlerToo(t *testing.T) {
+	t.Parallel()
 	var own, agents []string
 	limited := func(e *pygent.RuntimeEvent) bool { return e != nil && e.Kind == pygent.RuntimeLimited }
 	agent, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithDocker(pygent.DockerNever),

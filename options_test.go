@@ -13,6 +13,7 @@ import (
 )
 
 func TestToolCallsAreBoundedByTheStepsUnlessSet(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name string
 		opts []pygent.RunOption
@@ -41,6 +42,7 @@ func TestToolCallsAreBoundedByTheStepsUnlessSet(t *testing.T) {
 }
 
 func TestOptionsThatContradictEachOtherAreRefused(t *testing.T) {
+	t.Parallel()
 	m, err := pygent.NewTaskManager()
 	require.NoError(t, err)
 	defer func() { require.NoError(t, m.Close()) }()
@@ -64,6 +66,7 @@ func TestOptionsThatContradictEachOtherAreRefused(t *testing.T) {
 }
 
 func TestNilTakesBackWhatContradictsAnotherOption(t *testing.T) {
+	t.Parallel()
 	m, err := pygent.NewTaskManager()
 	require.NoError(t, err)
 	defer func() { require.NoError(t, m.Close()) }()
@@ -103,6 +106,7 @@ func TestOpenAIOptionsGoBeforeTheDefaultModel(t *testing.T) {
 }
 
 func TestNilOptionsAreLeftOut(t *testing.T) {
+	t.Parallel()
 	server := pygenttest.NewServer(t, stop, stop)
 	agent, err := pygent.New(nil, nil, pygent.OpenAIBaseURL(server.URL()), nil, pygent.WithDocker(pygent.DockerNever),
 		nil, pygent.MaxTasks(1), nil, pygent.OnEvent(nil),

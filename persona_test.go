@@ -28,6 +28,7 @@ func TestDefaultPersona(t *testing.T) {
 }
 
 func TestDefaultPromptTellsTheTruth(t *testing.T) {
+	t.Parallel()
 	docker := pygent.RuntimeInfo{Kind: "docker", Image: "python:3.12-slim", Workspace: "/workspace", Shell: "bash"}
 	local := pygent.RuntimeInfo{Kind: "local", Workspace: "/tmp/w", Shell: "sh", Network: true}
 	tests := []struct {
@@ -98,6 +99,7 @@ func TestDefaultPromptTellsTheTruth(t *testing.T) {
 }
 
 func TestDefaultPromptIsByteStable(t *testing.T) {
+	t.Parallel()
 	info := pygent.PromptInfo{Tools: tools(allTools...), Instructions: "x"}
 	first := pygent.DefaultPrompt(info)
 	slices.Reverse(info.Tools)

@@ -26,6 +26,7 @@ func resultsOf(messages []pygent.Message) (all []string) {
 }
 
 func TestInstructionsOfADirectoryAreToldWhenTheModelWorksThere(t *testing.T) {
+	t.Parallel()
 	forEachRuntime(t, func(t *testing.T, rt pygent.Runtime) {
 		write := func(path, text string) { require.NoError(t, rt.WriteFile(t.Context(), path, []byte(text))) }
 		write("AGENTS.md", "the root's")
@@ -61,6 +62,7 @@ func TestInstructionsOfADirectoryAreToldWhenTheModelWorksThere(t *testing.T) {
 }
 
 func TestInstructionsOfADirectoryAreNotToldAgainAfterAResume(t *testing.T) {
+	t.Parallel()
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "history.json")
 	writeFiles(t, dir, map[string]string{"a/AGENTS.md": "of a", "a/x": "x", "b/AGENTS.md": "of b", "b/x": "x"})
 	for i, want := range [][]bool{{true, false}, {false, true}} {
@@ -78,6 +80,7 @@ func TestInstructionsOfADirectoryAreNotToldAgainAfterAResume(t *testing.T) {
 }
 
 func TestInstructionsOfADirectoryAreToldAgainAfterACompaction(t *testing.T) {
+	t.Parallel()
 	model := pygenttest.NewScriptedModel(reading("a/x"), pygenttest.Call("stop", nil), reading("a/x"), pygenttest.Call("stop", nil)).On("<record>", pygenttest.Text("It read a/x."))
 	agent := newAgent(t, model)
 	for path, text := range map[string]string{"a/AGENTS.md": "of a", "a/x": strings.Repeat("x\n", 10_000)} {
@@ -98,6 +101,7 @@ func TestInstructionsOfADirectoryAreToldAgainAfterACompaction(t *testing.T) {
 }
 
 func TestInstructionsOfDirectoriesAreBounded(t *testing.T) {
+	t.Parallel()
 	var calls []pygenttest.Reply
 	names := strings.Fields("a b c d e f")
 	for _, name := range names {

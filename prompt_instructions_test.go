@@ -38,6 +38,7 @@ func (r rangeRuntime) ReadFileRange(_ context.Context, _ string, offset, limit i
 }
 
 func TestReadInstructions(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("a", 32<<10-1) + "é" + strings.Repeat("b", 99)
 	tests := []struct {
 		name string

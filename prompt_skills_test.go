@@ -52,6 +52,7 @@ func toolNamed(req pygent.ChatRequest, name string) (spec pygent.ToolSpec, ok bo
 }
 
 func TestSkillsOfTheUserWorkInEveryRuntime(t *testing.T) {
+	t.Parallel()
 	skills := t.TempDir()
 	writeFiles(t, skills, map[string]string{
 		"greet/SKILL.md":           skillFile("greet", "Greets people. Use when somebody is to be greeted.", "# Greet\nRun scripts/greet.sh."),
@@ -99,6 +100,7 @@ func TestSkillsOfTheUserWorkInEveryRuntime(t *testing.T) {
 }
 
 func TestCopiesOfSkillsLeaveTheWorkspaceWithTheAgent(t *testing.T) {
+	t.Parallel()
 	skills, workspace := t.TempDir(), t.TempDir()
 	writeFiles(t, skills, map[string]string{"a/SKILL.md": skillFile("a", "d", "b"), "a/x": ""})
 	for _, own := range []bool{false, true} {
@@ -123,6 +125,7 @@ func TestCopiesOfSkillsLeaveTheWorkspaceWithTheAgent(t *testing.T) {
 
 // A project may not add to a skill of the user, nor have its copy overwrite files.
 func TestCopiesOfSkillsReplaceWhatTheProjectHasThere(t *testing.T) {
+	t.Parallel()
 	skills := t.TempDir()
 	writeFiles(t, skills, map[string]string{"a/SKILL.md": skillFile("a", "d", "b"), "a/x": "the user's"})
 	for name, plant := range map[string]string{
@@ -147,6 +150,7 @@ func TestCopiesOfSkillsReplaceWhatTheProjectHasThere(t *testing.T) {
 }
 
 func TestNoSkills(t *testing.T) {
+	t.Parallel()
 	skills := t.TempDir()
 	writeFiles(t, skills, map[string]string{"a/SKILL.md": skillFile("a", "d", "b")})
 	for name, opts := range map[string][]pygent.Option{
@@ -169,6 +173,7 @@ func TestNoSkills(t *testing.T) {
 }
 
 func TestSkillsAreDataOfTheProject(t *testing.T) {
+	t.Parallel()
 	model := pygenttest.NewScriptedModel(pygenttest.Text("hello")).RepeatLast()
 	var warnings []string
 	agent := newAgent(t, model, pygent.OnEvent(func(e pygent.Event) {
@@ -209,6 +214,7 @@ func TestSkillsAreDataOfTheProject(t *testing.T) {
 }
 
 func TestASkillThatIsTooLargeIsReadWithoutItsFiles(t *testing.T) {
+	t.Parallel()
 	skills := t.TempDir()
 	writeFiles(t, skills, map[string]string{
 		"a/SKILL.md": skillFile("a", "d", "do it"), "long/SKILL.md": skillFile("long", "d", strings.Repeat("word ", 8000)),
@@ -228,6 +234,7 @@ func TestASkillThatIsTooLargeIsReadWithoutItsFiles(t *testing.T) {
 }
 
 func TestSkillsOfTheHomeAreReadOnlyWithTheFilesThere(t *testing.T) {
+	t.Parallel()
 	home := t.TempDir()
 	writeFiles(t, home, map[string]string{
 		".pygent/skills/a/SKILL.md": skillFile("a", "of pygent", "x"),
@@ -260,6 +267,7 @@ func TestSkillsOfTheHomeAreReadOnlyWithTheFilesThere(t *testing.T) {
 }
 
 func TestAMisspeltDirectoryOfSkillsIsWarnedOf(t *testing.T) {
+	t.Parallel()
 	home := t.TempDir()
 	writeFiles(t, home, map[string]string{".pygent.toml": `skill_dirs = ["~/shared", "~/shard"]`, "shared/x": ""})
 	c, err := pygent.ConfigSources{Home: home, Dir: t.TempDir(), Lookup: func(string) (string, bool) { return "", false }}.Load()
@@ -270,6 +278,7 @@ func TestAMisspeltDirectoryOfSkillsIsWarnedOf(t *testing.T) {
 // The first agent that is closed leaves the other its copies; those of an agent that
 // was killed long ago keep nobody's.
 func TestAgentsOfOneWorkspaceShareCopiesOfSkills(t *testing.T) {
+	t.Parallel()
 	skills, workspace := t.TempDir(), t.TempDir()
 	writeFiles(t, skills, map[string]string{"a/SKILL.md": skillFile("a", "d", "b"), "a/x": ""})
 	copies := filepath.Join(workspace, ".pygent", "user-skills")
@@ -311,6 +320,7 @@ func (m meets) ListFiles(ctx context.Context, dir string, depth, limit int) ([]p
 }
 
 func TestAgentsThatCloseAtOnceLeaveNoCopiesOfSkills(t *testing.T) {
+	t.Parallel()
 	skills, workspace := t.TempDir(), t.TempDir()
 	writeFiles(t, skills, map[string]string{"a/SKILL.md": skillFile("a", "d", "b"), "a/x": ""})
 	var looking, closing sync.WaitGroup
@@ -337,6 +347,7 @@ func TestAgentsThatCloseAtOnceLeaveNoCopiesOfSkills(t *testing.T) {
 
 // The place of the copies may be a link, and as hard to find as the project likes.
 func TestCopiesOfSkillsFollowNoLinkOfTheProject(t *testing.T) {
+	t.Parallel()
 	skills := t.TempDir()
 	writeFiles(t, skills, map[string]string{"a/SKILL.md": skillFile("a", "d", "b"), "a/x": "the user's"})
 	for name, test := range map[string]struct{ plant, says string }{
@@ -358,6 +369,7 @@ func TestCopiesOfSkillsFollowNoLinkOfTheProject(t *testing.T) {
 }
 
 func TestPlainFilesBesideSkillsDoNotHideThem(t *testing.T) {
+	t.Parallel()
 	model := pygenttest.NewScriptedModel(pygenttest.Call("read_skill", map[string]any{"name": "zebra", "line": 3}), stop)
 	agent := newAgent(t, model)
 	bash(t, agent.Runtime(), "mkdir -p .agents/skills; cd .agents/skills; seq 3000 | xargs touch; mkfifo p; mkdir -p fifo; mkfifo fifo/SKILL.md")
@@ -370,6 +382,7 @@ func TestPlainFilesBesideSkillsDoNotHideThem(t *testing.T) {
 }
 
 func TestADirectoryOfSkillsHasAPath(t *testing.T) {
+	t.Parallel()
 	_, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithSkills("skills", ""))
 	require.ErrorContains(t, err, "WithSkills")
 }
@@ -377,6 +390,7 @@ func TestADirectoryOfSkillsHasAPath(t *testing.T) {
 // What users and projects add to the prefix of each request is bounded, and the rest
 // stays below maxPrefix in the worst workspace.
 func TestTheLargestSurveyAndTheMostSkillsAreBounded(t *testing.T) {
+	t.Parallel()
 	work, mine := t.TempDir(), t.TempDir()
 	long := func(place string, i int) string { return fmt.Sprintf("%s%02d-%s", place, i, strings.Repeat("x", 60)) }
 	for i := range 70 {

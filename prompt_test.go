@@ -45,6 +45,7 @@ var ordinarySurvey = pygent.Survey{
 }
 
 func TestPrefixOfEveryKindOfRuntimeIsSmall(t *testing.T) {
+	t.Parallel()
 	specs := slicesOf(shownToolsOn(t, struct {
 		silentJobs
 		pygent.TaskRuntimeMaker
@@ -81,6 +82,7 @@ func systemsOf(model *pygenttest.ScriptedModel) (all []string) {
 }
 
 func TestTheModelIsToldWhatTheWorkspaceHoldsAtTheStart(t *testing.T) {
+	t.Parallel()
 	forEachRuntime(t, func(t *testing.T, rt pygent.Runtime) {
 		require.NoError(t, rt.WriteFile(t.Context(), "cmd/main.go", []byte("package main")))
 		require.NoError(t, rt.WriteFile(t.Context(), "go.mod", nil))
@@ -112,6 +114,7 @@ func TestTheModelIsToldWhatTheWorkspaceHoldsAtTheStart(t *testing.T) {
 }
 
 func TestTheModelIsToldTheStateOfTheRepository(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("there is no git")
 	}
@@ -146,6 +149,7 @@ func TestTheModelIsToldTheStateOfTheRepository(t *testing.T) {
 
 // The state of the repository is not waited for: it follows with a result, once.
 func TestTheStateOfTheRepositoryFollowsTheFirstRequest(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("there is no git")
 	}
@@ -201,6 +205,7 @@ func TestTheStateOfTheRepositoryFollowsTheFirstRequest(t *testing.T) {
 // A container starts while the model is asked. What it has is told as soon as that is
 // known, and from then on every agent of the process knows it from its first request.
 func TestWhatAnImageHasIsFoundOnce(t *testing.T) {
+	t.Parallel()
 	requireDocker(t)
 	path := "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/unheard-of-" + rand.Text()
 	run := func() (first string, results []string) {
@@ -232,6 +237,7 @@ func TestWhatAnImageHasIsFoundOnce(t *testing.T) {
 
 // A runtime that ignores its context holds up no agent.
 func TestAListingThatNeverEndsIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		block := make(chan struct{})
 		rt := &stuckLister{block: block}
@@ -266,6 +272,7 @@ func (s *stuckLister) ListFiles(context.Context, string, int, int) ([]pygent.Fil
 }
 
 func TestNoSurvey(t *testing.T) {
+	t.Parallel()
 	for name, agent := range map[string]func(model pygent.Model) *pygent.Agent{
 		"switched off":              func(model pygent.Model) *pygent.Agent { return newAgent(t, model, pygent.WithSurvey(false)) },
 		"a runtime of another kind": func(model pygent.Model) *pygent.Agent { return newAgentOn(t, listsFiles{}, model) },
@@ -304,6 +311,7 @@ func (describedFiles) Describe(context.Context) pygent.RuntimeInfo {
 }
 
 func TestTheModelIsToldHowManyStepsThereAre(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name         string
 		agent        []pygent.Option
@@ -341,6 +349,7 @@ func TestTheModelIsToldHowManyStepsThereAre(t *testing.T) {
 // Whatever a project has in the places where an agent looks, the agent begins to
 // work, and shows the model nothing from elsewhere.
 func TestAgentsBeginToWorkInHostileWorkspaces(t *testing.T) {
+	t.Parallel()
 	const secret = "ROOT-OF-THE-HOST"
 	outside := t.TempDir()
 	writeFiles(t, outside, map[string]string{"HEAD": "ref: refs/heads/" + secret, "SKILL.md": skillFile("a", secret, secret)})

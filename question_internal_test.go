@@ -8,6 +8,7 @@ import (
 )
 
 func TestASessionLeavesWhatSetAskHasSet(t *testing.T) {
+	t.Parallel()
 	asks := func(text string) AskFunc {
 		return func(context.Context, AskRequest) (Answer, error) { return Answer{Text: text}, nil }
 	}

@@ -35,6 +35,7 @@ func asking(q pygent.Question) pygent.Tool {
 const flat = `{"type":"object","properties":{"host":{"type":"string","enum":["a","b"]},"port":{"type":"integer"},"force":{"type":"boolean"}},"required":["host"]}`
 
 func TestToolsAskTheUser(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		question pygent.Question
 		answer   pygent.AskFunc
@@ -83,6 +84,7 @@ func says(a pygent.Answer) pygent.AskFunc {
 }
 
 func TestTheTimeOfAnAnswerDoesNotCount(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		slow := func(ctx context.Context, _ pygent.AskRequest) (pygent.Answer, error) {
 			select {
@@ -107,6 +109,7 @@ func TestTheTimeOfAnAnswerDoesNotCount(t *testing.T) {
 }
 
 func TestQuestionsOfTasksComeToTheParent(t *testing.T) {
+	t.Parallel()
 	var asked []pygent.AskRequest
 	agent := newAgentOn(t, forkable{}, pygenttest.NewScriptedModel(
 		pygenttest.Call("delegate_task", map[string]any{"prompt": "Deploy."}),
@@ -130,6 +133,7 @@ func TestQuestionsOfTasksComeToTheParent(t *testing.T) {
 }
 
 func TestQuestionsComeOneAtATime(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		now := 0
 		ask := asking(pygent.Question{})
@@ -150,6 +154,7 @@ func TestQuestionsComeOneAtATime(t *testing.T) {
 }
 
 func TestQuestionsThatNobodyAnswersAreNotTold(t *testing.T) {
+	t.Parallel()
 	for name, opts := range map[string][]pygent.Option{
 		"nobody":             nil,
 		"nobody for a task":  {pygent.TaskAgents(pygent.WithAsk(nil)), pygent.WithAsk(says(pygent.Answer{}))},
@@ -180,6 +185,7 @@ func TestQuestionsThatNobodyAnswersAreNotTold(t *testing.T) {
 }
 
 func TestSetAskChangesWhoAnswers(t *testing.T) {
+	t.Parallel()
 	call := pygenttest.Call("deploy", nil)
 	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(call, call),
 		pygent.WithTools(asking(pygent.Question{})), pygent.WithAsk(says(pygent.Answer{Text: "first"})))
@@ -195,6 +201,7 @@ const login = `{"type":"object","properties":{"user":{"type":"string"},"word":{"
 
 // What is secret reaches the tool, and neither events nor the log.
 func TestSecretAnswersAreNotTold(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		question pygent.Question
 		answer   pygent.Answer
@@ -246,6 +253,7 @@ func TestSecretAnswersAreNotTold(t *testing.T) {
 // An answer that nobody asked for in that form would leave its event without
 // JSON.
 func TestValuesThatNobodyAskedForAreDropped(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		schema string
 		answer pygent.Answer
@@ -315,6 +323,7 @@ func sleeping(d time.Duration) pygent.Tool {
 }
 
 func TestTheModelOfTheParentAnswersWhereThereIsNoUser(t *testing.T) {
+	t.Parallel()
 	options := pygent.Question{Prompt: "Where?\nTell me.", Options: []string{"here", "there"}}
 	form := pygent.Question{Prompt: "Where?", Schema: json.RawMessage(flat)}
 	asForm := ": as message a JSON object of these fields, or \"decline\")"
@@ -366,6 +375,7 @@ func TestTheModelOfTheParentAnswersWhereThereIsNoUser(t *testing.T) {
 }
 
 func TestTheParentHearsOfAQuestionOnceAndAnswersItAsItFits(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		agent := asksParent(t, pygent.Question{Prompt: "Where?", Schema: json.RawMessage(flat)}, []func(string) pygenttest.Reply{
 			always(pygenttest.Call("sleep", nil)), answering("here"), answering(`{"host":"c"}`), answering(`{"host":"b"}`), waitOne, always(stop)},
@@ -386,6 +396,7 @@ func TestTheParentHearsOfAQuestionOnceAndAnswersItAsItFits(t *testing.T) {
 // Nobody is there where the parent's run is over, may not answer, or waits for the
 // task itself; and what only a user may answer is asked of no model.
 func TestAQuestionEndsWhereNobodyWillAnswer(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		question pygent.Question
 		replies  []func(string) pygenttest.Reply
@@ -432,6 +443,7 @@ func TestAQuestionEndsWhereNobodyWillAnswer(t *testing.T) {
 
 // A message is no answer to a question that its sender does not know.
 func TestWhatIsSentToATaskThatJustAskedIsNoAnswer(t *testing.T) {
+	t.Parallel()
 	for name, ask := range map[string]pygenttest.Reply{
 		"a tool asks":    pygenttest.Call("deploy", nil),
 		"the agent asks": pygenttest.Call("continue", map[string]any{"prompt": "Where?", "options": []string{"here", "there"}}),
@@ -457,6 +469,7 @@ func TestWhatIsSentToATaskThatJustAskedIsNoAnswer(t *testing.T) {
 
 // The caller of Step makes the next one, in which the model answers.
 func TestAQuestionOutlivesASingleStep(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		agent := asksParent(t, pygent.Question{Prompt: "Where?"}, []func(string) pygenttest.Reply{always(waitAll), answering("there"), waitOne, always(stop)})
 		for {
@@ -474,6 +487,7 @@ func TestAQuestionOutlivesASingleStep(t *testing.T) {
 }
 
 func TestAnybodyAnswersTheQuestionOfATask(t *testing.T) {
+	t.Parallel()
 	until := func(ctx context.Context, _ pygent.AskRequest) (pygent.Answer, error) {
 		<-ctx.Done()
 		return pygent.Answer{}, ctx.Err()
@@ -520,6 +534,7 @@ func awaitQuestion(t *testing.T, m *pygent.TaskManager, id string) pygent.Pendin
 }
 
 func TestAnswersAreReadAsTheyWereWritten(t *testing.T) {
+	t.Parallel()
 	numbers := pygent.Question{Options: []string{"2", "one"}}
 	for name, tt := range map[string]struct {
 		question pygent.Question
@@ -547,6 +562,7 @@ func TestAnswersAreReadAsTheyWereWritten(t *testing.T) {
 }
 
 func TestAToolThatWaitsForItsOwnTaskIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var agent *pygent.Agent
 		research := pygent.NewTool("research", "", func(ctx context.Context, rt pygent.Runtime, _ struct{}) (string, error) {
@@ -574,6 +590,7 @@ func TestAToolThatWaitsForItsOwnTaskIsNotWaitedFor(t *testing.T) {
 // program and a user answer, steer, cancel and leave, in any order. Whatever
 // happens, everything ends, and each answer that was taken is heard.
 func TestQuestionsOfTasksAtRandom(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(40) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { playQuestions(t, rand.New(rand.NewPCG(seed, 1))) })

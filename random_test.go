@@ -29,6 +29,7 @@ import (
 // history, the events and the state have to agree with each other.
 // PYGENT_TEST_PROGRAMS is how many, and PYGENT_TEST_SEED the first.
 func TestRandomPrograms(t *testing.T) {
+	t.Parallel()
 	n, seed := 15, uint64(1)
 	if s := os.Getenv("PYGENT_TEST_PROGRAMS"); s != "" {
 		n, _ = strconv.Atoi(s)

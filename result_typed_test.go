@@ -34,6 +34,7 @@ func (r review) Validate() error {
 func finalAnswer(args any) pygenttest.Reply { return pygenttest.Call("final_answer", args) }
 
 func TestATypedRunGivesAValue(t *testing.T) {
+	t.Parallel()
 	model := pygenttest.NewScriptedModel(
 		finalAnswer(map[string]any{"verdict": "maybe"}), // refused by Validate
 		finalAnswer(map[string]any{"verdict": 1}),       // refused by the schema
@@ -62,6 +63,7 @@ func TestATypedRunGivesAValue(t *testing.T) {
 }
 
 func TestTypedValuesThatAreNoObjects(t *testing.T) {
+	t.Parallel()
 	agent := func(value string) *pygent.Agent {
 		return newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Call("final_answer", json.RawMessage(`{"value":`+value+`}`))))
 	}
@@ -77,6 +79,7 @@ func TestTypedValuesThatAreNoObjects(t *testing.T) {
 }
 
 func TestATypedRunWithoutAValue(t *testing.T) {
+	t.Parallel()
 	wrong := finalAnswer(map[string]any{"verdict": "maybe"})
 	other := func(n string) pygenttest.Reply { return finalAnswer(map[string]any{"verdict": n}) }
 	for name, tt := range map[string]struct {
@@ -104,6 +107,7 @@ func TestATypedRunWithoutAValue(t *testing.T) {
 }
 
 func TestATypedRunTakesTheValueAtItsLimit(t *testing.T) {
+	t.Parallel()
 	work := callBash("true")
 	for name, last := range map[string]struct {
 		reply pygenttest.Reply
@@ -127,6 +131,7 @@ func TestATypedRunTakesTheValueAtItsLimit(t *testing.T) {
 }
 
 func TestATypedRunFailsBeforeItsFirstCall(t *testing.T) {
+	t.Parallel()
 	named := pygent.Tool{Name: "final_answer", Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) { return nil, nil }}
 	model := pygenttest.NewScriptedModel()
 	_, result, err := pygent.RunTyped[review](t.Context(), newAgentOn(t, nowhere{}, model, pygent.WithTools(named)), "go")
@@ -140,6 +145,7 @@ func TestATypedRunFailsBeforeItsFirstCall(t *testing.T) {
 }
 
 func TestTasksOfATypedRunHaveNoFinalAnswer(t *testing.T) {
+	t.Parallel()
 	model := pygenttest.NewScriptedModel(delegate("sub"), finalAnswer(map[string]any{"verdict": "approve"}), finalAnswer(map[string]any{"verdict": "approve"})).
 		On("sub", pygenttest.Decide(func(req *pygent.ChatRequest) pygenttest.Reply {
 			for _, tool := range req.Tools {
@@ -161,6 +167,7 @@ func TestTasksOfATypedRunHaveNoFinalAnswer(t *testing.T) {
 }
 
 func TestATypedRunThatGoesOnNeedsAnotherValue(t *testing.T) {
+	t.Parallel()
 	var agent *pygent.Agent
 	agent = newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(
 		finalAnswer(map[string]any{"verdict": "approve"}), finalAnswer(map[string]any{"verdict": "reject"})),
@@ -187,6 +194,7 @@ func (closesInside) Validate() error { return insideValidate() }
 // At the limit of a run, the value is taken as in any other step: by code that
 // the agent knows to be the caller's, and that it need not wait for.
 func TestTheLastValueIsValidatedAsTheOthersAre(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var agent *pygent.Agent
 		run := func(ctx context.Context) (closesInside, *pygent.Result, error) {

@@ -22,6 +22,7 @@ func recordedCall(id, name, args string) pygent.ToolCall {
 }
 
 func TestResumeAnswersWhatWasLeftOpen(t *testing.T) {
+	t.Parallel()
 	count := pygent.Tool{Name: "count", Idempotent: true, Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
 		return &pygent.ToolResult{Content: "counted"}, nil
 	}}
@@ -76,6 +77,7 @@ func TestResumeAnswersWhatWasLeftOpen(t *testing.T) {
 
 // How a call ended is what the history says, whatever the words of its result.
 func TestResumeGoesByTheOutcomeOfAStop(t *testing.T) {
+	t.Parallel()
 	call := pygent.AssistantMessage("", recordedCall("s", "stop", `{"summary":"it was done"}`))
 	for _, tt := range []struct {
 		content string
@@ -104,6 +106,7 @@ func TestResumeGoesByTheOutcomeOfAStop(t *testing.T) {
 
 // A resumed run tells only of calls that it makes.
 func TestResumeOfARunThatHadStoppedHasNoCalls(t *testing.T) {
+	t.Parallel()
 	for name, opts := range map[string][]pygent.Option{
 		"plain":    nil,
 		"approved": {pygent.WithApprovalFor("stop"), pygent.WithApproval(waits)},
@@ -122,6 +125,7 @@ func TestResumeOfARunThatHadStoppedHasNoCalls(t *testing.T) {
 }
 
 func TestResumeTellsThatARunEndedWithAReply(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name    string
 		replies []pygenttest.Reply
@@ -151,6 +155,7 @@ func TestResumeTellsThatARunEndedWithAReply(t *testing.T) {
 }
 
 func TestResumedCallShowsItsImages(t *testing.T) {
+	t.Parallel()
 	look := pygent.Tool{Name: "look", Idempotent: true, Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
 		return &pygent.ToolResult{Content: "it follows", Images: []string{"https://example.com/a.png"}}, nil
 	}}
@@ -207,6 +212,7 @@ func runOfTheKilled(t *testing.T, dir string, hold func()) *pygent.Agent {
 }
 
 func TestKilledRun(t *testing.T) {
+	t.Parallel()
 	dir := os.Getenv(killedDir)
 	if dir == "" {
 		return // only TestRunKilledInTheMiddleIsResumed runs this, in a separate process
@@ -221,6 +227,7 @@ func TestKilledRun(t *testing.T) {
 }
 
 func TestRunKilledInTheMiddleIsResumed(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
@@ -255,6 +262,7 @@ func TestRunKilledInTheMiddleIsResumed(t *testing.T) {
 }
 
 func TestResumedDelegationFindsItsTask(t *testing.T) {
+	t.Parallel()
 	m, err := pygent.NewTaskManager()
 	require.NoError(t, err)
 	defer func() { require.NoError(t, m.Close()) }()
@@ -280,6 +288,7 @@ func TestResumedDelegationFindsItsTask(t *testing.T) {
 }
 
 func TestResumedCallsShowNoMoreThanOthers(t *testing.T) {
+	t.Parallel()
 	look := pygent.Tool{Name: "look", Description: "Looks", ReadOnly: true, Idempotent: true,
 		Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
 			return &pygent.ToolResult{Content: "here", Images: []string{"data:image/png;base64," + strings.Repeat("A", 5<<20)}}, nil

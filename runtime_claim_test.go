@@ -53,6 +53,7 @@ func newRobbed(t *testing.T, opts string) robbed {
 
 // TestRobbedProcess is the process that newRobbed starts.
 func TestRobbedProcess(t *testing.T) {
+	t.Parallel()
 	dir := os.Getenv("PYGENT_TEST_ROBBED")
 	if dir == "" {
 		return
@@ -85,6 +86,7 @@ func (r robbed) requireGivenBack(t *testing.T) {
 // TestOwnerOutlivesAKilledProcess checks that the next process knows the owner
 // of a workspace, even if commands of a killed process changed it.
 func TestOwnerOutlivesAKilledProcess(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{"guest", "plain exec"} {
 		t.Run(kind, func(t *testing.T) {
 			was := newRobbed(t, kind)
@@ -115,6 +117,7 @@ func TestOwnerOutlivesAKilledProcess(t *testing.T) {
 // TestSweepGivesBackWhatAKilledProcessWasRobbedOf checks that a sweep restores
 // the owner even if nothing else uses the workspace again.
 func TestSweepGivesBackWhatAKilledProcessWasRobbedOf(t *testing.T) {
+	t.Parallel()
 	was := newRobbed(t, "")
 	engine := testEngine(t)
 	held, err := was.self.Claim(was.dir)
@@ -132,6 +135,7 @@ func TestSweepGivesBackWhatAKilledProcessWasRobbedOf(t *testing.T) {
 // runs for a while. What that container does after another process restored the
 // owner is undone too.
 func TestContainerOutlivesItsProcess(t *testing.T) {
+	t.Parallel()
 	was := newRobbed(t, "")
 	engine := testEngine(t)
 	self, opts := pygent.WithTestOwner(was.self), robbedOptions(was.dir, "")
@@ -176,6 +180,7 @@ func lingering(t *testing.T, engine *client.Client, was robbed) string {
 
 // TestNobodyIsRobbedForGood runs these tests without the rights of root.
 func TestNobodyIsRobbedForGood(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() == nobody {
 		return // this process runs the tests named below
 	}
@@ -188,6 +193,7 @@ func TestNobodyIsRobbedForGood(t *testing.T) {
 // TestPlainExecGivesToWhomTheHostNames uses a container without a guest, in
 // which commands replace the programs that would restore the owner.
 func TestPlainExecGivesToWhomTheHostNames(t *testing.T) {
+	t.Parallel()
 	requireDocker(t)
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make a workspace of another owner")
@@ -206,6 +212,7 @@ func TestPlainExecGivesToWhomTheHostNames(t *testing.T) {
 // TestNextStartRemovesWhatAKilledCopyLeft also checks that a directory with
 // only a similar name stays.
 func TestNextStartRemovesWhatAKilledCopyLeft(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	left, mine := filepath.Join(dir, ".pygent-stage-1y2p0ij32e8e71y2p0ij32e8e7"), filepath.Join(dir, ".pygent-stage-mine1y2p0ij32e8e7")
 	for _, name := range []string{left, mine} {

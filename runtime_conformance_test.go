@@ -8,6 +8,7 @@ import (
 )
 
 func TestRuntimesKeepTheirPromises(t *testing.T) {
+	t.Parallel()
 	for _, c := range runtimeCases() {
 		t.Run(c.name, func(t *testing.T) {
 			pygenttest.TestRuntime(t, func(t *testing.T) pygent.Runtime { return c.new(t) })

@@ -185,6 +185,7 @@ func FuzzTreesStayInside(f *testing.F) {
 // TestSwitchedDirectoriesLeadNowhere copies while a directory in the workspace
 // and one at the destination keep changing between link and directory.
 func TestSwitchedDirectoriesLeadNowhere(t *testing.T) {
+	t.Parallel()
 	fuzz := newTreeFuzz(t)
 	for _, dir := range []string{fuzz.out, fuzz.parent.root.Name(), fuzz.child.root.Name()} {
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, "d", "a"), 0o755))

@@ -54,6 +54,7 @@ func realTempDir(t *testing.T) string {
 }
 
 func TestDockerContainerIsHardened(t *testing.T) {
+	t.Parallel()
 	engine := testEngine(t)
 	dir := realTempDir(t)
 	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithWorkspace(dir))
@@ -95,6 +96,7 @@ func TestDockerContainerIsHardened(t *testing.T) {
 }
 
 func TestDockerOptionsReachTheContainer(t *testing.T) {
+	t.Parallel()
 	engine := testEngine(t)
 	dir, extra := realTempDir(t), realTempDir(t)
 	require.NoError(t, os.WriteFile(filepath.Join(extra, "f"), []byte("extra"), 0o644))
@@ -117,12 +119,14 @@ func TestDockerOptionsReachTheContainer(t *testing.T) {
 }
 
 func TestDockerUserCanWriteATemporaryWorkspace(t *testing.T) {
+	t.Parallel()
 	requireDocker(t)
 	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithContainerUser("1234"))
 	require.Zero(t, bash(t, r, "echo x >f").ExitCode)
 }
 
 func TestDockerFilesEndOwnedByTheWorkspacesOwner(t *testing.T) {
+	t.Parallel()
 	requireDocker(t)
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make a workspace of another owner")
@@ -139,6 +143,7 @@ func TestDockerFilesEndOwnedByTheWorkspacesOwner(t *testing.T) {
 }
 
 func TestDockerMissingImageIsOneClearError(t *testing.T) {
+	t.Parallel()
 	engine := testEngine(t)
 	dir := realTempDir(t)
 	var mu sync.Mutex
@@ -167,6 +172,7 @@ func TestDockerMissingImageIsOneClearError(t *testing.T) {
 }
 
 func TestDockerCleanupDuringTheStart(t *testing.T) {
+	t.Parallel()
 	engine := testEngine(t)
 	for range 3 {
 		dir := realTempDir(t)
@@ -178,6 +184,7 @@ func TestDockerCleanupDuringTheStart(t *testing.T) {
 }
 
 func TestDockerStartOutlivesACancelledCommand(t *testing.T) {
+	t.Parallel()
 	requireDocker(t)
 	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -188,6 +195,7 @@ func TestDockerStartOutlivesACancelledCommand(t *testing.T) {
 }
 
 func TestDockerContainerThatDiesIsReplaced(t *testing.T) {
+	t.Parallel()
 	engine := testEngine(t)
 	dir := realTempDir(t)
 	lost := make(chan pygent.RuntimeEvent, 10)
@@ -221,6 +229,7 @@ func TestDockerContainerThatDiesIsReplaced(t *testing.T) {
 // A container may die while nothing runs in it. Its content outside the
 // workspace is lost, and the next result says so, once.
 func TestNewContainerIsTold(t *testing.T) {
+	t.Parallel()
 	engine := testEngine(t)
 	dir := realTempDir(t)
 	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithWorkspace(dir))
@@ -234,6 +243,7 @@ func TestNewContainerIsTold(t *testing.T) {
 }
 
 func TestDockerOutOfMemoryIsExplained(t *testing.T) {
+	t.Parallel()
 	requireDocker(t)
 	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithMemory(32<<20))
 	res := bash(t, r, "python3 -c 'x = bytearray(256 << 20)'")
@@ -245,6 +255,7 @@ func TestDockerOutOfMemoryIsExplained(t *testing.T) {
 // TestDockerContainerEndsWithItsProcess starts this test binary as a process
 // with a runtime, and kills it.
 func TestDockerContainerEndsWithItsProcess(t *testing.T) {
+	t.Parallel()
 	const variable = "PYGENT_TEST_HOLD_RUNTIME"
 	if dir := os.Getenv(variable); dir != "" {
 		r, err := pygent.NewDockerRuntime(context.Background(), pygent.WithImage(testImage()), pygent.WithWorkspace(dir))
@@ -268,6 +279,7 @@ func TestDockerContainerEndsWithItsProcess(t *testing.T) {
 }
 
 func TestContainersMayHaveNoLimits(t *testing.T) {
+	t.Parallel()
 	requireDocker(t)
 	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()),
 		pygent.WithMemory(pygent.NoLimit), pygent.WithCPUs(pygent.NoLimit), pygent.MaxPids(pygent.NoLimit))

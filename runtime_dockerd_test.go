@@ -114,6 +114,7 @@ func (e *ownEngine) newRuntime(t *testing.T, opts ...pygent.RuntimeOption) (r py
 }
 
 func TestEngineThatIsStopped(t *testing.T) {
+	t.Parallel()
 	e := newOwnEngine(t)
 	r, dir := e.newRuntime(t, impatient())
 	running := beginBash(t, r, dir, ticking, pygent.BashTimeout(100*time.Millisecond))
@@ -133,6 +134,7 @@ func TestEngineThatIsStopped(t *testing.T) {
 // end the command. An engine that starts again either ends its old containers
 // or takes them over.
 func TestEngineThatIsKilled(t *testing.T) {
+	t.Parallel()
 	for name, flags := range map[string][]string{"ends its containers": nil, "restores its containers": {"--live-restore"}} {
 		t.Run(name, func(t *testing.T) {
 			e := newOwnEngine(t, flags...)
@@ -158,6 +160,7 @@ func TestEngineThatIsKilled(t *testing.T) {
 // TestGuestOutlivesItsEngineForAMoment kills the engine, so that only the guest
 // itself can end what it runs.
 func TestGuestOutlivesItsEngineForAMoment(t *testing.T) {
+	t.Parallel()
 	e := newOwnEngine(t)
 	r, dir := e.newRuntime(t, pygent.WithTestPace(0, 100*time.Millisecond, time.Second, 0))
 	running := beginBash(t, r, dir, "echo $$ >pid; "+ticking, pygent.BashTimeout(2*time.Second))
@@ -171,6 +174,7 @@ func TestGuestOutlivesItsEngineForAMoment(t *testing.T) {
 // The jobs of an engine that is killed are lost: the next run says so, and goes on as
 // soon as there is an engine again.
 func TestJobsOfAnEngineThatIsKilledAreLost(t *testing.T) {
+	t.Parallel()
 	e := newOwnEngine(t)
 	r, _ := e.newRuntime(t)
 	defer r.Cleanup()

@@ -12,6 +12,7 @@ import (
 )
 
 func TestContainerCannotChangeTheGuest(t *testing.T) {
+	t.Parallel()
 	const attack = `echo '#!/bin/sh' >/.pygent/guest; rm -f /.pygent/guest; mv /.pygent/guest /tmp; mv /.pygent /tmp/p; chmod 777 /.pygent/guest; chown 1234 /.pygent/guest; true`
 	requireDocker(t)
 	cache, err := os.UserCacheDir()
@@ -37,6 +38,7 @@ func TestContainerCannotChangeTheGuest(t *testing.T) {
 // TestContainerThatStarvesItsGuestIsReplaced lowers the resource limits of PID
 // 1, which the kernel permits to any process of the same user.
 func TestContainerThatStarvesItsGuestIsReplaced(t *testing.T) {
+	t.Parallel()
 	for _, limit := range []string{"nofile", "nproc", "as", "data", "cpu", "fsize", "stack", "memlock"} {
 		t.Run(limit, func(t *testing.T) {
 			requireDocker(t)

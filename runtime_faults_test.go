@@ -66,6 +66,7 @@ func requireStill(t *testing.T, dir string) {
 	}, 30*time.Second, 200*time.Millisecond)
 }
 
+// It is not parallel: a busy engine would pause the container after the time limit.
 func TestPausedContainerIsGivenUp(t *testing.T) {
 	engine := testEngine(t)
 	for name, tc := range map[string]struct {
@@ -107,6 +108,7 @@ func TestPausedContainerIsGivenUp(t *testing.T) {
 
 // A container may be paused for a while under a command, which prints nothing then.
 func TestACommandIsToldThatItsContainerDoesNotAnswer(t *testing.T) {
+	t.Parallel()
 	engine := testEngine(t)
 	dir := realTempDir(t)
 	silent := make(chan pygent.RuntimeEvent, 10)
@@ -128,6 +130,7 @@ func TestACommandIsToldThatItsContainerDoesNotAnswer(t *testing.T) {
 	require.Empty(t, silent, "it is said once")
 }
 
+// It is not parallel: a busy engine would pause the container after the time limit.
 func TestEveryCallOfAPausedContainerEnds(t *testing.T) {
 	engine := testEngine(t)
 	for name, call := range map[string]func(context.Context, pygent.Runtime) error{
@@ -164,6 +167,7 @@ func TestEveryCallOfAPausedContainerEnds(t *testing.T) {
 // TestEngineThatDoesNotAnswer freezes the connection to the engine while a
 // command runs. The command goes on, but the host cannot know that.
 func TestEngineThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
 	for _, network := range []string{"unix", "tcp"} {
 		t.Run(network, func(t *testing.T) {
 			f := newFaultyEngine(t, network)
@@ -199,6 +203,7 @@ func TestEngineThatDoesNotAnswer(t *testing.T) {
 // TestGuestNoticesThatItsHostIsGone freezes the connection on the host's side,
 // and keeps the engine's side open.
 func TestGuestNoticesThatItsHostIsGone(t *testing.T) {
+	t.Parallel()
 	f := newFaultyEngine(t, "unix")
 	dir := realTempDir(t)
 	r, err := pygent.NewDockerRuntime(t.Context(), pygent.WithImage(testImage()), pygent.WithWorkspace(dir),
@@ -218,6 +223,7 @@ func TestGuestNoticesThatItsHostIsGone(t *testing.T) {
 // TestEngineThatGoesAway cuts the connection. That ends the container, but the
 // host learns of it only when the engine answers again.
 func TestEngineThatGoesAway(t *testing.T) {
+	t.Parallel()
 	f := newFaultyEngine(t, "unix")
 	dir := realTempDir(t)
 	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithWorkspace(dir), pygent.WithDockerHost(f.host))
@@ -238,6 +244,7 @@ func TestEngineThatGoesAway(t *testing.T) {
 }
 
 func TestCleanupWithoutItsEngineSaysWhatIsLeft(t *testing.T) {
+	t.Parallel()
 	for name, fault := range map[string]func(*faultyEngine){"that does not answer": (*faultyEngine).freeze, "that is gone": (*faultyEngine).cut} {
 		t.Run(name, func(t *testing.T) {
 			f := newFaultyEngine(t, "unix")
@@ -260,6 +267,7 @@ func TestCleanupWithoutItsEngineSaysWhatIsLeft(t *testing.T) {
 // TestParkedContainerHoldsNobodyUp makes the removal of a container take longer
 // than a concurrent call can wait.
 func TestParkedContainerHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
 	f := newFaultyEngine(t, "unix")
 	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithDockerHost(f.host))
 	require.NoError(t, r.WriteFile(t.Context(), "f", []byte("kept")))
@@ -287,6 +295,7 @@ func TestParkedContainerHoldsNobodyUp(t *testing.T) {
 // TestRuntimeEventsMayCallTheRuntime calls the runtime from the event handler,
 // which could deadlock.
 func TestRuntimeEventsMayCallTheRuntime(t *testing.T) {
+	t.Parallel()
 	requireDocker(t)
 	for name, call := range map[string]func(pygent.Runtime) error{
 		"cleanup": pygent.Runtime.Cleanup,
@@ -308,6 +317,7 @@ func TestRuntimeEventsMayCallTheRuntime(t *testing.T) {
 }
 
 func TestPlainExec(t *testing.T) {
+	t.Parallel()
 	engine := testEngine(t)
 	start := func(t *testing.T, opts ...pygent.RuntimeOption) (pygent.Runtime, string) {
 		dir := realTempDir(t)

@@ -15,6 +15,7 @@ import (
 )
 
 func TestRuntimeListsFiles(t *testing.T) {
+	t.Parallel()
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
 		lister := r.(pygent.FileLister)
 		bash(t, r, `mkdir -p a/b/c d; echo hello >a/f; echo x >a/b/c/deep; ln -s /etc out; ln -s a link; mkfifo pipe; printf x >"$(printf 'odd\nname')"`)
@@ -68,6 +69,7 @@ func TestRuntimeListsFiles(t *testing.T) {
 }
 
 func TestRuntimeRemovesFiles(t *testing.T) {
+	t.Parallel()
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
 		remove := r.(pygent.FileRemover).RemoveFile
 		bash(t, r, `mkdir -p a/b empty; echo x >a/b/f; echo x >g; ln -s /etc out; ln -s a link`)
@@ -89,6 +91,7 @@ func TestRuntimeRemovesFiles(t *testing.T) {
 }
 
 func TestRuntimeStreamsFiles(t *testing.T) {
+	t.Parallel()
 	const size = pygent.MaxReadFile + 1
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
 		s := r.(pygent.FileStreamer)
@@ -157,6 +160,7 @@ type brokenWriter struct{ err error }
 func (w brokenWriter) Write([]byte) (int, error) { return 0, w.err }
 
 func TestACopySaysWhichDirectoryIsInItsWay(t *testing.T) {
+	t.Parallel()
 	from := t.TempDir()
 	writeFiles(t, from, map[string]string{"a": "a", "sub/b": "b"})
 	forEachRuntime(t, func(t *testing.T, rt pygent.Runtime) {

@@ -43,6 +43,7 @@ func (a *hostAnswers) approve(_ context.Context, r pygent.HostRequest) (pygent.H
 }
 
 func TestHostApproval(t *testing.T) {
+	t.Parallel()
 	requireDocker(t)
 	r := newRegistry(t, "http")
 	tests := []struct {
@@ -73,6 +74,7 @@ func TestHostApproval(t *testing.T) {
 }
 
 func TestHostsOfOneCommandAreAskedAboutTogether(t *testing.T) {
+	t.Parallel()
 	requireDocker(t)
 	r := newRegistry(t, "http")
 	a := &hostAnswers{answer: pygent.HostDecision{Allow: true}}
@@ -94,6 +96,7 @@ func TestHostsOfOneCommandAreAskedAboutTogether(t *testing.T) {
 }
 
 func TestPrivateAddressesAreNotAskedAbout(t *testing.T) {
+	t.Parallel()
 	requireDocker(t)
 	r := newRegistry(t, "http")
 	a := &hostAnswers{answer: pygent.HostDecision{Allow: true}}
@@ -123,6 +126,7 @@ func TestPrivateAddressesAreNotAskedAbout(t *testing.T) {
 }
 
 func TestAgentsAskNobodyOutsideOfSessions(t *testing.T) {
+	t.Parallel()
 	requireDocker(t)
 	var events []pygent.HostUse
 	agent, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel(callBash(fetchPages("a.example.com")), stop)),

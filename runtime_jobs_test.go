@@ -38,6 +38,7 @@ func collect(t *testing.T, jobs pygent.JobRunner, id string) (string, pygent.Job
 }
 
 func TestJobsRunInTheBackground(t *testing.T) {
+	t.Parallel()
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
 		jobs := r.(pygent.JobRunner)
 		job, err := jobs.StartJob(t.Context(), "echo begun; while [ ! -e go ]; do sleep 0.02; done; echo ended; exit 3", pygent.BashEnv("X=y"))
@@ -60,6 +61,7 @@ func TestJobsRunInTheBackground(t *testing.T) {
 }
 
 func TestKilledJobsLeaveNothing(t *testing.T) {
+	t.Parallel()
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
 		jobs := r.(pygent.JobRunner)
 		job, err := jobs.StartJob(t.Context(), "trap '' TERM; (trap '' TERM; while :; do echo x >>alive; sleep 0.05; done) & echo up; wait")
@@ -76,6 +78,7 @@ func TestKilledJobsLeaveNothing(t *testing.T) {
 }
 
 func TestModelsRunJobs(t *testing.T) {
+	t.Parallel()
 	call := func(tool string, args map[string]any) pygenttest.Reply { return pygenttest.Call(tool, args) }
 	agent := newAgent(t, pygenttest.NewScriptedModel(
 		call("bash", map[string]any{"cmd": "echo up; sleep 600", "background": true}),
@@ -100,6 +103,7 @@ func TestModelsRunJobs(t *testing.T) {
 }
 
 func TestWholeOutputStaysReadable(t *testing.T) {
+	t.Parallel()
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
 		res := bash(t, r, "i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done", pygent.BashMaxOutput(1000))
 		require.True(t, res.Truncated)
@@ -111,6 +115,7 @@ func TestWholeOutputStaysReadable(t *testing.T) {
 }
 
 func TestServersAreReachable(t *testing.T) {
+	t.Parallel()
 	serve := func(t *testing.T, r pygent.Runtime) {
 		require.NoError(t, r.WriteFile(t.Context(), "index.html", []byte("served from inside")))
 		_, err := r.(pygent.JobRunner).StartJob(t.Context(), "python3 -m http.server 8765 --bind 127.0.0.1")
@@ -146,6 +151,7 @@ func TestServersAreReachable(t *testing.T) {
 }
 
 func TestBadPortsAreErrors(t *testing.T) {
+	t.Parallel()
 	for _, ports := range []string{"", "0", "70000", "web", "80:", ":80:80:80"} {
 		_, err := pygent.NewLocalRuntime(t.Context(), pygent.WithPublish(ports))
 		require.ErrorContains(t, err, "8080", ports)
@@ -194,6 +200,7 @@ func background(cmd string) pygenttest.Reply {
 }
 
 func TestEventsTellOfJobs(t *testing.T) {
+	t.Parallel()
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
 		var heard jobEvents
 		agent := newAgentOn(t, r, pygenttest.NewScriptedModel(callBash("true"), background("sleep 600"), callBash("true"),
@@ -207,6 +214,7 @@ func TestEventsTellOfJobs(t *testing.T) {
 }
 
 func TestEventsTellOfJobsThatEndByThemselves(t *testing.T) {
+	t.Parallel()
 	const untilGo = "while [ ! -e go ]; do sleep 0.02; done"
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
 		ended := make(chan struct{})
@@ -251,6 +259,7 @@ func (hasJobs) JobOutput(context.Context, string, int64, time.Duration) (pygent.
 func (hasJobs) KillJob(context.Context, string) (pygent.Job, error) { return pygent.Job{}, nil }
 
 func TestJobsOfARuntimeOfTheCallersOwn(t *testing.T) {
+	t.Parallel()
 	var heard jobEvents
 	agent := newAgentOn(t, hollow{}, pygenttest.NewScriptedModel(callBash("true"), stop), pygent.OnEvent(heard.hear))
 	_, err := agent.RunUntilStop(t.Context(), "go")
@@ -284,6 +293,7 @@ func TestJobsOfARuntimeOfTheCallersOwn(t *testing.T) {
 
 // A runtime that ignores its context holds up one call, and not each.
 func TestARuntimeThatDoesNotTellItsJobsIsAskedOnce(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int32
 		goOn := make(chan struct{})
@@ -315,6 +325,7 @@ func (heeding) Jobs(ctx context.Context) ([]pygent.Job, error) {
 }
 
 func TestTheNextRunTellsOfJobsOfACallThatWasTheLast(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	var heard jobEvents
 	agent := newAgentOn(t, heeding{}, pygenttest.NewScriptedModel(background("serve"), pygenttest.Text("Hello.")).RepeatLast(), pygent.OnEvent(func(e pygent.Event) {
@@ -331,6 +342,7 @@ func TestTheNextRunTellsOfJobsOfACallThatWasTheLast(t *testing.T) {
 }
 
 func TestCommandsGoOnAsJobs(t *testing.T) {
+	t.Parallel()
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
 		const cmd = "echo begun; while [ ! -e go ]; do sleep 0.02; done; echo ended; exit 3"
 		res := bash(t, r, cmd, pygent.BashTimeout(300*time.Millisecond), pygent.BashGoesOn())
@@ -360,6 +372,7 @@ func TestCommandsGoOnAsJobs(t *testing.T) {
 }
 
 func TestProgressDoesNotPushLinesOutOfTheOutput(t *testing.T) {
+	t.Parallel()
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
 		res := bash(t, r, `echo first; awk 'BEGIN { for (i = 0; i < 200000; i++) printf "\r%d of 200000", i; print "" }'; echo last`)
 		require.Equal(t, "first\n199999 of 200000\nlast\n", strings.ReplaceAll(res.Output, "\r", ""))
@@ -368,6 +381,7 @@ func TestProgressDoesNotPushLinesOutOfTheOutput(t *testing.T) {
 }
 
 func TestModelsAreToldOnceOfTheEndOfAJob(t *testing.T) {
+	t.Parallel()
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
 		waited := plainTool("await", func(tool *pygent.Tool) {
 			tool.Run = func(_ context.Context, rt pygent.Runtime, _ json.RawMessage) (*pygent.ToolResult, error) {
@@ -393,6 +407,7 @@ func TestModelsAreToldOnceOfTheEndOfAJob(t *testing.T) {
 }
 
 func TestAnOffsetPastTheEndOfAJobsOutputPassesNothingOver(t *testing.T) {
+	t.Parallel()
 	out := func(args map[string]any) pygenttest.Reply {
 		args["id"] = "1"
 		return pygenttest.Call("job_output", args)
@@ -409,6 +424,7 @@ func TestAnOffsetPastTheEndOfAJobsOutputPassesNothingOver(t *testing.T) {
 }
 
 func TestAWaitForAJobThatEndsWithTheStepSaysSo(t *testing.T) {
+	t.Parallel()
 	agent := newAgent(t, pygenttest.NewScriptedModel(
 		background("while :; do sleep 0.02; done"),
 		pygenttest.Call("job_output", map[string]any{"id": "1", "wait": 600}), stop, stop), pygent.StepTimeout(3*time.Second))
@@ -418,6 +434,7 @@ func TestAWaitForAJobThatEndsWithTheStepSaysSo(t *testing.T) {
 }
 
 func TestJobOutputShowsWhatIsNew(t *testing.T) {
+	t.Parallel()
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
 		out := func(args map[string]any) pygenttest.Reply {
 			args["id"] = "1"

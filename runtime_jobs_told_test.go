@@ -19,6 +19,7 @@ import (
 )
 
 func TestJobOutputDoesNotDivideEscapeSequences(t *testing.T) {
+	t.Parallel()
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
 		out := func(args map[string]any) pygenttest.Reply {
 			args["id"] = "1"
@@ -67,6 +68,7 @@ func (f *floods) JobOutput(_ context.Context, _ string, offset int64, wait time.
 }
 
 func TestAJobsEndIsToldAtOnceWhateverItPrinted(t *testing.T) {
+	t.Parallel()
 	for name, until := range map[string]string{"its end": "", "a text": "end\n", "a text that does not come": "no"} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -92,6 +94,7 @@ func TestAJobsEndIsToldAtOnceWhateverItPrinted(t *testing.T) {
 
 // A job of a container that died is told as lost, and a later one does not get its id.
 func TestJobsOfAContainerThatWasReplacedAreLost(t *testing.T) {
+	t.Parallel()
 	engine := testEngine(t)
 	dir := realTempDir(t)
 	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithWorkspace(dir))
@@ -121,6 +124,7 @@ func TestJobsOfAContainerThatWasReplacedAreLost(t *testing.T) {
 
 // A job that ends while nobody runs is told by the next run.
 func TestTheNextRunTellsOfAJobThatEndedMeanwhile(t *testing.T) {
+	t.Parallel()
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
 		model := pygenttest.NewScriptedModel(background("while [ ! -e go ]; do sleep 0.02; done; echo done; exit 3"),
 			pygenttest.Text("It runs."), pygenttest.Text("It failed.")).RepeatLast()
@@ -161,6 +165,7 @@ func goOn(t *testing.T, agent *pygent.Agent) {
 }
 
 func TestAResumedModelIsToldWhatBecameOfItsJobs(t *testing.T) {
+	t.Parallel()
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
 		file := filepath.Join(t.TempDir(), "history.json")
 		open := func() *pygent.History {
@@ -206,6 +211,7 @@ func TestAResumedModelIsToldWhatBecameOfItsJobs(t *testing.T) {
 }
 
 func TestAResumedModelHearsOfJobsWhoseCallsWereSummedUp(t *testing.T) {
+	t.Parallel()
 	r, err := pygent.NewLocalRuntime(t.Context())
 	require.NoError(t, err)
 	defer r.Cleanup()
@@ -229,6 +235,7 @@ func TestAResumedModelHearsOfJobsWhoseCallsWereSummedUp(t *testing.T) {
 }
 
 func TestAResumedModelIsToldOfJobsOfACallersOwnRuntime(t *testing.T) {
+	t.Parallel()
 	running, asked := true, 0
 	rt := hasJobs{jobs: func() ([]pygent.Job, error) {
 		if asked++; asked == 3 {
@@ -249,6 +256,7 @@ func TestAResumedModelIsToldOfJobsOfACallersOwnRuntime(t *testing.T) {
 }
 
 func TestTwoReadsOfAJobInOneAnswerShowItsOutputOnce(t *testing.T) {
+	t.Parallel()
 	out := func(args map[string]any) pygenttest.Reply {
 		args["id"] = "1"
 		return pygenttest.Call("job_output", args)
@@ -286,6 +294,7 @@ func (e forgets) JobOutput(ctx context.Context, id string, _ int64, _ time.Durat
 }
 
 func TestOldJobsAreNotLostAndASilentRuntimeIsWaitedForOnce(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		asked, begun := 0, 0
 		rt := forgets{asked: &asked, begun: &begun}

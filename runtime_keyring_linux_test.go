@@ -15,6 +15,7 @@ import (
 // TestKeyringsOfTheUserAreOutOfReach puts a key into the session keyring, where
 // for instance Kerberos keeps its keys.
 func TestKeyringsOfTheUserAreOutOfReach(t *testing.T) {
+	t.Parallel()
 	asRootAndUser(t, func(t *testing.T) {
 		eachLevel(t, func(t *testing.T, level confine.Level) {
 			runtime.LockOSThread() // never unlocked, because the keyring belongs to this thread

@@ -27,6 +27,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 // that root may write without any capability, such as the one that names the
 // program to run when another program crashes.
 func TestRootSetsNothingOfTheKernelWithoutLandlock(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
 	}

@@ -18,6 +18,7 @@ import (
 )
 
 func TestLocalBashTellsWhatItLeftBehind(t *testing.T) {
+	t.Parallel()
 	r := newTestRuntime(t, pygent.NewLocalRuntime)
 	require.Empty(t, bash(t, r, "true & echo hi; wait").Note)
 	res := bash(t, r, "sleep 600 >/dev/null 2>&1 & echo $!")
@@ -60,6 +61,7 @@ func TestLocalGuestThatIsKilledLeavesNothing(t *testing.T) {
 
 // What a command had printed is given back although nobody can tell how it ended.
 func TestACommandWhoseGuestDiesKeepsItsOutput(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	r := newTestRuntime(t, pygent.NewLocalRuntime, reachable(), pygent.WithWorkspace(dir))
 	seen := sync.OnceValue(func() error { return os.WriteFile(filepath.Join(dir, "seen"), nil, 0o600) })
@@ -75,6 +77,7 @@ func TestACommandWhoseGuestDiesKeepsItsOutput(t *testing.T) {
 }
 
 func TestRuntimeRefusesANilContext(t *testing.T) {
+	t.Parallel()
 	var none context.Context
 	r := newTestRuntime(t, pygent.NewLocalRuntime)
 	_, err := r.Bash(none, "true")
@@ -93,6 +96,7 @@ func TestRuntimeRefusesANilContext(t *testing.T) {
 }
 
 func TestLocalGuestSaysWhyItDied(t *testing.T) {
+	t.Parallel()
 	r := newTestRuntime(t, pygent.NewLocalRuntime, reachable())
 	res, err := r.Bash(t.Context(), fmt.Sprintf(strings.Replace(killGuest, "-9", "-QUIT", 1), os.Getpid()))
 	require.NoError(t, err)
@@ -101,6 +105,7 @@ func TestLocalGuestSaysWhyItDied(t *testing.T) {
 }
 
 func TestLocalTellsWhatItCannotDo(t *testing.T) {
+	t.Parallel()
 	events := make(chan pygent.RuntimeEvent, 10)
 	r := newTestRuntime(t, pygent.NewLocalRuntime, pygent.OnRuntimeEvent(func(e pygent.RuntimeEvent) { events <- e }))
 	bash(t, r, "true")

@@ -68,6 +68,7 @@ func clientCommands(r *registry) map[string]string {
 var registryHosts = []string{"www", "pypi", "files", "npm", "goproxy", "apt", "git"}
 
 func TestClientsReachAllowedHosts(t *testing.T) {
+	t.Parallel()
 	for _, scheme := range []string{"http", "https"} {
 		t.Run(scheme, func(t *testing.T) {
 			r := newRegistry(t, scheme)
@@ -90,6 +91,7 @@ func TestClientsReachAllowedHosts(t *testing.T) {
 }
 
 func TestClientsAreToldOfRefusedHosts(t *testing.T) {
+	t.Parallel()
 	r := newRegistry(t, "https")
 	rt := newClientsRuntime(t, r, pygent.WithAllowedHosts(r.host("allowed")), pygent.WithEnv("PIP_RETRIES=0", "npm_config_fetch_retries=0"))
 	hosts := map[string]string{"curl": "www", "wget": "www", "python": "www", "pip": "pypi", "npm": "npm", "go": "goproxy", "apt": "apt", "git": "git"}
@@ -111,6 +113,7 @@ func TestClientsAreToldOfRefusedHosts(t *testing.T) {
 
 // TestClientsGoOnAfterAnApproval approves hosts while clients wait for them.
 func TestClientsGoOnAfterAnApproval(t *testing.T) {
+	t.Parallel()
 	r := newRegistry(t, "https")
 	var mu sync.Mutex // guards asked
 	var asked []string

@@ -9,6 +9,7 @@ import (
 )
 
 func TestFailuresForWantOfANetworkAreExplained(t *testing.T) {
+	t.Parallel()
 	requireDocker(t)
 	rt := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()))
 	tests := map[string]struct{ cmd, note string }{
@@ -35,6 +36,7 @@ func TestFailuresForWantOfANetworkAreExplained(t *testing.T) {
 }
 
 func TestProgramsThatUseNoProxyAreToldSo(t *testing.T) {
+	t.Parallel()
 	requireDocker(t)
 	rt := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithAllowedHosts("*.allowed.example"))
 	res := bash(t, rt, "http_proxy= https_proxy= git clone http://a.allowed.example/x.git")
@@ -42,6 +44,7 @@ func TestProgramsThatUseNoProxyAreToldSo(t *testing.T) {
 }
 
 func TestFailuresOnThisMachineAreNotForWantOfPermission(t *testing.T) {
+	t.Parallel()
 	rt := newTestRuntime(t, pygent.NewLocalRuntime)
 	res := bash(t, rt, "echo 'Could not resolve host: a.example'; exit 6")
 	require.Empty(t, res.Note)
@@ -51,6 +54,7 @@ func TestFailuresOnThisMachineAreNotForWantOfPermission(t *testing.T) {
 // exist. Many clients hide the proxy's answer about that, so the model must
 // learn it from the note.
 func TestAllowedHostsThatCannotBeReachedAreNamed(t *testing.T) {
+	t.Parallel()
 	requireDocker(t)
 	rt := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithAllowedHosts("gone.invalid"))
 	const note = "these hosts are allowed, but cannot be reached from the user's machine: gone.invalid ("

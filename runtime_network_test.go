@@ -95,6 +95,7 @@ func (e *networkEvents) has(u pygent.HostUse) bool {
 }
 
 func TestAllowingTheContainerItselfIsTold(t *testing.T) {
+	t.Parallel()
 	requireDocker(t)
 	for host, told := range map[string]bool{"localhost:8080": true, "127.0.0.1:8080": true, "[::1]:8080": true, "127.0.0.2:8080": false, "localhost.example.org": false} {
 		var texts []string
@@ -108,6 +109,7 @@ func TestAllowingTheContainerItselfIsTold(t *testing.T) {
 }
 
 func TestCommandsReachAllowedHostsOnly(t *testing.T) {
+	t.Parallel()
 	requireDocker(t)
 	address, _ := hostSite(t)
 	other, _ := hostSite(t)
@@ -150,6 +152,7 @@ func TestCommandsReachAllowedHostsOnly(t *testing.T) {
 }
 
 func TestTheWayOutOutlivesTheContainer(t *testing.T) {
+	t.Parallel()
 	engine := testEngine(t)
 	address, hanging := hostSite(t)
 	dir := realTempDir(t)
@@ -173,6 +176,7 @@ func TestTheWayOutOutlivesTheContainer(t *testing.T) {
 }
 
 func TestCleanupEndsConnectionsToHosts(t *testing.T) {
+	t.Parallel()
 	requireDocker(t)
 	address, hanging := hostSite(t)
 	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithAllowedHosts(address))
@@ -184,6 +188,7 @@ func TestCleanupEndsConnectionsToHosts(t *testing.T) {
 }
 
 func TestRemoteCommandsReachAllowedHosts(t *testing.T) {
+	t.Parallel()
 	address, _ := hostSite(t)
 	r := newRemoteRuntime(t, pygent.WithAllowedHosts(address))
 	require.Equal(t, "18\n", bash(t, r, fetch("http://"+address+"/")).Output)
@@ -191,6 +196,7 @@ func TestRemoteCommandsReachAllowedHosts(t *testing.T) {
 }
 
 func TestWithoutAGuestNoHostCanBeAllowed(t *testing.T) {
+	t.Parallel()
 	requireDocker(t)
 	told := make(chan string, 8)
 	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithTestPlainExec(), pygent.WithAllowedHosts("example.org"),
@@ -204,6 +210,7 @@ func TestWithoutAGuestNoHostCanBeAllowed(t *testing.T) {
 }
 
 func TestNoHostIsReachedUnlessAllowed(t *testing.T) {
+	t.Parallel()
 	requireDocker(t)
 	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()))
 	res := bash(t, r, "env | grep -i proxy; cat /proc/net/tcp | wc -l")
@@ -211,6 +218,7 @@ func TestNoHostIsReachedUnlessAllowed(t *testing.T) {
 }
 
 func TestGitFindsRepositoriesNamedForSSH(t *testing.T) {
+	t.Parallel()
 	requireDocker(t)
 	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithAllowedHosts("git.example.org"))
 	for _, name := range []string{"git@git.example.org:a/b", "ssh://git@git.example.org/a/b"} {
@@ -220,6 +228,7 @@ func TestGitFindsRepositoriesNamedForSSH(t *testing.T) {
 }
 
 func TestTasksReachWhatTheirParentReaches(t *testing.T) {
+	t.Parallel()
 	requireDocker(t)
 	address, _ := hostSite(t)
 	parent := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithAllowedHosts(address), pygent.MaxNetworkBytes(1<<20))
@@ -233,6 +242,7 @@ func TestTasksReachWhatTheirParentReaches(t *testing.T) {
 }
 
 func TestAllowedHostsThatContradict(t *testing.T) {
+	t.Parallel()
 	for want, opts := range map[string][]pygent.RuntimeOption{
 		"not the name or address of a host": {pygent.WithAllowedHosts("https://example.org/")},
 		"has to be named with its port":     {pygent.WithAllowedHosts("localhost")},
@@ -244,6 +254,7 @@ func TestAllowedHostsThatContradict(t *testing.T) {
 }
 
 func TestLocalCommandsAreNotLimitedByAllowedHosts(t *testing.T) {
+	t.Parallel()
 	var told []string
 	r := newTestRuntime(t, pygent.NewLocalRuntime, pygent.WithAllowedHosts("example.org"), pygent.OnRuntimeEvent(func(e pygent.RuntimeEvent) {
 		if e.Kind == pygent.RuntimeLimited {

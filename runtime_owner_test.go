@@ -29,6 +29,7 @@ chmod 555 readonly; chmod 000 none; ln -s /etc etc`
 // TestNormalUserCanRemoveWhatRootMade runs this test binary as a user who has
 // no rights except those of the engine's group.
 func TestNormalUserCanRemoveWhatRootMade(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() == nobody {
 		t.Skip("not as nobody")
 	}
@@ -47,6 +48,7 @@ func engineGroup() int {
 // TestSocketOfAUserIsFound has engines that a user runs for themselves. The
 // machine's own engine refuses this user.
 func TestSocketOfAUserIsFound(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() == nobody {
 		t.Skip("not as nobody")
 	}
@@ -65,6 +67,7 @@ func TestSocketOfAUserIsFound(t *testing.T) {
 }
 
 func TestAsNobodyTheSocketIsFound(t *testing.T) {
+	t.Parallel()
 	if os.Getenv(nobodyVariable) == "" {
 		return // only TestSocketOfAUserIsFound runs this
 	}
@@ -91,9 +94,7 @@ func asUser(t *testing.T, user int, test string, group int, env ...string) {
 	require.NoError(t, os.Chmod(filepath.Dir(home), 0o755))
 	require.NoError(t, os.Chown(home, user, user))
 	binary := filepath.Join(home, "test")
-	program, err := os.ReadFile(os.Args[0])
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(binary, program, 0o755))
+	require.NoError(t, copyProgram(binary))
 	cmd := exec.Command(binary, "-test.run=^"+test+"$", "-test.v")
 	cmd.Dir = home
 	cmd.Env = append(append(os.Environ(), "HOME="+home, "TMPDIR="+home, "XDG_CACHE_HOME=", nobodyVariable+"=1"), env...)
@@ -101,6 +102,23 @@ func asUser(t *testing.T, user int, test string, group int, env ...string) {
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))
 	t.Logf("%s", out)
+}
+
+// copyProgram copies this program to a file that can be executed at once. A child that
+// another test starts meanwhile would have the file open for writing for a moment, in
+// which nobody may execute it.
+func copyProgram(to string) error {
+	path, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	program, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	return os.WriteFile(to, program, 0o755)
 }
 
 // nobodyVariable is set in processes that asNobody starts.
@@ -178,6 +196,7 @@ func TestAsNobodyWorkspacesAreRemovedOrOwned(t *testing.T) {
 // TestNormalUserCanRemoveVeryDeepWorkspaces lets nobody remove 6,000 nested
 // directories, also those that root made.
 func TestNormalUserCanRemoveVeryDeepWorkspaces(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() == nobody {
 		t.Skip("not as nobody")
 	}
@@ -233,7 +252,8 @@ func TestOwnerStaysWhatCommandsMakeOfIt(t *testing.T) {
 	}
 }
 
-// killOurs kills the containers of this process.
+// killOurs kills the containers of this process, so a test that uses it cannot be
+// parallel.
 func killOurs(t *testing.T) {
 	t.Helper()
 	engine, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())

@@ -74,6 +74,7 @@ func (l *listener) require(t *testing.T, ascii bool) (end int64) {
 }
 
 func TestBashPassesItsOutputOnWhileItRuns(t *testing.T) {
+	t.Parallel()
 	forEachCommander(t, func(t *testing.T, r pygent.Runtime) {
 		var heard listener
 		ctx, stop := context.WithCancel(t.Context())
@@ -95,6 +96,7 @@ func TestBashPassesItsOutputOnWhileItRuns(t *testing.T) {
 }
 
 func TestBashPassesTheEndOfItsOutputOn(t *testing.T) {
+	t.Parallel()
 	forEachCommander(t, func(t *testing.T, r pygent.Runtime) {
 		for name, cmd := range map[string]string{
 			"short":           "echo a; echo b",
@@ -133,6 +135,7 @@ func TestAFloodOfOutputIsPassedOnInPart(t *testing.T) {
 }
 
 func TestOutputThatIsNoTextIsPassedOnAsText(t *testing.T) {
+	t.Parallel()
 	forEachCommander(t, func(t *testing.T, r pygent.Runtime) {
 		for name, cmd := range map[string]string{
 			"random bytes":     "head -c 20000000 /dev/urandom",
@@ -158,6 +161,7 @@ func TestOutputThatIsNoTextIsPassedOnAsText(t *testing.T) {
 }
 
 func TestAFunctionForOutputCannotHoldTheCommandUp(t *testing.T) {
+	t.Parallel()
 	forEachCommander(t, func(t *testing.T, r pygent.Runtime) {
 		release, calls := make(chan struct{}), make(chan struct{}, 100)
 		defer close(release)
@@ -171,6 +175,7 @@ func TestAFunctionForOutputCannotHoldTheCommandUp(t *testing.T) {
 }
 
 func TestAPanicOfAFunctionForOutputIsContained(t *testing.T) {
+	t.Parallel()
 	var log strings.Builder
 	logger := slog.New(slog.NewTextHandler(&log, nil))
 	r := newTestRuntime(t, pygent.NewLocalRuntime, pygent.WithLogger(logger))
@@ -192,6 +197,7 @@ func TestAPanicOfAFunctionForOutputIsContained(t *testing.T) {
 }
 
 func TestJobsIgnoreBashOutput(t *testing.T) {
+	t.Parallel()
 	r := newTestRuntime(t, pygent.NewLocalRuntime)
 	job, err := r.(pygent.JobRunner).StartJob(t.Context(), "echo a", pygent.BashOutput(func(pygent.OutputChunk) { panic("called") }))
 	require.NoError(t, err)
@@ -202,6 +208,7 @@ func TestJobsIgnoreBashOutput(t *testing.T) {
 }
 
 func TestOutputEndsWithTheGuest(t *testing.T) {
+	t.Parallel()
 	check := func(t *testing.T, r pygent.Runtime, cmd string, kill func()) {
 		var heard listener
 		killed := pygent.BashOutput(func(c pygent.OutputChunk) {
@@ -245,6 +252,7 @@ func inBackground(f func() error) <-chan error {
 }
 
 func TestProcessHasStreams(t *testing.T) {
+	t.Parallel()
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
 		p := startProcess(t, r, `while read -r line; do echo "<$line>"; echo "heard $line" >&2; done; exit 7`)
 		lines := bufio.NewScanner(p)
@@ -274,6 +282,7 @@ func TestProcessHasStreams(t *testing.T) {
 }
 
 func TestProcessHasTheOptionsOfACommand(t *testing.T) {
+	t.Parallel()
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
 		require.NoError(t, r.WriteFile(t.Context(), "d/f", nil))
 		p := startProcess(t, r, `ls; echo "$A"; cat`, pygent.BashDir("d"), pygent.BashEnv("A=b"), pygent.BashTimeout(500*time.Millisecond))
@@ -297,6 +306,7 @@ func TestProcessHasTheOptionsOfACommand(t *testing.T) {
 }
 
 func TestProcessPassesMuchBothWays(t *testing.T) {
+	t.Parallel()
 	const size = 12 << 20
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
 		p := startProcess(t, r, "cat")
@@ -315,6 +325,7 @@ func TestProcessPassesMuchBothWays(t *testing.T) {
 }
 
 func TestProcessWaitsForItsReaderAndItsWriter(t *testing.T) {
+	t.Parallel()
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
 		p := startProcess(t, r, "head -c 4000000 /dev/zero; echo done >done; sleep 60")
 		silent := startProcess(t, r, "sleep 60")
@@ -334,6 +345,7 @@ func TestProcessWaitsForItsReaderAndItsWriter(t *testing.T) {
 }
 
 func TestCloseEndsTheWholeTreeOfAProcess(t *testing.T) {
+	t.Parallel()
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
 		p := startProcess(t, r, `trap '' TERM; (trap '' TERM; while :; do echo >>ticks; sleep 0.05; done) & echo up; wait`)
 		line, err := bufio.NewReader(p).ReadString('\n')
@@ -358,6 +370,7 @@ func TestCloseEndsTheWholeTreeOfAProcess(t *testing.T) {
 }
 
 func TestCleanupEndsProcesses(t *testing.T) {
+	t.Parallel()
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
 		var all []pygent.Process
 		for range 5 {
@@ -382,6 +395,7 @@ func TestCleanupEndsProcesses(t *testing.T) {
 }
 
 func TestProcessOfAContainerThatDiesOrStops(t *testing.T) {
+	t.Parallel()
 	engine := testEngine(t)
 	for name, harm := range map[string]func(id string) error{
 		"killed": func(id string) error { return engine.ContainerKill(t.Context(), id, "KILL") },
@@ -409,6 +423,7 @@ func TestProcessOfAContainerThatDiesOrStops(t *testing.T) {
 }
 
 func TestProcessOfAGuestThatDies(t *testing.T) {
+	t.Parallel()
 	r := newTestRuntime(t, pygent.NewLocalRuntime, pygent.WithLocalProtection(pygent.ProtectionOff))
 	p := startProcess(t, r, "cut -d' ' -f4 /proc/$PPID/stat; cat")
 	line, err := bufio.NewReader(p).ReadString('\n')
@@ -421,6 +436,7 @@ func TestProcessOfAGuestThatDies(t *testing.T) {
 }
 
 func TestProcessWithoutAGuestIsUnsupported(t *testing.T) {
+	t.Parallel()
 	requireDocker(t)
 	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithTestPlainExec())
 	_, err := r.(pygent.ProcessStarter).StartProcess(t.Context(), "cat")

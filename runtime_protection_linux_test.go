@@ -2,7 +2,6 @@ package pygent_test
 
 import (
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -65,26 +64,6 @@ func homes(t *testing.T) string {
 	dir, err := os.UserHomeDir()
 	require.NoError(t, err)
 	return dir
-}
-
-func copyProgram(to string) error {
-	path, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	in, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o755)
-	if err != nil {
-		return err
-	}
-	if _, err := io.Copy(out, in); err != nil {
-		return err
-	}
-	return out.Close()
 }
 
 // atLevel limits a runtime's protection to a level.
@@ -272,7 +251,8 @@ func TestProtectedGuestThatIsKilledLeavesNothing(t *testing.T) {
 }
 
 // signalGuests sends a signal to the guests of this process, and returns their
-// number.
+// number. A test that uses it cannot be parallel, because it would hit the guests of
+// others.
 func signalGuests(t *testing.T, signal syscall.Signal) (count int) {
 	t.Helper()
 	for queue := childrenOf(t, "self"); len(queue) > 0; queue = queue[1:] {
@@ -307,6 +287,7 @@ func childrenOf(t *testing.T, pid string) (children []string) {
 // TestNothingOutlivesAProtectedRuntime runs a command that kills the guest, and
 // then the supervisor before it can react.
 func TestNothingOutlivesAProtectedRuntime(t *testing.T) {
+	t.Parallel()
 	asRootAndUser(t, func(t *testing.T) {
 		eachLevel(t, func(t *testing.T, level confine.Level) {
 			dir := t.TempDir()
@@ -325,6 +306,7 @@ func TestNothingOutlivesAProtectedRuntime(t *testing.T) {
 }
 
 func TestProtectionIsDecidedByUserAndKernel(t *testing.T) {
+	t.Parallel()
 	none := pygent.WithTestSupport(func(s *confine.Support) { *s = confine.Support{Why: "no Landlock"} })
 	tests := []struct {
 		name  string
@@ -363,6 +345,7 @@ func TestProtectionTellsOfAHomeInTheWorkspace(t *testing.T) {
 }
 
 func TestProtectionTellsOfARepositoryThatIsHidden(t *testing.T) {
+	t.Parallel()
 	top := t.TempDir()
 	for _, dir := range []string{"repo/.git/worktrees/tree", "repo/sub/deep", "tree", "own/.git", "no"} {
 		require.NoError(t, os.MkdirAll(filepath.Join(top, dir), 0o755))
@@ -393,6 +376,7 @@ func TestProtectionTellsOfARepositoryThatIsHidden(t *testing.T) {
 }
 
 func TestPathsThatAreNotThereAreTold(t *testing.T) {
+	t.Parallel()
 	missing, there := filepath.Join(t.TempDir(), "missing"), t.TempDir()
 	var texts []string
 	r := newTestRuntime(t, pygent.NewLocalRuntime, pygent.WithLocalWritable(there, missing), pygent.OnRuntimeEvent(func(e pygent.RuntimeEvent) {
@@ -408,6 +392,7 @@ func TestPathsThatAreNotThereAreTold(t *testing.T) {
 }
 
 func TestMorePathsCanBeOpened(t *testing.T) {
+	t.Parallel()
 	eachLevel(t, func(t *testing.T, level confine.Level) {
 		readable, writable, links := t.TempDir(), t.TempDir(), t.TempDir()
 		require.NoError(t, os.WriteFile(filepath.Join(readable, "f"), []byte("text\n"), 0o644))
@@ -427,6 +412,7 @@ func TestMorePathsCanBeOpened(t *testing.T) {
 }
 
 func TestDevicesCanBeOpened(t *testing.T) {
+	t.Parallel()
 	device := ""
 	for _, path := range []string{"/dev/fuse", "/dev/loop-control", "/dev/net/tun", "/dev/kvm"} {
 		if f, err := os.OpenFile(path, os.O_RDWR, 0); err == nil {
@@ -518,6 +504,7 @@ func TestHardenedProcessStartsGuests(t *testing.T) {
 // TestGuestStartsWhereMemoryIsNotExecuted runs itself where files in memory are
 // not executable by default, and where they never are.
 func TestGuestStartsWhereMemoryIsNotExecuted(t *testing.T) {
+	t.Parallel()
 	level := guest.Confinement(t.Context()).Level.String()
 	if want := os.Getenv("PYGENT_TEST_NOEXEC"); want != "" {
 		require.Equal(t, want, level)
@@ -575,6 +562,7 @@ func TestNextGuestKeepsToTheWorkspaceThatItWas(t *testing.T) {
 // TestCacheOfAnotherIsNotUsed lets root run pygent with a user's home first,
 // which leaves a cache in which the user could write nothing.
 func TestCacheOfAnotherIsNotUsed(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() == 0 {
 		home, err := os.MkdirTemp("/home", "pygent-test-")
 		require.NoError(t, err)

@@ -52,7 +52,7 @@ func newRemoteRuntime(t *testing.T, opts ...pygent.RuntimeOption) pygent.Runtime
 }
 
 // remoteEngine returns a client of the remote engine. The test fails if it
-// leaves containers or volumes of this process there.
+// leaves containers or volumes of this process there, and so cannot be parallel.
 func remoteEngine(t *testing.T) *client.Client {
 	t.Helper()
 	engine, err := client.NewClientWithOpts(client.WithHost(requireEngine(t, "PYGENT_TEST_REMOTE_ENGINE")), client.WithAPIVersionNegotiation())
@@ -220,6 +220,7 @@ func requireRescue(t *testing.T, text, volume string) {
 }
 
 func TestEngineThatIsSaidNotToShareFiles(t *testing.T) {
+	t.Parallel()
 	requireDocker(t)
 	dir := t.TempDir()
 	seedAndChange(t, dir, func() pygent.Runtime {

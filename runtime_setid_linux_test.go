@@ -43,6 +43,7 @@ func newSetidRuntime(t *testing.T, image string) (r pygent.Runtime, dir string) 
 
 // Common operations on setuid files succeed, but without the bit.
 func TestWorkOnSetuidFilesSucceedsWithoutTheBit(t *testing.T) {
+	t.Parallel()
 	testEngine(t)
 	r, dir := newSetidRuntime(t, testImage())
 	ctx := context.Background()
@@ -71,6 +72,7 @@ func TestWorkOnSetuidFilesSucceedsWithoutTheBit(t *testing.T) {
 
 // Small tools request the bit already when they make a file.
 func TestSmallToolsExtractSetuidFilesWithoutTheBit(t *testing.T) {
+	t.Parallel()
 	testEngine(t)
 	r, dir := newSetidRuntime(t, testBusyboxImage())
 	require.NoError(t, r.WriteFile(context.Background(), "tool.tar", setidTar(t)))
@@ -132,6 +134,7 @@ func debian(t *testing.T) []byte {
 // Cleanup also walks the whole tree, for files that existed before and for
 // whatever the filter does not cover.
 func TestKeptWorkspaceHoldsNoSetuidFiles(t *testing.T) {
+	t.Parallel()
 	testEngine(t)
 	dir := realTempDir(t)
 	require.NoError(t, os.Chmod(dir, 0o777))
@@ -157,6 +160,7 @@ for _ in range(4000):
 
 // Cleanup returns an error about what keeps its owner.
 func TestCleanupTellsWhatItCannotGiveToTheOwner(t *testing.T) {
+	t.Parallel()
 	testEngine(t)
 	if os.Geteuid() != 0 {
 		return // without root the owner does not change
@@ -193,6 +197,7 @@ func setImmutable(t *testing.T, file string, on bool) {
 // The commands of the local runtime have the same filter whenever they are
 // confined.
 func TestLocalCommandsMakeNoSetuidFiles(t *testing.T) {
+	t.Parallel()
 	r, err := pygent.NewLocalRuntime(t.Context(), pygent.WithWorkspace(t.TempDir()))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, r.Cleanup()) }()
@@ -206,6 +211,7 @@ func TestLocalCommandsMakeNoSetuidFiles(t *testing.T) {
 }
 
 func TestLocalCommandsOfAUserMakeNoSetuidFiles(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() == nobody {
 		return // this process runs the test named below
 	}

@@ -13,6 +13,7 @@ import (
 )
 
 func TestContainerThatCannotStart(t *testing.T) {
+	t.Parallel()
 	engine := testEngine(t)
 	for name, tc := range map[string]struct {
 		opt  pygent.RuntimeOption
@@ -59,6 +60,7 @@ func second[T any](_ T, err error) error { return err }
 
 // TestStartErrorsThatPass uses an engine that is busy or gone for a while.
 func TestStartErrorsThatPass(t *testing.T) {
+	t.Parallel()
 	t.Run("busy", func(t *testing.T) {
 		var inspected atomic.Int64
 		busy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -22,6 +22,7 @@ while read -r _ _ _ parent _ </proc/$p/stat && [ "$parent" != %d ]; do p=$parent
 kill -STOP $p; while :; do echo >>ticks; sleep 0.02; done`
 
 func TestLocalGuestThatIsStoppedIsGivenUp(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		pace     pygent.RuntimeOption
 		limit    time.Duration
@@ -45,6 +46,7 @@ func TestLocalGuestThatIsStoppedIsGivenUp(t *testing.T) {
 	}
 }
 
+// It is not parallel, because it measures time.
 func TestARunDoesNotWaitForAStoppedGuestAfterEachCall(t *testing.T) {
 	dir := t.TempDir()
 	r := newTestRuntime(t, pygent.NewLocalRuntime, pygent.WithWorkspace(dir), impatient(), reachable())
@@ -71,6 +73,7 @@ func TestARunDoesNotWaitForAStoppedGuestAfterEachCall(t *testing.T) {
 }
 
 func TestStoppedSupervisorEndsAtTheLimit(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	r := newTestRuntime(t, pygent.NewLocalRuntime, pygent.WithWorkspace(dir))
 	res := bash(t, r, "echo >ticks; kill -STOP $PPID; while :; do echo >>ticks; sleep 0.02; done", pygent.BashTimeout(100*time.Millisecond))

@@ -105,6 +105,7 @@ func workspaceOf(t *testing.T, r pygent.Runtime) string {
 }
 
 func TestBashReportsOutputAndStatus(t *testing.T) {
+	t.Parallel()
 	cases := []struct {
 		name, cmd, output string
 		exit              int
@@ -138,6 +139,7 @@ func TestBashReportsOutputAndStatus(t *testing.T) {
 }
 
 func TestBashStopsAtItsTimeLimit(t *testing.T) {
+	t.Parallel()
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
 		res := bash(t, r, "echo begin; (while :; do echo x >>alive; sleep 0.05; done) & sleep 60; echo never", pygent.BashTimeout(300*time.Millisecond))
 		require.True(t, res.TimedOut)
@@ -151,6 +153,7 @@ func TestBashStopsAtItsTimeLimit(t *testing.T) {
 }
 
 func TestBashKillsWhatIgnoresTerm(t *testing.T) {
+	t.Parallel()
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
 		res := bash(t, r, "trap '' TERM; echo begin; while :; do echo x >>alive; sleep 0.05; done", pygent.BashTimeout(200*time.Millisecond))
 		require.True(t, res.TimedOut)
@@ -160,6 +163,7 @@ func TestBashKillsWhatIgnoresTerm(t *testing.T) {
 }
 
 func TestBashCancelReturnsWhatIsKnown(t *testing.T) {
+	t.Parallel()
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
 		bash(t, r, "true") // start the container
 		ctx, cancel := context.WithCancel(t.Context())
@@ -185,6 +189,7 @@ func exists(r pygent.Runtime, path string) bool {
 }
 
 func TestBashReturnsAlthoughAChildHoldsThePipe(t *testing.T) {
+	t.Parallel()
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
 		res := bash(t, r, "sleep 120 & echo done", pygent.BashTimeout(60*time.Second))
 		require.Equal(t, "done\n", res.Output)
@@ -193,6 +198,7 @@ func TestBashReturnsAlthoughAChildHoldsThePipe(t *testing.T) {
 }
 
 func TestBashBoundsOutput(t *testing.T) {
+	t.Parallel()
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
 		res := bash(t, r, "echo FIRST; i=0; while [ $i -lt 3000 ]; do echo line-$i; i=$((i+1)); done; echo LAST", pygent.BashMaxOutput(1000))
 		require.True(t, res.Truncated)
@@ -208,6 +214,7 @@ func TestBashBoundsOutput(t *testing.T) {
 }
 
 func TestBashRunsScriptsOfAnySize(t *testing.T) {
+	t.Parallel()
 	script := "true\n" + strings.Repeat("# a comment that makes the script longer\n", 50_000) + "echo end\n"
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
 		res := bash(t, r, script)
@@ -216,6 +223,7 @@ func TestBashRunsScriptsOfAnySize(t *testing.T) {
 }
 
 func TestBashDirectory(t *testing.T) {
+	t.Parallel()
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
 		require.NoError(t, r.WriteFile(t.Context(), "a/b/f", []byte("x")))
 		ws := workspaceOf(t, r)
@@ -253,6 +261,7 @@ func TestBashEnvironment(t *testing.T) {
 }
 
 func TestBashAtOnce(t *testing.T) {
+	t.Parallel()
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
 		var wg sync.WaitGroup
 		for i := range 20 {
@@ -268,6 +277,7 @@ func TestBashAtOnce(t *testing.T) {
 }
 
 func TestCommandsAndFilesSeeTheSameWorkspace(t *testing.T) {
+	t.Parallel()
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
 		ctx := t.Context()
 		require.NoError(t, r.WriteFile(ctx, "dir/in.txt", []byte("from the host")))
@@ -292,6 +302,7 @@ func TestCommandsAndFilesSeeTheSameWorkspace(t *testing.T) {
 }
 
 func TestFilesStayInTheWorkspace(t *testing.T) {
+	t.Parallel()
 	r := newTestRuntime(t, pygent.NewLocalRuntime)
 	bash(t, r, "ln -s /etc dirlink; ln -s /etc/passwd filelink; ln -s ../.. uplink")
 	ctx := t.Context()
@@ -311,6 +322,7 @@ func TestFilesStayInTheWorkspace(t *testing.T) {
 }
 
 func TestUploadAndExportKeepTheTree(t *testing.T) {
+	t.Parallel()
 	src := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(src, "sub", "readonly"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(src, "run.sh"), []byte("#!/bin/sh\necho ran\n"), 0o755))
@@ -348,6 +360,7 @@ func TestUploadAndExportKeepTheTree(t *testing.T) {
 }
 
 func TestWriteFileKeepsTheMode(t *testing.T) {
+	t.Parallel()
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
 		ctx := t.Context()
 		require.NoError(t, r.UploadFile(ctx, "/bin/true", "tool"))
@@ -402,6 +415,7 @@ func TestInitialFiles(t *testing.T) {
 }
 
 func TestCleanupEndsRunningCommands(t *testing.T) {
+	t.Parallel()
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
 		bash(t, r, "true")
 		ended := make(chan error, 1)
@@ -421,6 +435,7 @@ func TestCleanupEndsRunningCommands(t *testing.T) {
 }
 
 func TestDescribeKnowsTheShell(t *testing.T) {
+	t.Parallel()
 	for _, c := range runtimeCases() {
 		t.Run(c.name, func(t *testing.T) {
 			r := c.new(t)
@@ -434,6 +449,7 @@ func TestDescribeKnowsTheShell(t *testing.T) {
 }
 
 func TestInvalidRuntimeOptions(t *testing.T) {
+	t.Parallel()
 	for name, opt := range map[string]pygent.RuntimeOption{
 		"memory":       pygent.WithMemory(-2),
 		"tiny memory":  pygent.WithMemory(1024),
@@ -455,6 +471,7 @@ func TestInvalidRuntimeOptions(t *testing.T) {
 }
 
 func TestDockerModeFromText(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]pygent.DockerMode{
 		"": pygent.DockerAuto, "auto": pygent.DockerAuto, "1": pygent.DockerRequired, "True": pygent.DockerRequired,
 		"required": pygent.DockerRequired, "0": pygent.DockerNever, "false": pygent.DockerNever, "never": pygent.DockerNever,
@@ -468,6 +485,7 @@ func TestDockerModeFromText(t *testing.T) {
 }
 
 func TestNewRuntimeWithoutAnEngine(t *testing.T) {
+	t.Parallel()
 	host := pygent.WithDockerHost("unix://" + filepath.Join(t.TempDir(), "no.sock"))
 
 	var events []pygent.RuntimeEvent
@@ -489,6 +507,7 @@ func TestNewRuntimeWithoutAnEngine(t *testing.T) {
 }
 
 func TestRuntimeTellsWhereItsFilesAre(t *testing.T) {
+	t.Parallel()
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
 		bash(t, r, "echo x >f")
 		dir := r.(pygent.Describer).Describe(t.Context()).HostDir
@@ -518,6 +537,7 @@ type apartRuntime struct {
 func (r apartRuntime) Isolated() bool { return r.apart }
 
 func TestAgentIsCarefulWithARuntimeThatSaysNothing(t *testing.T) {
+	t.Parallel()
 	local := newTestRuntime(t, pygent.NewLocalRuntime)
 	for name, tc := range map[string]struct {
 		runtime pygent.Runtime
@@ -537,6 +557,7 @@ func TestAgentIsCarefulWithARuntimeThatSaysNothing(t *testing.T) {
 }
 
 func TestCommandsPrintAtOnceAndInUTF8(t *testing.T) {
+	t.Parallel()
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
 		require.NotContains(t, bash(t, r, `echo "<$LANG> <$PYTHONUNBUFFERED>"`).Output, "<>")
 		require.Equal(t, "<1> <mine>\n", bash(t, r, `echo "<$PYTHONUNBUFFERED> <$LANG>"`, pygent.BashEnv("LANG=mine")).Output)
@@ -544,6 +565,7 @@ func TestCommandsPrintAtOnceAndInUTF8(t *testing.T) {
 }
 
 func TestOutputThatIsNoUTF8(t *testing.T) {
+	t.Parallel()
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
 		const cmd = `printf 'a\377\376b'`
 		require.Equal(t, "a\ufffdb", bash(t, r, cmd).Output)

@@ -2,6 +2,8 @@ package pygent_test
 
 import (
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -95,7 +97,7 @@ func TestToolchainsWorkWhereTheyAreConfined(t *testing.T) {
 	}
 	t.Run("root", testToolchains)
 	t.Run("user", func(t *testing.T) {
-		runAs(t, stranger, "GOMODCACHE="+publicModules(t), "GOSUMDB=off", requireTools+"="+os.Getenv(requireTools))
+		runAs(t, stranger, "GOMODCACHE="+publicModules(t), "XDG_CACHE_HOME="+cacheFor(t, stranger), "GOSUMDB=off", requireTools+"="+os.Getenv(requireTools))
 	})
 }
 
@@ -120,6 +122,7 @@ func testToolchains(t *testing.T) {
 		r := newTestRuntime(t, pygent.NewLocalRuntime, atLevel(level), pygent.WithLocalProtection(pygent.ProtectionRequired))
 		for i, tool := range toolchains {
 			t.Run(tool.name, func(t *testing.T) {
+				t.Parallel()
 				if _, err := exec.LookPath(tool.program); err != nil {
 					require.NotEqual(t, "1", os.Getenv(requireTools), "scripts/tools.sh installs it for every user: %v", err)
 					t.Skip(err)
@@ -149,6 +152,24 @@ func publicModules(t *testing.T) string {
 	require.NoError(t, os.Chmod(dir, 0o755))
 	to := filepath.Join(dir, "cache", "download", "golang.org", "x", "sys", "@v")
 	require.NoError(t, os.CopyFS(to, os.DirFS(filepath.Dir(module.Info))))
+	return dir
+}
+
+// cacheFor gives a user what the go command has built of its standard library for
+// this one, which takes most of the test's time.
+func cacheFor(t *testing.T, uid int) string {
+	t.Helper()
+	cache, err := os.UserCacheDir()
+	require.NoError(t, err)
+	dir, err := os.MkdirTemp("/home", "pygent-test-")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	const built = "pygent/local/go-build"
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, built), 0o700))
+	require.NoError(t, os.CopyFS(filepath.Join(dir, built), os.DirFS(filepath.Join(cache, built))))
+	require.NoError(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		return errors.Join(err, os.Lchown(path, uid, uid))
+	}))
 	return dir
 }
 

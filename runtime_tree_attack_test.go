@@ -59,6 +59,7 @@ func delegateAs(t *testing.T, rt pygent.Runtime, script string, files []string, 
 }
 
 func TestDelegatedFilesDoNotReplaceFilesOfTheHost(t *testing.T) {
+	t.Parallel()
 	for _, kind := range runtimeCases() {
 		t.Run(kind.name, func(t *testing.T) {
 			rt, home := kind.new(t), newCanary(t)
@@ -78,6 +79,7 @@ func TestDelegatedFilesDoNotReplaceFilesOfTheHost(t *testing.T) {
 }
 
 func TestDelegatedPathsThroughLinksStayOnTheirSide(t *testing.T) {
+	t.Parallel()
 	for _, kind := range runtimeCases() {
 		t.Run(kind.name, func(t *testing.T) {
 			rt, home := kind.new(t), newCanary(t)
@@ -124,6 +126,7 @@ func (s switching) ExportFile(ctx context.Context, path, dest string) error {
 }
 
 func TestWhatChangesBetweenDelegatedFilesLeadsNowhere(t *testing.T) {
+	t.Parallel()
 	rt, home := localRuntime(t), newCanary(t)
 	bash(t, rt, "mkdir p; ln -s "+home.dir+" p/d; ln -s p/d top")
 	changing := switching{rt, func(path string) {
@@ -140,6 +143,7 @@ func TestWhatChangesBetweenDelegatedFilesLeadsNowhere(t *testing.T) {
 }
 
 func TestAnOddInstructionsFileEndsNothing(t *testing.T) {
+	t.Parallel()
 	for _, kind := range runtimeCases() {
 		t.Run(kind.name, func(t *testing.T) {
 			rt, home := kind.new(t), newCanary(t)

@@ -45,6 +45,7 @@ func treeText(t *testing.T, s *store.Store, tree store.Tree) map[string]string {
 // TestWorkspacesAreTakenAndRestored takes the trees of workspaces that commands
 // change, and makes the changes backwards.
 func TestWorkspacesAreTakenAndRestored(t *testing.T) {
+	t.Parallel()
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
 		s, err := store.Open(t.TempDir())
 		require.NoError(t, err)

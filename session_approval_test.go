@@ -14,6 +14,7 @@ import (
 )
 
 func TestSetApprovalDuringASessionStays(t *testing.T) {
+	t.Parallel()
 	var agent *pygent.Agent
 	in, w := io.Pipe()
 	model := pygenttest.NewScriptedModel(pygenttest.Text("hello"))

@@ -63,6 +63,7 @@ func TestSessionCommands(t *testing.T) {
 }
 
 func TestLinesOfTheShellNeverReachTheModel(t *testing.T) {
+	t.Parallel()
 	without := "error: a line that begins with \"!\" is a command line of yours, which this program does not run; it was not sent\n"
 	shown, _ := converse(t, "!echo secret\n!\n", pygenttest.NewScriptedModel())
 	require.Equal(t, without+without, shown)
@@ -94,6 +95,7 @@ func TestRegisterCommandRefuses(t *testing.T) {
 }
 
 func TestSessionShowsTheCompactionThatTheUserAsksFor(t *testing.T) {
+	t.Parallel()
 	long := pygenttest.Text(strings.Repeat("A long answer. ", 2000))
 	shown, _ := converse(t, "one\ntwo\n/compact\n", pygenttest.NewScriptedModel(long, pygenttest.Text("short"), pygenttest.Text("Task: talk.")))
 	require.Contains(t, shown, "! the model sums up the conversation\n")

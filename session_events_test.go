@@ -54,6 +54,7 @@ func printed(events ...pygent.Event) string {
 }
 
 func TestPrinterRendersEveryEvent(t *testing.T) {
+	t.Parallel()
 	write := &pygent.ToolCall{Name: "write_file", Arguments: `{"path":"a.txt","content":"x"}`}
 	other := &pygent.ToolCall{Name: "weather", Arguments: `{"city":"Paris"}`}
 	stopping := &pygent.ToolCall{Name: "stop", Arguments: `{}`}
@@ -105,6 +106,7 @@ func TestPrinterRendersEveryEvent(t *testing.T) {
 }
 
 func TestPrinterCutsLongOutput(t *testing.T) {
+	t.Parallel()
 	var lines []string
 	for i := range 50 {
 		lines = append(lines, fmt.Sprint("line ", i))
@@ -122,6 +124,7 @@ func TestPrinterCutsLongOutput(t *testing.T) {
 }
 
 func TestPrinterCutsLongCalls(t *testing.T) {
+	t.Parallel()
 	got := printed(callEvent(bashCall("echo ok" + strings.Repeat("\n", 400) + "rm -rf x")))
 	require.True(t, strings.HasPrefix(got, "» $ echo ok\n"), got)
 	require.Contains(t, got, "… 381 lines …\n")
@@ -129,6 +132,7 @@ func TestPrinterCutsLongCalls(t *testing.T) {
 }
 
 func TestPrinterShowsARunOnce(t *testing.T) {
+	t.Parallel()
 	var b strings.Builder
 	agent := newAgent(t, pygenttest.NewScriptedModel(
 		pygenttest.TextAndCalls("I look.", callBash("echo one\necho two")),
@@ -143,6 +147,7 @@ func TestPrinterShowsARunOnce(t *testing.T) {
 }
 
 func TestPrinterIsSafeForConcurrentUse(t *testing.T) {
+	t.Parallel()
 	var b strings.Builder
 	show := pygent.EventPrinter(&b)
 	var all sync.WaitGroup
@@ -158,6 +163,7 @@ func TestPrinterIsSafeForConcurrentUse(t *testing.T) {
 }
 
 func TestPrinterIsSilentAboutProgressAndWordsOfTasks(t *testing.T) {
+	t.Parallel()
 	require.Empty(t, printed(
 		pygent.Event{Type: pygent.EventRuntime, Runtime: &pygent.RuntimeEvent{Kind: pygent.RuntimePull, Current: 1, Total: 10}},
 		pygent.Event{Type: pygent.EventText, Task: "a", Text: "of a task"},
@@ -166,6 +172,7 @@ func TestPrinterIsSilentAboutProgressAndWordsOfTasks(t *testing.T) {
 }
 
 func TestPrinterPutsNewsBetweenBlocksOfTheAnswer(t *testing.T) {
+	t.Parallel()
 	container := runtimeEvent(pygent.RuntimeEvent{Kind: pygent.RuntimeStarted, Text: "container x runs"})
 	for _, news := range []struct {
 		event pygent.Event

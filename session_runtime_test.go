@@ -24,6 +24,7 @@ func (panickyRuntime) ReadFile(context.Context, string) ([]byte, error) { panic(
 func (panickyRuntime) ExportFile(context.Context, string, string) error { panic("no file") }
 
 func TestPanicOfARuntimeDoesNotCrossTheSession(t *testing.T) {
+	t.Parallel()
 	agent, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel(stop)),
 		pygent.WithRuntime(panickyRuntime{localRuntime(t)}), pygent.WithIO(strings.NewReader("/help\n"), &bytes.Buffer{}))
 	require.NoError(t, err)
@@ -32,6 +33,7 @@ func TestPanicOfARuntimeDoesNotCrossTheSession(t *testing.T) {
 }
 
 func TestPanicOfAParentsRuntimeDoesNotCrossTheStartOfATask(t *testing.T) {
+	t.Parallel()
 	m := newTasks(t, pygenttest.NewScriptedModel(stop))
 	_, err := m.StartTask(t.Context(), "go", panickyRuntime{localRuntime(t)}, pygent.WithTaskFiles("f"))
 	require.ErrorContains(t, err, "panic: no file")

@@ -14,6 +14,7 @@ import (
 // A decision for the session about a tool of the program's own under a built-in
 // name covers the very same call only.
 func TestASessionDecisionCoversNoOtherArguments(t *testing.T) {
+	t.Parallel()
 	for name, calls := range map[string][2]map[string]any{
 		"bash":       {{"cmd": "deploy", "host": "staging"}, {"cmd": "deploy", "host": "production"}},
 		"write_file": {{"path": "a", "content": "x", "host": "staging"}, {"path": "a", "content": "x", "host": "production"}},
@@ -40,6 +41,7 @@ type isolates struct{ noRuntime }
 func (isolates) Isolated() bool { panic("unknown") }
 
 func TestARuntimeWhoseIsolationPanics(t *testing.T) {
+	t.Parallel()
 	require.NotPanics(t, func() {
 		agent := quick(t, pygenttest.NewScriptedModel(pygenttest.Call("write_file", map[string]any{"path": "a", "content": "b"}), stop), pygent.WithRuntime(isolates{}))
 		_, _ = agent.RunUntilStop(t.Context(), "go")
@@ -49,6 +51,7 @@ func TestARuntimeWhoseIsolationPanics(t *testing.T) {
 // A decision for the session does not cover another tool that gets the name of
 // the one that was decided about.
 func TestASessionDecisionCoversNoOtherTool(t *testing.T) {
+	t.Parallel()
 	describes := func(text string) func(*pygent.Tool) {
 		return func(t *pygent.Tool) { t.Description = text }
 	}
@@ -86,6 +89,7 @@ func TestASessionDecisionCoversNoOtherTool(t *testing.T) {
 // A tool under a built-in name that takes the same arguments does something
 // else, and gets no decision for the built-in one.
 func TestADecisionForABuiltinToolCoversNoOther(t *testing.T) {
+	t.Parallel()
 	for name, args := range map[string]map[string]any{"bash": {"cmd": "ls"}, "write_file": {"path": "a", "content": "b"}} {
 		t.Run(name, func(t *testing.T) {
 			asked := 0

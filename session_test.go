@@ -43,6 +43,7 @@ func userMessages(a *pygent.Agent) []string {
 }
 
 func TestSessionShowsTurns(t *testing.T) {
+	t.Parallel()
 	ask := pygenttest.Call("continue", map[string]any{"prompt": "Which color?", "options": []string{"red", "blue"}})
 	tests := []struct {
 		name    string
@@ -82,6 +83,7 @@ func TestSessionShowsTurns(t *testing.T) {
 }
 
 func TestSessionReadsLongLines(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("word ", 200_000)
 	shown, agent := converse(t, long+"\n"+long+"more than a MiB, with this"+long+"\nhi\n", pygenttest.NewScriptedModel(pygenttest.Text("A"), pygenttest.Text("B")))
 	require.Equal(t, "A\nerror: the line is longer than 1048576 bytes; put the text in a file\nB\n", shown)
@@ -89,6 +91,7 @@ func TestSessionReadsLongLines(t *testing.T) {
 }
 
 func TestSessionTellsAReadError(t *testing.T) {
+	t.Parallel()
 	broken := errors.New("the line is cut")
 	var out strings.Builder
 	agent := newAgent(t, pygenttest.NewScriptedModel(), pygent.WithIO(io.MultiReader(strings.NewReader("/help\n"), errReader{broken}), &out))
@@ -102,6 +105,7 @@ type errReader struct{ err error }
 func (r errReader) Read([]byte) (int, error) { return 0, r.err }
 
 func TestSessionEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	begun := make(chan struct{})
 	tests := []struct {
 		name  string
@@ -140,6 +144,7 @@ func TestSessionEndsWithItsContext(t *testing.T) {
 }
 
 func TestSessionDoesNotWaitForARunThatGoesOn(t *testing.T) {
+	t.Parallel()
 	asked, answer := make(chan struct{}), make(chan struct{})
 	model := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 		close(asked)
@@ -161,6 +166,7 @@ func TestSessionDoesNotWaitForARunThatGoesOn(t *testing.T) {
 }
 
 func TestSessionHasApprovalSetForItselfAlone(t *testing.T) {
+	t.Parallel()
 	asked := 0
 	ask := pygent.WithApproval(func(context.Context, pygent.ApprovalRequest) (pygent.Decision, error) {
 		asked++
@@ -181,6 +187,7 @@ func TestSessionHasApprovalSetForItselfAlone(t *testing.T) {
 }
 
 func TestSessionOfAnotherRuntime(t *testing.T) {
+	t.Parallel()
 	var out strings.Builder
 	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Text("A")), pygent.WithIO(strings.NewReader("hi\n"), &out))
 	require.NoError(t, agent.RunInteractive(t.Context()))
@@ -188,6 +195,7 @@ func TestSessionOfAnotherRuntime(t *testing.T) {
 }
 
 func TestSessionResumesNothingAfterAReply(t *testing.T) {
+	t.Parallel()
 	shown, _ := converse(t, "hi\n/resume\n", pygenttest.NewScriptedModel(pygenttest.Text("A")))
 	require.Equal(t, "A\n(nothing was interrupted: the last reply ended the turn)\n", shown)
 }
@@ -227,6 +235,7 @@ func (a *awaited) String() string {
 }
 
 func TestSessionSurvivesItsRuntime(t *testing.T) {
+	t.Parallel()
 	in, user := io.Pipe()
 	var out awaited
 	out.await("! commands cannot run: panic: in start", func() { fmt.Fprintln(user, "hi"); user.Close() })
@@ -237,6 +246,7 @@ func TestSessionSurvivesItsRuntime(t *testing.T) {
 
 // The word exit alone leaves, unless it answers a question of the model.
 func TestTheWordExitLeavesASession(t *testing.T) {
+	t.Parallel()
 	for _, word := range []string{"exit", "quit"} {
 		ask := pygenttest.Call("continue", map[string]any{"prompt": "Which command?"})
 		model := pygenttest.NewScriptedModel(ask, pygenttest.Text("It leaves."))
@@ -252,6 +262,7 @@ type imageless struct{ broken }
 func (imageless) Start(context.Context) error { return errNoImage }
 
 func TestSessionSaysOnceWhyCommandsCannotRun(t *testing.T) {
+	t.Parallel()
 	var out strings.Builder
 	model := pygenttest.NewScriptedModel(pygenttest.Calls(callBash("one"), callBash("two")), callBash("three"))
 	agent := newAgentOn(t, imageless{broken{reads: fs.ErrNotExist}}, model, pygent.WithIO(strings.NewReader("go\nagain\n"), &out))
@@ -274,6 +285,7 @@ func (e lateStart) Start(context.Context) error {
 }
 
 func TestSessionDoesNotWaitForAStartThatIgnoresItsContext(t *testing.T) {
+	t.Parallel()
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt) // outside of the bubble, so that its goroutine does not belong to the bubble
 	defer signal.Stop(signals)

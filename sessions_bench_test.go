@@ -50,6 +50,7 @@ func BenchmarkListSessions(b *testing.B) {
 
 // A session whose session.json cannot be used names itself, and hides no other one.
 func TestADamagedSessionHidesNoOther(t *testing.T) {
+	t.Parallel()
 	dir := manySessions(t, 3)
 	outside := filepath.Join(t.TempDir(), "other.json")
 	require.NoError(t, os.WriteFile(outside, []byte(`{"version":1,"title":"not of a session"}`), 0o600))

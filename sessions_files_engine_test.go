@@ -31,6 +31,7 @@ func imageOfAnotherUser(t *testing.T) string {
 
 // The files of a container with a temporary workspace come back.
 func TestTheFilesOfAContainerComeBack(t *testing.T) {
+	t.Parallel()
 	requireDocker(t)
 	for name, opts := range map[string][]pygent.Option{
 		"as root":           nil,

@@ -32,6 +32,7 @@ func noticesTo(into *[]string) pygent.Option {
 }
 
 func TestTheFilesOfATemporaryWorkspaceComeBack(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	initial := filepath.Join(t.TempDir(), "initial")
 	require.NoError(t, os.WriteFile(initial, []byte("given"), 0o600))
@@ -77,6 +78,7 @@ func readFile(t *testing.T, path string) string {
 }
 
 func TestFilesThatNoCheckpointHasAreSaidToBeGone(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	agent := keptAgent(t, dir, "1abc")
 	hears(t, agent, "hi")
@@ -88,6 +90,7 @@ func TestFilesThatNoCheckpointHasAreSaidToBeGone(t *testing.T) {
 }
 
 func TestFilesOfASessionDoNotGoToAnotherWorkspace(t *testing.T) {
+	t.Parallel()
 	dir, other := t.TempDir(), t.TempDir()
 	agent := keptAgent(t, dir, "1abc", withTrees(dir))
 	require.NoError(t, agent.Runtime().WriteFile(t.Context(), "f", []byte("x")))
@@ -109,6 +112,7 @@ func TestFilesOfASessionDoNotGoToAnotherWorkspace(t *testing.T) {
 
 // A store that cannot be read loses nothing: the session stays as it is.
 func TestFilesThatCannotBePutBackAreAnError(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	agent := keptAgent(t, dir, "1abc", withTrees(dir))
 	require.NoError(t, agent.Runtime().WriteFile(t.Context(), "f", []byte("x")))
@@ -152,6 +156,7 @@ func writingSession(base string) []pygent.Option {
 // kills: it resumes a session, works in it and ends it until it dies. Without its
 // environment variable it does nothing.
 func TestSessionChild(t *testing.T) {
+	t.Parallel()
 	base := os.Getenv(sessionChildEnv)
 	if base == "" {
 		return

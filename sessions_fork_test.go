@@ -13,6 +13,7 @@ import (
 
 // The checkpoints of a session are found again, and a fork of it is a session of its own.
 func TestASessionHasItsCheckpointsAgain(t *testing.T) {
+	t.Parallel()
 	base := t.TempDir()
 	trees, work := filepath.Join(base, "trees"), filepath.Join(base, "work")
 	agent := keptAgent(t, base, "1abc", pygent.WithCheckpoints(trees), pygent.WithWorkspace(work))
@@ -33,6 +34,7 @@ func TestASessionHasItsCheckpointsAgain(t *testing.T) {
 }
 
 func TestASessionIsForked(t *testing.T) {
+	t.Parallel()
 	base := t.TempDir()
 	sessions, trees, work := filepath.Join(base, "sessions"), filepath.Join(base, "trees"), filepath.Join(base, "work")
 	agent := keptAgent(t, sessions, "1abc", pygent.WithCheckpoints(trees), pygent.WithWorkspace(work))
@@ -86,6 +88,7 @@ func TestASessionIsForked(t *testing.T) {
 }
 
 func TestWhatIsNoSessionIsNotForked(t *testing.T) {
+	t.Parallel()
 	agent := openKeeper(t, t.TempDir())
 	agent.turn("true")
 	_, err := agent.ForkSession(t.Context(), 1, "")
@@ -95,6 +98,7 @@ func TestWhatIsNoSessionIsNotForked(t *testing.T) {
 }
 
 func TestNotesOfARestore(t *testing.T) {
+	t.Parallel()
 	var many []pygent.KeptFile
 	for range 30 {
 		many = append(many, pygent.KeptFile{Path: "f"})

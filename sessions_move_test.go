@@ -16,6 +16,7 @@ import (
 
 // The directory of the user's state may be moved, with all sessions and checkpoints.
 func TestSessionsHaveTheirCheckpointsWhereTheyAreMovedTo(t *testing.T) {
+	t.Parallel()
 	base, work := t.TempDir(), t.TempDir()
 	open := func(state string, replies ...pygenttest.Reply) *pygent.Agent {
 		t.Helper()

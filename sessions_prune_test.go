@@ -44,6 +44,7 @@ func bytesBelow(t *testing.T, dir string) (n int64) {
 }
 
 func TestCheckpointsCountAsTheSizeOfSessions(t *testing.T) {
+	t.Parallel()
 	base := t.TempDir()
 	sessions, trees := filepath.Join(base, "sessions"), filepath.Join(base, "trees")
 	const size = 200_000
@@ -81,6 +82,7 @@ func TestCheckpointsCountAsTheSizeOfSessions(t *testing.T) {
 
 // Checkpoints of others in the same directory, and of sessions elsewhere, stay.
 func TestPruningLeavesCheckpointsOfOthers(t *testing.T) {
+	t.Parallel()
 	base, other := t.TempDir(), t.TempDir()
 	trees := filepath.Join(base, "trees")
 	withFiles(t, base, "1abc", 1000, 0)
@@ -103,6 +105,7 @@ func TestPruningLeavesCheckpointsOfOthers(t *testing.T) {
 }
 
 func TestSeveralPruneAtOnce(t *testing.T) {
+	t.Parallel()
 	base := t.TempDir()
 	sessions, trees := filepath.Join(base, "sessions"), filepath.Join(base, "trees")
 	for i := range 8 {

@@ -43,6 +43,7 @@ func listed(t *testing.T, dir string) []pygent.SessionInfo {
 }
 
 func TestASessionIsKept(t *testing.T) {
+	t.Parallel()
 	dir, workspace := t.TempDir(), t.TempDir()
 	agent := keptAgent(t, dir, "1abc", pygent.WithWorkspace(workspace), pygent.WithModelName("gpt-x"), pygent.WithPersona(pygent.Persona{Name: "Ada"}))
 	hears(t, agent, "fix  the\n\x1b[31mtests "+strings.Repeat("x", 300))
@@ -86,6 +87,7 @@ func TestASessionIsKept(t *testing.T) {
 }
 
 func TestUsageOfASessionAddsUp(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for i := 1; i <= 2; i++ {
 		model := pygenttest.NewScriptedModel(pygenttest.Text("Hello.").WithUsage(pygent.Usage{PromptTokens: 10, CompletionTokens: 1}))
@@ -97,6 +99,7 @@ func TestUsageOfASessionAddsUp(t *testing.T) {
 }
 
 func TestASilentSessionLeavesNothing(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	agent := keptAgent(t, dir, "1abc")
 	require.Empty(t, listed(t, dir))
@@ -107,6 +110,7 @@ func TestASilentSessionLeavesNothing(t *testing.T) {
 }
 
 func TestASessionIsOpenOnce(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	agent := keptAgent(t, dir, "1abc")
 	hears(t, agent, "hi")
@@ -124,6 +128,7 @@ func TestASessionIsOpenOnce(t *testing.T) {
 }
 
 func TestATemporaryWorkspaceOfASessionIsKnownToBeGone(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	agent := keptAgent(t, dir, "1abc")
 	hears(t, agent, "hi")
@@ -135,6 +140,7 @@ func TestATemporaryWorkspaceOfASessionIsKnownToBeGone(t *testing.T) {
 }
 
 func TestADamagedSessionLosesNothing(t *testing.T) {
+	t.Parallel()
 	for name, damage := range map[string]string{"cut off": `{"version":1,"id":"1a`, "empty": "", "no JSON": "\x00\x1b[2J", "of the future": `{"version":99}`} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -168,6 +174,7 @@ func TestADamagedSessionLosesNothing(t *testing.T) {
 }
 
 func TestSessionsAreListedInTheOrderOfTheirUse(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	const many = 1000
 	now := time.Now().UTC().Truncate(time.Second)
@@ -191,6 +198,7 @@ func TestSessionsAreListedInTheOrderOfTheirUse(t *testing.T) {
 }
 
 func TestSessionsArePruned(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for i := range 6 {
 		id := fmt.Sprintf("%dx", i)
@@ -226,6 +234,7 @@ func TestSessionsArePruned(t *testing.T) {
 }
 
 func TestASessionThatCannotBeKeptIsAnError(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	for _, dir := range []string{filepath.Join(file, "1abc"), filepath.Join(t.TempDir(), "no name")} {
@@ -238,6 +247,7 @@ func TestASessionThatCannotBeKeptIsAnError(t *testing.T) {
 
 // A session whose files go while it is open goes on, and says once that it is not kept.
 func TestASessionWhoseDirectoryGoesGoesOn(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	var warnings []string
 	agent := keptAgent(t, dir, "1abc", pygent.OnEvent(func(e pygent.Event) {
@@ -257,6 +267,7 @@ func TestASessionWhoseDirectoryGoesGoesOn(t *testing.T) {
 }
 
 func TestIDsOfSessions(t *testing.T) {
+	t.Parallel()
 	seen := map[string]bool{}
 	for range 1000 {
 		id := pygent.NewSessionID()

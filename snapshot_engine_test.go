@@ -14,6 +14,7 @@ import (
 // TestAWorkspaceOfEveryKindIsSaved saves the workspace of each kind of runtime, and
 // goes on in another one of the same kind, both lent and the agent's own.
 func TestAWorkspaceOfEveryKindIsSaved(t *testing.T) {
+	t.Parallel()
 	for _, c := range runtimeCases() {
 		t.Run(c.name, func(t *testing.T) {
 			rt := c.new(t)
@@ -39,6 +40,7 @@ func TestAWorkspaceOfEveryKindIsSaved(t *testing.T) {
 }
 
 func TestAnAgentOfItsOwnContainerGoesOn(t *testing.T) {
+	t.Parallel()
 	for name, options := range map[string]func(*testing.T) []pygent.RuntimeOption{
 		"docker": func(t *testing.T) []pygent.RuntimeOption {
 			requireDocker(t)

@@ -78,6 +78,7 @@ func TestSaveSaysWhereItCannotSave(t *testing.T) {
 
 // A device in the place of any file of a snapshot is refused, and not read.
 func TestDevicesInSnapshotsAreRefused(t *testing.T) {
+	t.Parallel()
 	a := savedAgent(t)
 	for name, want := range map[string]string{
 		"snapshot.json": "not a regular file", "files.jsonl": "not a regular file", "history.json": "history.json is no file, directory or link",

@@ -48,6 +48,7 @@ func newAgentOf(t *testing.T, opts ...pygent.Option) *pygent.Agent {
 }
 
 func TestSetupDescribesTheAgentThatItsOptionsMake(t *testing.T) {
+	t.Parallel()
 	a := newAgentOf(t, everySetting(t)...)
 	data, err := json.Marshal(a.Setup())
 	require.NoError(t, err)
@@ -64,6 +65,7 @@ func TestSetupDescribesTheAgentThatItsOptionsMake(t *testing.T) {
 }
 
 func TestSetupHasNoSecret(t *testing.T) {
+	t.Parallel()
 	c, err := pygent.ConfigSources{NoFiles: true, Lookup: func(string) (string, bool) { return "", false }, Overrides: map[string]string{
 		"OPENAI_API_KEY":           "sk-secret-1",
 		"OPENAI_BASE_URL":          "https://host.invalid/secret-2/v1?key=secret-3",
@@ -81,6 +83,7 @@ func TestSetupHasNoSecret(t *testing.T) {
 }
 
 func TestSetupKeepsBuiltInToolsAwayThatTheAgentDidNotHave(t *testing.T) {
+	t.Parallel()
 	model := pygenttest.NewScriptedModel()
 	few := &pygent.Registry{}
 	require.NoError(t, few.Register("look", "looks", nil, func(context.Context, pygent.Runtime, map[string]any) (string, error) { return "", nil }))
@@ -91,6 +94,7 @@ func TestSetupKeepsBuiltInToolsAwayThatTheAgentDidNotHave(t *testing.T) {
 }
 
 func TestSetupRefusesWhatItDoesNotKnow(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ json, want string }{
 		"version":          {`{"version":2}`, "version 2 is not known here"},
 		"no version":       {`{}`, "version 0"},

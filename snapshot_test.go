@@ -92,6 +92,7 @@ func hostDir(t *testing.T, a *pygent.Agent) string {
 }
 
 func TestSavedAgentGoesOnWhereItWas(t *testing.T) {
+	t.Parallel()
 	a := savedAgent(t, everyRestriction()...)
 	_, err := a.Compact(t.Context())
 	require.NoError(t, err)
@@ -135,6 +136,7 @@ func everyRestriction() []pygent.Option {
 }
 
 func TestSnapshotIsReadWithPlainTools(t *testing.T) {
+	t.Parallel()
 	s := saved(t, savedAgent(t))
 	work := treeOf(t, filepath.Join(s.Dir(), "workspace"))
 	require.Equal(t, "-rwxr-x--- package x\n", work["src/x.go"])
@@ -162,6 +164,7 @@ func readJSON(t *testing.T, path string, into any) {
 }
 
 func TestSaveReplacesOnlySnapshots(t *testing.T) {
+	t.Parallel()
 	a := savedAgent(t)
 	base := t.TempDir()
 	full, snap, empty := filepath.Join(base, "full"), filepath.Join(base, "snap"), filepath.Join(base, "empty")
@@ -198,6 +201,7 @@ func namesIn(t *testing.T, dir string) (names []string) {
 }
 
 func TestSaveRefusesAPlaceThatCommandsReach(t *testing.T) {
+	t.Parallel()
 	a := savedAgent(t)
 	_, err := a.Save(t.Context(), filepath.Join(hostDir(t, a), "snap"))
 	require.ErrorContains(t, err, "commands can change it")
@@ -210,6 +214,7 @@ func TestSaveRefusesAPlaceThatCommandsReach(t *testing.T) {
 }
 
 func TestSaveIsRefusedWhileARunGoesOn(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "snap")
 	var a *pygent.Agent
 	saved := errors.New("not called")
@@ -229,6 +234,7 @@ func TestSaveIsRefusedWhileARunGoesOn(t *testing.T) {
 }
 
 func TestCancelledSaveLeavesNothing(t *testing.T) {
+	t.Parallel()
 	for name, replace := range map[string][]pygent.SaveOption{"new": nil, "replacing": {pygent.SaveReplace()}} {
 		t.Run(name, func(t *testing.T) {
 			a := savedAgent(t)
@@ -264,6 +270,7 @@ func (c cancelsExport) ExportFile(ctx context.Context, name, dest string) error 
 }
 
 func TestSnapshotGoesOnlyToEmptyPlaces(t *testing.T) {
+	t.Parallel()
 	s := saved(t, savedAgent(t))
 	used := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(used, "mine"), []byte("m"), 0o600))
@@ -290,6 +297,7 @@ func TestSnapshotGoesOnlyToEmptyPlaces(t *testing.T) {
 }
 
 func TestSnapshotFillsTheRuntimeOfTheCaller(t *testing.T) {
+	t.Parallel()
 	s := saved(t, savedAgent(t))
 	rt, err := pygent.NewLocalRuntime(t.Context())
 	require.NoError(t, err)
@@ -302,6 +310,7 @@ func TestSnapshotFillsTheRuntimeOfTheCaller(t *testing.T) {
 }
 
 func TestSnapshotAllowsNothingThatIsNotAllowed(t *testing.T) {
+	t.Parallel()
 	a := savedAgent(t, pygent.MaxSteps(500), pygent.MaxTasks(9), pygent.WithConfirmBash(false), pygent.WithImage("evil:1"),
 		pygent.WithNetwork("host"), pygent.WithAllowedHosts(), pygent.WithEnv("TOKEN=hush"), pygent.MaxTokens(5000))
 	s := saved(t, a)
@@ -333,6 +342,7 @@ func TestSnapshotAllowsNothingThatIsNotAllowed(t *testing.T) {
 }
 
 func TestSnapshotHasTheLogAndNoKey(t *testing.T) {
+	t.Parallel()
 	log := filepath.Join(t.TempDir(), "pygent.log")
 	require.NoError(t, os.WriteFile(log, []byte("of another session\n"), 0o600))
 	c, err := pygent.ConfigSources{NoFiles: true, Lookup: func(string) (string, bool) { return "", false }, Overrides: map[string]string{
@@ -355,6 +365,7 @@ func TestSnapshotHasTheLogAndNoKey(t *testing.T) {
 }
 
 func TestDamagedSnapshotIsRefusedWithWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	a := savedAgent(t)
 	change := func(name, old, new string) func(*testing.T, string) {
 		return func(t *testing.T, dir string) {
@@ -421,6 +432,7 @@ func relink(name string) func(*testing.T, string) {
 }
 
 func TestASaveTellsHowFarItIs(t *testing.T) {
+	t.Parallel()
 	var told []pygent.ProgressInfo
 	var mu sync.Mutex
 	work := t.TempDir()

@@ -19,6 +19,7 @@ import (
 // Who subscribes from a state misses nothing: it says no less than the events up
 // to its number.
 func TestAStateIsNotOlderThanItsNumber(t *testing.T) {
+	t.Parallel()
 	for range 50 {
 		var events []pygent.Event
 		agent := quick(t, pygenttest.NewScriptedModel(), pygent.OnEvent(func(e pygent.Event) { events = append(events, e) }))
@@ -45,6 +46,7 @@ func TestAStateIsNotOlderThanItsNumber(t *testing.T) {
 }
 
 func TestTheLastSettingsEventSaysWhatIsSet(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	var last pygent.Settings
 	n := 0
@@ -67,6 +69,7 @@ func TestTheLastSettingsEventSaysWhatIsSet(t *testing.T) {
 }
 
 func TestFilesCountInWhatWaitsToBeHeard(t *testing.T) {
+	t.Parallel()
 	agent := quick(t, pygenttest.NewScriptedModel())
 	part := pygent.Part{FileName: "big.pdf", FileURL: "data:application/pdf;base64," + strings.Repeat("A", 15<<20)}
 	for range 2 {
@@ -80,6 +83,7 @@ func TestFilesCountInWhatWaitsToBeHeard(t *testing.T) {
 // A message that is taken back just before it would be heard leaves no
 // conversation that ends with the model's words.
 func TestTakingBackLeavesALegalConversation(t *testing.T) {
+	t.Parallel()
 	var bad int
 	var agent *pygent.Agent
 	model := pygent.ModelFunc(func(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
@@ -114,6 +118,7 @@ func TestTakingBackLeavesALegalConversation(t *testing.T) {
 }
 
 func TestKeptEventsAreBoundedWithChanges(t *testing.T) {
+	t.Parallel()
 	text := strings.Repeat("x", 30<<10)
 	run := func(context.Context, pygent.Runtime, struct{}) (*pygent.ToolResult, error) {
 		return &pygent.ToolResult{Content: "ok", Bash: &pygent.BashResult{Output: text},

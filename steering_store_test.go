@@ -12,6 +12,7 @@ import (
 )
 
 func TestWhatWasSaidIsToldAlsoWhenTheStoreFails(t *testing.T) {
+	t.Parallel()
 	fail := true
 	store := &pygenttest.MemoryStore{Before: func(_ context.Context, method string) error {
 		if method == "Append" && fail {

@@ -49,6 +49,7 @@ func say(t *testing.T, agent *pygent.Agent, text string) string {
 }
 
 func TestWhatIsSaidDuringACallIsHeardAfterItsResult(t *testing.T) {
+	t.Parallel()
 	var agent *pygent.Agent
 	talk := pygent.Tool{Name: "talk", Description: "Talk", Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
 		say(t, agent, "first")
@@ -70,6 +71,7 @@ func TestWhatIsSaidDuringACallIsHeardAfterItsResult(t *testing.T) {
 }
 
 func TestARunThatTheModelEndsGoesOnWithWhatWasSaid(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]pygenttest.Reply{"a reply": pygenttest.Text("done"), "stop": stop} {
 		t.Run(name, func(t *testing.T) {
 			var agent *pygent.Agent
@@ -91,6 +93,7 @@ func TestARunThatTheModelEndsGoesOnWithWhatWasSaid(t *testing.T) {
 }
 
 func TestWhatIsSaidStaysForTheNextRun(t *testing.T) {
+	t.Parallel()
 	question := pygenttest.Call("continue", map[string]any{"prompt": "Which?"})
 	for name, tt := range map[string]struct {
 		end  pygenttest.Reply
@@ -121,6 +124,7 @@ func TestWhatIsSaidStaysForTheNextRun(t *testing.T) {
 }
 
 func TestUnsayTakesBack(t *testing.T) {
+	t.Parallel()
 	agent := quick(t, pygenttest.NewScriptedModel(stop))
 	one, two := say(t, agent, "one"), say(t, agent, "two")
 	require.True(t, agent.Unsay(one))
@@ -133,6 +137,7 @@ func TestUnsayTakesBack(t *testing.T) {
 }
 
 func TestWhatCannotBeSaidIsRefused(t *testing.T) {
+	t.Parallel()
 	agent := quick(t, pygenttest.NewScriptedModel())
 	for want, msg := range map[string]pygent.Message{
 		"empty":            pygent.UserMessage(" \n"),
@@ -165,6 +170,7 @@ func TestWhatCannotBeSaidIsRefused(t *testing.T) {
 }
 
 func TestSayAtTheEndOfARunIsNeitherLostNorDoubled(t *testing.T) {
+	t.Parallel()
 	model := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 		return &pygent.ChatResponse{Message: pygent.AssistantMessage("done"), FinishReason: pygent.FinishStop}, nil
 	})
@@ -188,6 +194,7 @@ func TestSayAtTheEndOfARunIsNeitherLostNorDoubled(t *testing.T) {
 }
 
 func TestSubscribersGetEachEventOnce(t *testing.T) {
+	t.Parallel()
 	const runs = 20
 	replies := make([]pygenttest.Reply, runs)
 	for i := range replies {
@@ -233,6 +240,7 @@ func onlyKnown(got, want []int64) []int64 {
 }
 
 func TestSubscribeAfterAState(t *testing.T) {
+	t.Parallel()
 	agent := quick(t, pygenttest.NewScriptedModel(pygenttest.Text("one"), pygenttest.Text("two")))
 	_, err := agent.RunUntilStop(t.Context(), "first", pygent.WithEndOnReply())
 	require.NoError(t, err)
@@ -257,6 +265,7 @@ func TestSubscribeAfterAState(t *testing.T) {
 }
 
 func TestCloseEndsSubscriptions(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		agent, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithRuntime(noRuntime{}))
 		require.NoError(t, err)
@@ -278,6 +287,7 @@ func TestCloseEndsSubscriptions(t *testing.T) {
 }
 
 func TestASubscriberMayCloseTheAgent(t *testing.T) {
+	t.Parallel()
 	agent := quick(t, pygenttest.NewScriptedModel())
 	say(t, agent, "hello")
 	for _, err := range agent.Subscribe(t.Context(), 0) {
@@ -287,6 +297,7 @@ func TestASubscriberMayCloseTheAgent(t *testing.T) {
 }
 
 func TestStateTellsWhatTheAgentDoes(t *testing.T) {
+	t.Parallel()
 	var agent *pygent.Agent
 	var inTool, inModel pygent.State
 	look := pygent.Tool{Name: "look", Description: "Look", Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
@@ -319,6 +330,7 @@ func TestStateTellsWhatTheAgentDoes(t *testing.T) {
 }
 
 func TestSettingsChangeInALiveSession(t *testing.T) {
+	t.Parallel()
 	model := pygenttest.NewScriptedModel(pygenttest.Text("one"), pygenttest.Text("two"))
 	agent := quick(t, model, pygent.WithDisabledTools("bash"))
 	_, err := agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply())
@@ -354,6 +366,7 @@ func TestSettingsChangeInALiveSession(t *testing.T) {
 }
 
 func TestCallDeltasTellHowFarACallIs(t *testing.T) {
+	t.Parallel()
 	write := pygenttest.Call("write_file", map[string]any{"path": "notes.txt", "content": strings.Repeat("word ", 600)})
 	srv := pygenttest.NewServer(t, pygenttest.Calls(write, write), stop)
 	model, err := pygent.NewOpenAIModel(pygent.OpenAIBaseURL(srv.URL()), pygent.OpenAIKey("k"))
@@ -375,6 +388,7 @@ func TestCallDeltasTellHowFarACallIs(t *testing.T) {
 }
 
 func TestWhatIsTooLargeToBeSaidIsToldSo(t *testing.T) {
+	t.Parallel()
 	agent := quick(t, pygenttest.NewScriptedModel())
 	_, err := agent.Say(pygent.UserMessage(strings.Repeat("x", 32<<20+1)))
 	require.EqualError(t, err, "say: the message has 33554433 bytes, more than 33554432")
@@ -382,6 +396,7 @@ func TestWhatIsTooLargeToBeSaidIsToldSo(t *testing.T) {
 }
 
 func TestWhatAClosedHistoryDoesNotTakeWaits(t *testing.T) {
+	t.Parallel()
 	h := pygent.NewHistory()
 	agent := quick(t, pygenttest.NewScriptedModel(), pygent.WithHistory(h))
 	first, second := say(t, agent, "one"), say(t, agent, "two")

@@ -35,6 +35,7 @@ func crash(t *testing.T, kind string) {
 
 // TestCrashingProcess is the process that crash starts.
 func TestCrashingProcess(t *testing.T) {
+	t.Parallel()
 	kind := os.Getenv("PYGENT_TEST_CRASH")
 	if kind == "" {
 		return
@@ -70,6 +71,7 @@ func childProcess(t *testing.T, part string) *exec.Cmd {
 
 // TestPartOfAChild is the process that childProcess starts.
 func TestPartOfAChild(t *testing.T) {
+	t.Parallel()
 	onVolume := []pygent.RuntimeOption{pygent.WithImage(testBusyboxImage()), pygent.WithSharedFiles(false)}
 	switch os.Getenv("PYGENT_TEST_PART") {
 	case "lose the workspace":
@@ -105,6 +107,7 @@ func TestPartOfAChild(t *testing.T) {
 // temporary directory a cache of another user. It then has a cache that others
 // may write.
 func TestGuestIsCopiedWhereNoCacheIsOursAlone(t *testing.T) {
+	t.Parallel()
 	requireDocker(t)
 	temp := t.TempDir()
 	theirs := filepath.Join(temp, fmt.Sprintf("pygent-cache-%d", os.Getuid()))
@@ -128,6 +131,7 @@ func TestGuestIsCopiedWhereNoCacheIsOursAlone(t *testing.T) {
 // TestRescuedWorkspaceSurvivesTheNextProcess has a workspace that cannot be
 // copied back. The error says which volume still holds it.
 func TestRescuedWorkspaceSurvivesTheNextProcess(t *testing.T) {
+	t.Parallel()
 	engine := testEngine(t)
 	out, err := childProcess(t, "lose the workspace").CombinedOutput()
 	require.NoError(t, err, "%s", out)
@@ -151,6 +155,7 @@ func TestRescuedWorkspaceSurvivesTheNextProcess(t *testing.T) {
 // TestVolumeThatWasBroughtBackIsSafeToRemove has a volume that is still in use
 // after the workspace was copied back from it.
 func TestVolumeThatWasBroughtBackIsSafeToRemove(t *testing.T) {
+	t.Parallel()
 	th := newThings(t)
 	self := machines{t.TempDir()}.at(t, "a", "")
 	dir := t.TempDir()
@@ -174,6 +179,7 @@ func TestVolumeThatWasBroughtBackIsSafeToRemove(t *testing.T) {
 // TestProcessesThatStartAndSweepAtOnce has processes that start and end
 // runtimes while others sweep all the time.
 func TestProcessesThatStartAndSweepAtOnce(t *testing.T) {
+	t.Parallel()
 	engine := testEngine(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	var sweeper, starters sync.WaitGroup
@@ -300,6 +306,7 @@ func TestSweepLeavesDirectoriesOfOthers(t *testing.T) {
 }
 
 func TestPruneTouchesNothingElse(t *testing.T) {
+	t.Parallel()
 	dir, err := os.MkdirTemp("", "pygent-")
 	require.NoError(t, err)
 	defer os.RemoveAll(dir)

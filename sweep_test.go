@@ -119,6 +119,7 @@ func (th *things) listed(self *owner.Self, of ...thing) []pygent.Leftover {
 }
 
 func TestSweepRemovesWhatADeadProcessOfThisMachineLeft(t *testing.T) {
+	t.Parallel()
 	th := newThings(t)
 	gone, alive := dead(t)
 	left := th.of(gone, owner.HoldsNothing)
@@ -135,6 +136,7 @@ func TestSweepRemovesWhatADeadProcessOfThisMachineLeft(t *testing.T) {
 }
 
 func TestSweepLeavesWhatHoldsAWorkspace(t *testing.T) {
+	t.Parallel()
 	th := newThings(t)
 	gone, alive := dead(t)
 	left := th.of(gone, owner.HoldsWorkspace)
@@ -157,6 +159,7 @@ func TestSweepLeavesWhatHoldsAWorkspace(t *testing.T) {
 // TestMachinesWithEqualNamesLeaveEachOtherAlone has two machines with the same
 // name, and in one case the same home, that use one engine.
 func TestMachinesWithEqualNamesLeaveEachOtherAlone(t *testing.T) {
+	t.Parallel()
 	th := newThings(t)
 	home := machines{t.TempDir()}
 	a, b, stranger := home.at(t, "a", "first"), home.at(t, "b", ""), machines{t.TempDir()}.at(t, "a", "")
@@ -177,6 +180,7 @@ func TestMachinesWithEqualNamesLeaveEachOtherAlone(t *testing.T) {
 // invented ones, those of an earlier version, and all labels of a committed
 // container.
 func TestLabelsOfAnImageMakeNothingOurs(t *testing.T) {
+	t.Parallel()
 	th := newThings(t)
 	gone, alive := dead(t)
 	for name, labels := range map[string]map[string]string{
@@ -216,6 +220,7 @@ func TestLabelsOfAnImageMakeNothingOurs(t *testing.T) {
 }
 
 func TestSweepLeavesWhatIsInUse(t *testing.T) {
+	t.Parallel()
 	th := newThings(t)
 	gone, alive := dead(t)
 	running := th.of(gone, owner.HoldsNothing)[0]
@@ -241,6 +246,7 @@ func TestSweepLeavesWhatIsInUse(t *testing.T) {
 // TestContainerStartedAfterTheListIsNotRemoved has a leftover container that
 // somebody starts before the sweep removes it.
 func TestContainerStartedAfterTheListIsNotRemoved(t *testing.T) {
+	t.Parallel()
 	th := newThings(t)
 	gone, alive := dead(t)
 	left := th.of(gone, owner.HoldsNothing)[0]
@@ -252,6 +258,7 @@ func TestContainerStartedAfterTheListIsNotRemoved(t *testing.T) {
 }
 
 func TestPruneRefusesWhatIsNotLeft(t *testing.T) {
+	t.Parallel()
 	th := newThings(t)
 	_, alive := dead(t)
 	used := th.of(alive, owner.HoldsNothing)
@@ -265,6 +272,7 @@ func TestPruneRefusesWhatIsNotLeft(t *testing.T) {
 }
 
 func TestWithoutAStateDirectoryNothingIsSwept(t *testing.T) {
+	t.Parallel()
 	th := newThings(t)
 	gone, _ := dead(t)
 	left := th.of(gone, owner.HoldsNothing)

@@ -42,6 +42,7 @@ func awaitApproval(t *testing.T, m *pygent.TaskManager, id string) pygent.Pendin
 }
 
 func TestAnybodyDecidesAboutACallOfATask(t *testing.T) {
+	t.Parallel()
 	m := newTasks(t, pygenttest.NewScriptedModel(callBash("echo one"), callBash("echo two"), stop),
 		pygent.TaskAgents(pygent.WithApprovalFor("bash")), pygent.TaskApproval(waits))
 	id := startTask(t, m, "go", hollow{})
@@ -79,6 +80,7 @@ func TestAnybodyDecidesAboutACallOfATask(t *testing.T) {
 }
 
 func TestCancelWithdrawsTheQuestionsOfATask(t *testing.T) {
+	t.Parallel()
 	m := newTasks(t, pygenttest.NewScriptedModel(callBash("echo one")),
 		pygent.TaskAgents(pygent.WithApprovalFor("bash")), pygent.TaskApproval(waits))
 	id := startTask(t, m, "go", hollow{})
@@ -94,6 +96,7 @@ func TestCancelWithdrawsTheQuestionsOfATask(t *testing.T) {
 // the same time. Every one of them comes to rest, and every message that was
 // not dropped is taken up.
 func TestTasksAtOnce(t *testing.T) {
+	t.Parallel()
 	rounds := 5
 	if testing.Short() {
 		rounds = 1
@@ -157,6 +160,7 @@ func TestTasksAtOnce(t *testing.T) {
 }
 
 func TestQuestionsOfTasksWaitForTheirTurnInABubble(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := newTasks(t, pygenttest.NewScriptedModel(pygenttest.Call("ask_first", nil)).Loop(), pygent.TaskAgents(
 			pygent.WithRuntime(emptyRuntime{}), pygent.WithTools(plainTool("ask_first", func(t *pygent.Tool) {
@@ -182,6 +186,7 @@ func TestQuestionsOfTasksWaitForTheirTurnInABubble(t *testing.T) {
 // Whoever decides for the parent decides about its tasks, and is told whose call it
 // is. The parent's model sees that the task waits, and cannot decide.
 func TestTheModelOfTheParentApprovesNothing(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var agent *pygent.Agent
 		var told []string
@@ -230,6 +235,7 @@ func TestTheModelOfTheParentApprovesNothing(t *testing.T) {
 // SetApproval counts for the next call of a task that works already, and a call
 // that is asked about twice is denied by whoever says no.
 func TestSetApprovalCountsForTasksAtWork(t *testing.T) {
+	t.Parallel()
 	allow := func(by string, yes bool) pygent.ApprovalFunc {
 		return func(context.Context, pygent.ApprovalRequest) (pygent.Decision, error) {
 			return pygent.Decision{Allow: yes, By: by}, nil

@@ -39,6 +39,7 @@ func byPrompt(t *testing.T, agent *pygent.Agent) map[string]pygent.TaskStatus {
 }
 
 func TestTasksShareTheTokensOfTheRun(t *testing.T) {
+	t.Parallel()
 	all := pygenttest.Call("task_status", map[string]any{"wait": 60}).WithUsage(hundred)
 	for name, tt := range map[string]struct {
 		limits pygent.Limits
@@ -77,6 +78,7 @@ func TestTasksShareTheTokensOfTheRun(t *testing.T) {
 }
 
 func TestWhatATaskDoesNotSpendGoesBack(t *testing.T) {
+	t.Parallel()
 	model := pygenttest.NewScriptedModel(follow(
 		always(delegate("Cheap").WithUsage(hundred)),
 		func(id string) pygenttest.Reply { return wait(id).WithUsage(hundred) },
@@ -93,6 +95,7 @@ func TestWhatATaskDoesNotSpendGoesBack(t *testing.T) {
 }
 
 func TestRunStopsShortOfWhatItsTasksMaySpend(t *testing.T) {
+	t.Parallel()
 	model := pygenttest.NewScriptedModel(
 		delegate("Hang").WithUsage(hundred),
 		callBash("echo 1").WithUsage(hundred), callBash("echo 2").WithUsage(hundred), callBash("echo 3").WithUsage(hundred)).
@@ -104,6 +107,7 @@ func TestRunStopsShortOfWhatItsTasksMaySpend(t *testing.T) {
 }
 
 func TestTasksOfTasksSpendTheSameTokens(t *testing.T) {
+	t.Parallel()
 	usage := func(r pygenttest.Reply) func(id string) pygenttest.Reply { return always(r.WithUsage(hundred)) }
 	waits := func(id string) pygenttest.Reply { return wait(id).WithUsage(hundred) }
 	model := pygenttest.NewScriptedModel(follow(usage(delegate("Lead")), waits, usage(stop))).RepeatLast().
@@ -121,6 +125,7 @@ func TestTasksOfTasksSpendTheSameTokens(t *testing.T) {
 }
 
 func TestNoTaskStartsWhenNothingIsLeft(t *testing.T) {
+	t.Parallel()
 	model := pygenttest.NewScriptedModel(delegate("Late").WithUsage(hundred))
 	agent := newAgent(t, model)
 	result, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxTokens(100))
@@ -131,6 +136,7 @@ func TestNoTaskStartsWhenNothingIsLeft(t *testing.T) {
 }
 
 func TestMessageAfterTheRunIsNotBoundByItsTokens(t *testing.T) {
+	t.Parallel()
 	model := pygenttest.NewScriptedModel(follow(
 		always(delegate("Ask").WithUsage(hundred)),
 		func(id string) pygenttest.Reply { return wait(id).WithUsage(hundred) },
@@ -146,6 +152,7 @@ func TestMessageAfterTheRunIsNotBoundByItsTokens(t *testing.T) {
 }
 
 func TestTaskOfAToolCallIsDelegatedByItsAgent(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		opts func(ctx context.Context) []pygent.TaskOption
 		want string
@@ -178,6 +185,7 @@ func TestTaskOfAToolCallIsDelegatedByItsAgent(t *testing.T) {
 }
 
 func TestWithTaskCallNeedsTheContextOfACall(t *testing.T) {
+	t.Parallel()
 	m := newTasks(t, pygenttest.NewScriptedModel(stop))
 	var none context.Context
 	for _, ctx := range []context.Context{t.Context(), none} {
@@ -187,6 +195,7 @@ func TestWithTaskCallNeedsTheContextOfACall(t *testing.T) {
 }
 
 func TestTasksHaveTheLimitsOfTheirAgentsRuns(t *testing.T) {
+	t.Parallel()
 	const none = pygent.NoLimit
 	steps, total := pygent.DefaultTaskStepTimeout, pygent.DefaultTaskMaxTime
 	for name, tt := range map[string]struct {
@@ -214,6 +223,7 @@ func TestTasksHaveTheLimitsOfTheirAgentsRuns(t *testing.T) {
 // Twenty tasks at once, or twenty tasks of two tasks, spend no more than the limit
 // and one last call each.
 func TestManyTasksAtOnceShareALimit(t *testing.T) {
+	t.Parallel()
 	const each = 100
 	for name, tt := range map[string]struct {
 		depth int

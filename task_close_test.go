@@ -23,6 +23,7 @@ func tool(name string, f func(ctx context.Context)) pygent.Tool {
 }
 
 func TestCloseRefusesToWaitForItsCaller(t *testing.T) {
+	t.Parallel()
 	var m *pygent.TaskManager
 	closes := func(from chan error) func() {
 		return sync.OnceFunc(func() { from <- m.Close() })
@@ -65,6 +66,7 @@ func TestCloseRefusesToWaitForItsCaller(t *testing.T) {
 }
 
 func TestCloseInAHandlerOfTheAgentThatDelegated(t *testing.T) {
+	t.Parallel()
 	model := pygenttest.NewScriptedModel(follow(always(delegate("Work")), func(id string) pygenttest.Reply { return wait(id) }, always(stop))).
 		RepeatLast().On("Work", stop)
 	var agent *pygent.Agent
@@ -88,6 +90,7 @@ func TestCloseInAHandlerOfTheAgentThatDelegated(t *testing.T) {
 }
 
 func TestAToolOfATaskCannotCloseTheAgentThatDelegated(t *testing.T) {
+	t.Parallel()
 	closed := make(chan error, 1)
 	var agent *pygent.Agent
 	agent = newAgent(t, pygenttest.NewScriptedModel(follow(always(delegate("Work")), func(id string) pygenttest.Reply { return wait(id) }, always(stop))).
@@ -104,6 +107,7 @@ func TestAToolOfATaskCannotCloseTheAgentThatDelegated(t *testing.T) {
 }
 
 func TestAToolOfTheAgentThatDelegatedMayClose(t *testing.T) {
+	t.Parallel()
 	closed := make(chan error, 1)
 	var agent *pygent.Agent
 	agent = newAgent(t, pygenttest.NewScriptedModel(delegate("Work"), pygenttest.Call("close", nil), stop).On("Work", pygenttest.Text("").WithGate(nil)),
@@ -115,6 +119,7 @@ func TestAToolOfTheAgentThatDelegatedMayClose(t *testing.T) {
 }
 
 func TestWaitRefusesToWaitForItsCaller(t *testing.T) {
+	t.Parallel()
 	var m *pygent.TaskManager
 	inHandler := map[pygent.TaskState]error{}
 	inTool := make(chan error, 1)
@@ -154,6 +159,7 @@ func (s stuck) Cleanup() error {
 }
 
 func TestCloseLeavesBehindWhatDoesNotEnd(t *testing.T) {
+	t.Parallel()
 	free := make(chan struct{})
 	for name, tt := range map[string]struct {
 		parent  pygent.Runtime
@@ -195,6 +201,7 @@ func TestCloseLeavesBehindWhatDoesNotEnd(t *testing.T) {
 }
 
 func TestWaitAndCloseWhileTheEventsOfTheRunAreRangedOver(t *testing.T) {
+	t.Parallel()
 	model := pygenttest.NewScriptedModel(delegate("Work"), stop).RepeatLast().On("Work", stop)
 	agent := newAgent(t, model)
 	var state pygent.TaskState
@@ -234,6 +241,7 @@ func (d deafUpload) UploadFile(context.Context, string, string) error {
 }
 
 func TestCloseLeavesBehindARunThatDoesNotEnd(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		rt := deafUpload{free: make(chan struct{}), cleaned: make(chan struct{})}
 		m, err := pygent.NewTaskManager(pygent.TaskAgents(pygent.WithModel(pygenttest.NewScriptedModel(stop))))

@@ -104,6 +104,7 @@ func (c contract) tell(id string, in taskInput) (int64, error) {
 // TestExecutorsKeepTheirContract is the contract of a [taskExecutor]: whatever
 // carries tasks out passes it.
 func TestExecutorsKeepTheirContract(t *testing.T) {
+	t.Parallel()
 	for name, open := range executors {
 		for what, test := range map[string]func(c contract){
 			"a start is repeated without effect": func(c contract) {

@@ -14,6 +14,7 @@ import (
 )
 
 func TestEventsOfTasksOfTasksAreSeenOnce(t *testing.T) {
+	t.Parallel()
 	waits := func(id string) pygenttest.Reply { return wait(id) }
 	model := pygenttest.NewScriptedModel(follow(always(delegate("Lead")), waits, always(stop))).RepeatLast().
 		On("Lead", follow(always(delegate("Sub")), waits, always(stop))).RepeatLast().
@@ -55,6 +56,7 @@ func TestEventsOfTasksOfTasksAreSeenOnce(t *testing.T) {
 }
 
 func TestStackOfAPanicIsForTheLog(t *testing.T) {
+	t.Parallel()
 	panics := func(context.Context, pygent.TaskSpec) ([]pygent.Option, error) { panic("oh no") }
 	bad := pygent.WithPrompt(func(pygent.PromptInfo) string { panic("oh no") })
 	for name, opt := range map[string]pygent.TaskOption{
@@ -77,6 +79,7 @@ func TestStackOfAPanicIsForTheLog(t *testing.T) {
 }
 
 func TestPanicOfTheEventHandlerHarmsNobody(t *testing.T) {
+	t.Parallel()
 	var log bytes.Buffer
 	m := newTasks(t, pygenttest.NewScriptedModel(stop),
 		pygent.TaskAgents(pygent.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))),

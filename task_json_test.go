@@ -33,6 +33,7 @@ func roundTrip[T any](t *testing.T, value T) string {
 }
 
 func TestTaskValuesReadBack(t *testing.T) {
+	t.Parallel()
 	// Tasks that are done, ask, timed out, and failed before or in their run.
 	rt := localRuntime(t)
 	require.NoError(t, rt.WriteFile(t.Context(), "f", []byte("x")))

@@ -17,6 +17,7 @@ import (
 const work = "echo more >> copied; mkdir out; printf 12345 > out/report; rm gone; false"
 
 func TestATaskThatDidNotFinishTellsWhatItLeft(t *testing.T) {
+	t.Parallel()
 	forEachRuntime(t, func(t *testing.T, rt pygent.Runtime) {
 		for _, name := range []string{"copied", "kept", "gone"} {
 			require.NoError(t, rt.WriteFile(t.Context(), name, []byte(name)))
@@ -41,6 +42,7 @@ func TestATaskThatDidNotFinishTellsWhatItLeft(t *testing.T) {
 }
 
 func TestTheParentIsToldWhatATaskLeft(t *testing.T) {
+	t.Parallel()
 	writes := "printf 123 > \"$(printf 'a\\nb')\"; echo x > plain"
 	model := pygenttest.NewScriptedModel(follow(
 		always(pygenttest.Call("delegate_task", map[string]any{"prompt": "Hang", "timeout": 2})),
@@ -71,6 +73,7 @@ func heard(agent *pygent.Agent) string {
 }
 
 func TestACancelledTaskTellsWhatItLeft(t *testing.T) {
+	t.Parallel()
 	forEachRuntime(t, func(t *testing.T, rt pygent.Runtime) {
 		model := pygenttest.NewScriptedModel(callBash("echo x > f"), pygenttest.Text("").WithGate(nil))
 		m := newTasks(t, model)
@@ -86,6 +89,7 @@ func TestACancelledTaskTellsWhatItLeft(t *testing.T) {
 }
 
 func TestATaskThatFinishedOrGoesOnTellsNothingOfItsFiles(t *testing.T) {
+	t.Parallel()
 	m := newTasks(t, pygenttest.NewScriptedModel(callBash("echo x > f"), pygenttest.Status(400, "bad", "No such model"), stop))
 	id := startTask(t, m, "go", localRuntime(t))
 	status := waitTask(t, m, id)
@@ -115,6 +119,7 @@ func (manyFiles) StatFile(context.Context, string) (pygent.FileInfo, error) {
 }
 
 func TestWhatATaskLeftIsBounded(t *testing.T) {
+	t.Parallel()
 	failing := pygenttest.Status(400, "bad", "No such model")
 	model := pygenttest.NewScriptedModel(follow(always(delegate("Fail")), wait, always(stop))).RepeatLast().On("Fail", failing)
 	agent := newAgent(t, model, pygent.WithRuntime(manyFiles{}))
@@ -148,6 +153,7 @@ func (d deafFiles) ListFiles(context.Context, string, int, int) ([]pygent.FileIn
 }
 
 func TestARuntimeThatDoesNotAnswerDoesNotHoldUpTheEnd(t *testing.T) {
+	t.Parallel()
 	d := deafFiles{deaf: new(atomic.Bool), gate: make(chan struct{})}
 	defer close(d.gate)
 	model := pygenttest.NewScriptedModel(pygenttest.Decide(func(*pygent.ChatRequest) pygenttest.Reply {
@@ -170,6 +176,7 @@ func TestARuntimeThatDoesNotAnswerDoesNotHoldUpTheEnd(t *testing.T) {
 // TestNobodyLooksAtTheFilesOfTasksOfAClosedManager closes a manager while a task
 // is at work.
 func TestNobodyLooksAtTheFilesOfTasksOfAClosedManager(t *testing.T) {
+	t.Parallel()
 	d := deafFiles{deaf: new(atomic.Bool), gate: make(chan struct{})}
 	defer close(d.gate)
 	model := pygenttest.NewScriptedModel(callBash("true"), pygenttest.Text("").WithGate(nil))

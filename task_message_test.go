@@ -27,6 +27,7 @@ func userTexts(t *testing.T, m *pygent.TaskManager, id string) (texts []string) 
 }
 
 func TestMessageToATaskAtWorkWaitsUntilItRests(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	m := newTasks(t, pygenttest.NewScriptedModel(stop.WithGate(gate), stop).RepeatLast())
 	id := startTask(t, m, "go", hollow{})
@@ -65,6 +66,7 @@ func TestMessageToATaskAtWorkWaitsUntilItRests(t *testing.T) {
 }
 
 func TestCancelDropsTheMessagesOfATask(t *testing.T) {
+	t.Parallel()
 	model := pygenttest.NewScriptedModel(pygenttest.Text("").WithGate(nil), stop)
 	m := newTasks(t, model)
 	id := startTask(t, m, "go", hollow{})
@@ -83,6 +85,7 @@ func TestCancelDropsTheMessagesOfATask(t *testing.T) {
 }
 
 func TestTooManyMessagesWait(t *testing.T) {
+	t.Parallel()
 	m := newTasks(t, pygenttest.NewScriptedModel(pygenttest.Text("").WithGate(nil)))
 	id := startTask(t, m, "go", hollow{})
 	var err error
@@ -93,6 +96,7 @@ func TestTooManyMessagesWait(t *testing.T) {
 }
 
 func TestEventsOfATaskGoOnWhileItRests(t *testing.T) {
+	t.Parallel()
 	m := newTasks(t, pygenttest.NewScriptedModel(stop).RepeatLast())
 	id := startTask(t, m, "go", hollow{})
 	first := waitTask(t, m, id)
@@ -134,6 +138,7 @@ func TestEventsOfATaskGoOnWhileItRests(t *testing.T) {
 }
 
 func TestPartsGoWithPromptsAndMessages(t *testing.T) {
+	t.Parallel()
 	picture := pygent.Part{ImageURL: "data:image/png;base64,iVBORw0KGgo="}
 	var foreign pygent.Part
 	require.NoError(t, json.Unmarshal([]byte(`{"type":"input_audio","input_audio":{"data":"AAAA","format":"wav"}}`), &foreign))
@@ -178,6 +183,7 @@ func TestPartsGoWithPromptsAndMessages(t *testing.T) {
 }
 
 func TestMessagesThatNoTaskTakes(t *testing.T) {
+	t.Parallel()
 	m := newTasks(t, pygenttest.NewScriptedModel(stop).RepeatLast())
 	huge := pygent.Part{Text: strings.Repeat("x", 33<<20)}
 	_, err := m.StartTask(t.Context(), "Look", hollow{}, pygent.WithTaskParts(huge))

@@ -30,6 +30,7 @@ func (s shutting) Cleanup() error {
 }
 
 func TestRemoveWhileFilesAreCollected(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]struct {
 		call func(m *pygent.TaskManager) error
 		want error
@@ -52,6 +53,7 @@ func TestRemoveWhileFilesAreCollected(t *testing.T) {
 }
 
 func TestRemoveHonoursItsContext(t *testing.T) {
+	t.Parallel()
 	rt := stuck{called: make(chan struct{}), free: make(chan struct{})}
 	m := newTasks(t, pygenttest.NewScriptedModel(stop))
 	startTask(t, m, "go", rt, pygent.WithTaskID("mine"))
@@ -71,6 +73,7 @@ func TestRemoveHonoursItsContext(t *testing.T) {
 }
 
 func TestFilesOfATaskThatNeverBegan(t *testing.T) {
+	t.Parallel()
 	m := newTasks(t, pygenttest.NewScriptedModel(stop))
 	status := waitTask(t, m, startTask(t, m, "go", nowhere{}))
 	require.Equal(t, pygent.TaskFailed, status.State)
@@ -93,6 +96,7 @@ func TestWithdrawnQuestionKeepsNoContainer(t *testing.T) {
 }
 
 func TestHistoryOfATaskIsThereUntilItIsRemoved(t *testing.T) {
+	t.Parallel()
 	m := newTasks(t, pygenttest.NewScriptedModel(stop).RepeatLast())
 	kept, removed := startTask(t, m, "keep me", hollow{}), startTask(t, m, "remove me", hollow{})
 	for _, id := range []string{kept, removed} {

@@ -24,7 +24,7 @@ func children(t *testing.T) (pids []string) {
 }
 
 // A task that has ended keeps its files and its conversation, and no process, unless it
-// left one at work.
+// left one at work. The children are counted, so no other test may run meanwhile.
 func TestALocalTaskAtRestKeepsNoProcess(t *testing.T) {
 	parent := localRuntime(t)
 	before := children(t)

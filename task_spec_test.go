@@ -14,6 +14,7 @@ import (
 )
 
 func TestSpecRefusesWhatItDoesNotKnow(t *testing.T) {
+	t.Parallel()
 	good := `{"version":2,"id":"a","prompt":"p","depth":1,"limits":{"max_steps":3,"max_time_seconds":60},"rules":{"banned_commands":["rm"]},"runtime":{"container":{"image":"i"}}}`
 	var spec pygent.TaskSpec
 	require.NoError(t, json.Unmarshal([]byte(good), &spec))
@@ -57,6 +58,7 @@ func specOf(t *testing.T, run []pygent.RunOption, opts ...pygent.Option) (spec p
 }
 
 func TestRulesOfTheParentAreInTheSpec(t *testing.T) {
+	t.Parallel()
 	begin := time.Now()
 	spec, agent := specOf(t, []pygent.RunOption{pygent.MaxTime(time.Hour)},
 		pygent.WithBannedCommands("rm"), pygent.WithBannedApps("npm"), pygent.WithDisabledTools("write_file"),
@@ -80,6 +82,7 @@ func TestRulesOfTheParentAreInTheSpec(t *testing.T) {
 }
 
 func TestFactsOfOneMachineAreNotInTheSpec(t *testing.T) {
+	t.Parallel()
 	spec, _ := specOf(t, nil)
 	require.Empty(t, spec.Runtime.Container.DockerHost)
 	require.Empty(t, spec.Runtime.Container.Mounts)

@@ -55,6 +55,7 @@ func startLater(ctx context.Context, m *pygent.TaskManager, prompt string, rt py
 }
 
 func TestOneIDIsOneRequest(t *testing.T) {
+	t.Parallel()
 	rt := localRuntime(t)
 	require.NoError(t, rt.WriteFile(t.Context(), "f", []byte("x")))
 	request := func(more ...pygent.TaskOption) []pygent.TaskOption {
@@ -94,6 +95,7 @@ func TestOneIDIsOneRequest(t *testing.T) {
 }
 
 func TestStartsAtOnceWithOneID(t *testing.T) {
+	t.Parallel()
 	for name, prompt := range map[string]string{"the same": "go", "another": "something else"} {
 		t.Run(name, func(t *testing.T) {
 			rt := newGatedExport(t, nil)
@@ -120,6 +122,7 @@ func TestStartsAtOnceWithOneID(t *testing.T) {
 }
 
 func TestStartIsNotSpoiledByAnotherThatFails(t *testing.T) {
+	t.Parallel()
 	rt := newGatedExport(t, errors.New("the disk is full"))
 	m := newTasks(t, pygenttest.NewScriptedModel(stop))
 	opts := []pygent.TaskOption{pygent.WithTaskID("mine"), pygent.WithTaskFiles("f")}
@@ -137,6 +140,7 @@ func TestStartIsNotSpoiledByAnotherThatFails(t *testing.T) {
 }
 
 func TestStartHonoursItsContext(t *testing.T) {
+	t.Parallel()
 	rt := newGatedExport(t, nil)
 	m := newTasks(t, pygenttest.NewScriptedModel(stop))
 	ended, cancel := context.WithCancel(t.Context())
@@ -195,6 +199,7 @@ func TestRefusedStartLeavesNothing(t *testing.T) {
 }
 
 func TestWhatIsMissingIsAnErrorAndNoPanic(t *testing.T) {
+	t.Parallel()
 	m := newTasks(t, pygenttest.NewScriptedModel(stop))
 	rt := localRuntime(t)
 	id := startTask(t, m, "go", rt, nil, pygent.WithTaskID("mine"), pygent.WithTaskProfile(nil), pygent.WithTaskFiles())

@@ -15,6 +15,7 @@ import (
 )
 
 func TestErrorOfATask(t *testing.T) {
+	t.Parallel()
 	sentinel := errors.New("the disk is full")
 	fails := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) { return nil, sentinel })
 	hangs := func() pygent.TaskOption {
@@ -80,6 +81,7 @@ func TestErrorOfATask(t *testing.T) {
 }
 
 func TestErrorOfATaskThatGoesOnIsForgotten(t *testing.T) {
+	t.Parallel()
 	m := newTasks(t, pygenttest.NewScriptedModel(pygenttest.Status(400, "bad", "No such model"), stop))
 	id := startTask(t, m, "go", hollow{})
 	require.Error(t, waitTask(t, m, id).Err())
@@ -88,6 +90,7 @@ func TestErrorOfATaskThatGoesOnIsForgotten(t *testing.T) {
 }
 
 func TestWaitAnyReturnsTasksAsTheyEnd(t *testing.T) {
+	t.Parallel()
 	gates := map[string]chan struct{}{"Ada": make(chan struct{}), "Barbara": make(chan struct{}), "Grace": make(chan struct{})}
 	model := pygenttest.NewScriptedModel()
 	for prompt, gate := range gates {
@@ -116,6 +119,7 @@ func TestWaitAnyReturnsTasksAsTheyEnd(t *testing.T) {
 }
 
 func TestWaitAnyRefusesWhatCannotEnd(t *testing.T) {
+	t.Parallel()
 	m := newTasks(t, pygenttest.NewScriptedModel(pygenttest.Text("").WithGate(nil)))
 	_, err := m.WaitAny(t.Context())
 	require.ErrorContains(t, err, "none is named")
@@ -129,6 +133,7 @@ func TestWaitAnyRefusesWhatCannotEnd(t *testing.T) {
 }
 
 func TestWaitAnyRefusesToWaitForItsCaller(t *testing.T) {
+	t.Parallel()
 	refused, gate := make(chan error, 1), make(chan struct{})
 	var m *pygent.TaskManager
 	m = newTasks(t, pygenttest.NewScriptedModel(stop.WithGate(gate)), pygent.OnTaskEvent(func(e pygent.Event) {
@@ -145,6 +150,7 @@ func TestWaitAnyRefusesToWaitForItsCaller(t *testing.T) {
 
 // In a handler, WaitAny returns a task at rest, in whatever order they are named.
 func TestWaitAnyDoesNotWaitForItsCallerIfAnotherTaskRests(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	type outcome struct {
 		status pygent.TaskStatus
@@ -172,6 +178,7 @@ func TestWaitAnyDoesNotWaitForItsCallerIfAnotherTaskRests(t *testing.T) {
 }
 
 func TestTasksAreChosenByAFilter(t *testing.T) {
+	t.Parallel()
 	model := pygenttest.NewScriptedModel(follow(always(delegate("Lead")), func(id string) pygenttest.Reply { return wait(id) }, always(stop))).RepeatLast().
 		On("Lead", follow(always(delegate("Sub")), func(id string) pygenttest.Reply { return wait(id) }, always(stop))).RepeatLast().
 		On("Sub", stop).On("Other", pygenttest.Call("continue", map[string]any{"prompt": "Which?"}))
@@ -211,6 +218,7 @@ func TestTasksAreChosenByAFilter(t *testing.T) {
 }
 
 func TestDepthOfOneTask(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		depth int // of the first task
 		most  int // of the manager
@@ -256,6 +264,7 @@ func TestDepthOfOneTask(t *testing.T) {
 }
 
 func TestWaitForATaskWhoseQuestionIsWithdrawn(t *testing.T) {
+	t.Parallel()
 	m := newTasks(t, pygenttest.NewScriptedModel(pygenttest.Call("continue", map[string]any{"prompt": "Which?"})))
 	id := startTask(t, m, "go", hollow{})
 	require.Equal(t, pygent.TaskAwaitingUser, waitTask(t, m, id).State)
@@ -268,6 +277,7 @@ func TestWaitForATaskWhoseQuestionIsWithdrawn(t *testing.T) {
 }
 
 func TestCollectFileTellsWhatItCopied(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	m := newTasks(t, pygenttest.NewScriptedModel(callBash("mkdir d; echo 12345 > d/a; echo 123 > d/b"), stop.WithGate(gate)))
 	rt := localRuntime(t)
@@ -305,6 +315,7 @@ func (exploding) NewTaskRuntime(context.Context) (pygent.Runtime, error) {
 }
 
 func TestCollectFromARuntimeThatPanics(t *testing.T) {
+	t.Parallel()
 	model := pygenttest.NewScriptedModel(stop)
 	tasks, err := pygent.NewTaskManager(pygent.TaskAgents(pygent.WithModel(model)))
 	require.NoError(t, err)

@@ -54,6 +54,7 @@ func (s *sightings) watched(model pygent.Model) []pygent.Option {
 }
 
 func TestValuesOfTheCallerReachATask(t *testing.T) {
+	t.Parallel()
 	s := &sightings{seen: map[string]any{}}
 	model := pygenttest.NewScriptedModel(follow(always(delegate("Work")), func(id string) pygenttest.Reply { return wait(id) }, always(stop))).RepeatLast().
 		On("Work", pygenttest.Call("look", nil), stop)
@@ -65,6 +66,7 @@ func TestValuesOfTheCallerReachATask(t *testing.T) {
 }
 
 func TestTaskHasTheValuesOfWhoSendsButNotTheEnd(t *testing.T) {
+	t.Parallel()
 	s := &sightings{seen: map[string]any{}}
 	m, err := pygent.NewTaskManager(pygent.TaskAgents(s.watched(pygenttest.NewScriptedModel(pygenttest.Call("look", nil), stop, pygenttest.Call("look", nil), stop))...))
 	require.NoError(t, err)

@@ -56,6 +56,7 @@ func waitTask(t *testing.T, m *pygent.TaskManager, id string) pygent.TaskStatus 
 func errOf[T any](_ T, err error) error { return err }
 
 func TestTaskWorksOnFilesInItsOwnWorkspace(t *testing.T) {
+	t.Parallel()
 	for _, parent := range runtimeCases() {
 		t.Run(parent.name, func(t *testing.T) {
 			rt := parent.new(t)
@@ -100,6 +101,7 @@ func TestTaskWorksOnFilesInItsOwnWorkspace(t *testing.T) {
 }
 
 func TestTaskOutlivesTheStart(t *testing.T) {
+	t.Parallel()
 	rt := localRuntime(t)
 	gate := make(chan struct{})
 	m := newTasks(t, pygenttest.NewScriptedModel(callBash("cat f").WithGate(gate), stop))
@@ -117,6 +119,7 @@ func TestTaskOutlivesTheStart(t *testing.T) {
 }
 
 func TestTaskStatusReadsInWords(t *testing.T) {
+	t.Parallel()
 	hang := pygenttest.Text("").WithGate(nil)
 	tests := []struct {
 		name    string
@@ -166,6 +169,7 @@ func (c *crowd) Chat(ctx context.Context, _ *pygent.ChatRequest) (*pygent.ChatRe
 }
 
 func TestTasksNeverExceedTheirNumber(t *testing.T) {
+	t.Parallel()
 	rt := localRuntime(t)
 	model := &crowd{gate: make(chan struct{})}
 	m := newTasks(t, model)
@@ -209,6 +213,7 @@ func TestTasksNeverExceedTheirNumber(t *testing.T) {
 }
 
 func TestStartIsIdempotentByID(t *testing.T) {
+	t.Parallel()
 	rt := localRuntime(t)
 	model := pygenttest.NewScriptedModel(stop)
 	m := newTasks(t, model)
@@ -224,6 +229,7 @@ func TestStartIsIdempotentByID(t *testing.T) {
 }
 
 func TestPersonasTakeTurns(t *testing.T) {
+	t.Parallel()
 	rt := localRuntime(t)
 	m := newTasks(t, pygenttest.NewScriptedModel(stop).RepeatLast(), pygent.MaxTasks(10), pygent.TaskPersonas(
 		pygent.Persona{Name: "Tester", Description: "writes tests"},
@@ -244,6 +250,7 @@ func TestPersonasTakeTurns(t *testing.T) {
 }
 
 func TestCancelIsARequestThatWaitConfirms(t *testing.T) {
+	t.Parallel()
 	m := newTasks(t, pygenttest.NewScriptedModel(callBash("sleep 600")))
 	id := startTask(t, m, "go", localRuntime(t))
 	require.NoError(t, m.Cancel(t.Context(), id))
@@ -255,6 +262,7 @@ func TestCancelIsARequestThatWaitConfirms(t *testing.T) {
 }
 
 func TestWaitEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	m := newTasks(t, pygenttest.NewScriptedModel(pygenttest.Text("").WithGate(nil)))
 	id := startTask(t, m, "go", localRuntime(t))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -265,6 +273,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 }
 
 func TestTaskGoesOnAtAMessage(t *testing.T) {
+	t.Parallel()
 	model := pygenttest.NewScriptedModel(
 		pygenttest.Call("continue", map[string]any{"prompt": "Which?", "options": []string{"a", "b"}}),
 		callBash("echo b > chosen"), stop, stop)
@@ -290,12 +299,14 @@ func TestTaskGoesOnAtAMessage(t *testing.T) {
 }
 
 func TestTaskAtWorkIsNotRemoved(t *testing.T) {
+	t.Parallel()
 	m := newTasks(t, pygenttest.NewScriptedModel(pygenttest.Text("").WithGate(nil)))
 	id := startTask(t, m, "go", localRuntime(t))
 	require.ErrorIs(t, m.Remove(t.Context(), id), pygent.ErrTaskRunning)
 }
 
 func TestFaultyTasksLeaveOthersAlone(t *testing.T) {
+	t.Parallel()
 	rt := localRuntime(t)
 	panics := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) { panic("oh no") })
 	m := newTasks(t, pygenttest.NewScriptedModel().On("good", callBash("echo fine"), stop), pygent.MaxTasks(10))
@@ -317,6 +328,7 @@ func TestFaultyTasksLeaveOthersAlone(t *testing.T) {
 }
 
 func TestCloseEndsTasksAndLeavesNothing(t *testing.T) {
+	t.Parallel()
 	rt := localRuntime(t)
 	var workspaces []string
 	m, err := pygent.NewTaskManager(pygent.TaskAgents(pygent.WithModel(
@@ -348,6 +360,7 @@ func TestCloseEndsTasksAndLeavesNothing(t *testing.T) {
 }
 
 func TestTaskProfileBringsWhatASpecMayNotHold(t *testing.T) {
+	t.Parallel()
 	const secret = "hunter2"
 	var seen pygent.TaskSpec
 	require.NoError(t, pygent.RegisterTaskProfile("checker", func(_ context.Context, spec pygent.TaskSpec) ([]pygent.Option, error) {
@@ -393,6 +406,7 @@ func (r remote) NewTaskRuntime(ctx context.Context) (pygent.Runtime, error) {
 }
 
 func TestCustomRuntimesMakeThoseOfTheirTasks(t *testing.T) {
+	t.Parallel()
 	var made atomic.Int64
 	rt := remote{localRuntime(t), &made}
 	m := newTasks(t, pygenttest.NewScriptedModel(stop).RepeatLast())
@@ -405,6 +419,7 @@ func TestCustomRuntimesMakeThoseOfTheirTasks(t *testing.T) {
 }
 
 func TestTaskApprovalIsAskedOfTheParent(t *testing.T) {
+	t.Parallel()
 	rt := localRuntime(t)
 	var asked []string
 	m := newTasks(t, pygenttest.NewScriptedModel(callBash("echo ok"), callBash("rm x"), stop),
@@ -430,6 +445,7 @@ func TestTaskApprovalIsAskedOfTheParent(t *testing.T) {
 }
 
 func TestApprovalThatHangsDoesNotHoldUpClose(t *testing.T) {
+	t.Parallel()
 	asked := make(chan struct{})
 	m, err := pygent.NewTaskManager(
 		pygent.TaskAgents(pygent.WithModel(pygenttest.NewScriptedModel(callBash("true"))), pygent.WithApprovalFor("*")),
@@ -445,6 +461,7 @@ func TestApprovalThatHangsDoesNotHoldUpClose(t *testing.T) {
 }
 
 func TestTaskEventsCarryTheTask(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	var types []pygent.EventType
 	last := int64(0)
@@ -472,6 +489,7 @@ func TestTaskEventsCarryTheTask(t *testing.T) {
 }
 
 func TestInvalidTaskOptionsAreErrors(t *testing.T) {
+	t.Parallel()
 	for want, opt := range map[string]pygent.TaskManagerOption{
 		"MaxTasks":     pygent.MaxTasks(-2),
 		"MaxTaskDepth": pygent.MaxTaskDepth(-2),
@@ -534,6 +552,7 @@ func TestManyTasksEndAndLeaveNothing(t *testing.T) {
 }
 
 func TestDeafTaskGivesUpItsRoom(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})
 		deaf := pygent.Tool{Name: "deaf", Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
@@ -553,6 +572,7 @@ func TestDeafTaskGivesUpItsRoom(t *testing.T) {
 }
 
 func TestConfigurationReachesTheTasks(t *testing.T) {
+	t.Parallel()
 	env := map[string]string{
 		"PYGENT_MAX_TASKS":          "1",
 		"PYGENT_TASK_PERSONAS_JSON": `[{"name":"TestBot","description":"writes tests"}]`,
@@ -594,6 +614,7 @@ func FuzzTaskSpec(f *testing.F) {
 }
 
 func TestContainersOfTasksRunAtOnce(t *testing.T) {
+	t.Parallel()
 	requireDocker(t)
 	const n = 4
 	var up sync.WaitGroup
@@ -638,6 +659,7 @@ func TestFinishedTaskKeepsItsFilesAndNoContainer(t *testing.T) {
 }
 
 func TestRoomIsFreeOnceATaskRests(t *testing.T) {
+	t.Parallel()
 	m := newTasks(t, pygenttest.NewScriptedModel(stop).RepeatLast(), pygent.MaxTasks(1))
 	for i := range 100 {
 		waitTask(t, m, startTask(t, m, fmt.Sprint("task ", i), hollow{}))

@@ -17,6 +17,7 @@ import (
 
 // With -race.
 func TestSetPersonaWhileARunBegins(t *testing.T) {
+	t.Parallel()
 	model := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 		return &pygent.ChatResponse{Message: pygent.Message{Role: pygent.RoleAssistant, Content: "hm"}}, nil
 	})
@@ -41,6 +42,7 @@ type panicsByName struct{ pygent.Model }
 func (panicsByName) DefaultModel() string { panic("no name") }
 
 func TestAModelWhoseNamePanics(t *testing.T) {
+	t.Parallel()
 	agent := quick(t, panicsByName{pygenttest.NewScriptedModel(pygenttest.Text("hi"))})
 	require.NotPanics(t, func() { _, _ = agent.RunUntilStop(t.Context(), "x", pygent.WithEndOnReply()) })
 }
@@ -62,6 +64,7 @@ func (m slowToEnd) ChatStream(ctx context.Context, _ *pygent.ChatRequest, emit f
 
 // With -race.
 func TestAModelThatIsLeftBehindDoesNotReachItsSpan(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

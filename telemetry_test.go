@@ -27,6 +27,7 @@ import (
 )
 
 func TestUsageCountsTheAgentAndItsTasks(t *testing.T) {
+	t.Parallel()
 	each := pygent.Usage{PromptTokens: 100, CompletionTokens: 10}
 	reply := func(r pygenttest.Reply) pygenttest.Reply { return r.WithUsage(each) }
 	// Each waits for its task: a request that ends with its run has no answer to count.
@@ -60,6 +61,7 @@ func TestUsageCountsTheAgentAndItsTasks(t *testing.T) {
 }
 
 func TestCostOfUsage(t *testing.T) {
+	t.Parallel()
 	usage := pygent.Usage{PromptTokens: 1_000_000, CachedTokens: 500_000, CompletionTokens: 100_000}
 	prices := map[string]pygent.Price{"gpt-4.1": {Prompt: 2, Cached: 0.5, Completion: 8}, "no-cache": {Prompt: 2, Completion: 8}}
 	for answered, want := range map[string]float64{
@@ -92,6 +94,7 @@ func TestCostOfUsage(t *testing.T) {
 }
 
 func TestAServerCannotFillTheMeter(t *testing.T) {
+	t.Parallel()
 	n := 0
 	model := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 		n++
@@ -224,6 +227,7 @@ func (r *recorder) options(more ...pygent.TelemetryOption) pygent.Option {
 }
 
 func TestTelemetryOfARun(t *testing.T) {
+	t.Parallel()
 	r := &recorder{}
 	var inTool trace.SpanContext
 	look := pygent.Tool{Name: "look", Run: func(ctx context.Context, _ pygent.Runtime, _ json.RawMessage) (*pygent.ToolResult, error) {
@@ -268,6 +272,7 @@ func TestTelemetryOfARun(t *testing.T) {
 }
 
 func TestTelemetryContentIsWrittenWhenAskedFor(t *testing.T) {
+	t.Parallel()
 	r := &recorder{}
 	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.TextAndCalls("I look.", callBash("ls"))), r.options(pygent.TelemetryContent(true)))
 	_, err := agent.Step(t.Context(), "go")
@@ -284,6 +289,7 @@ func TestTelemetryContentIsWrittenWhenAskedFor(t *testing.T) {
 // https://github.com/open-telemetry/semantic-conventions-genai, docs/gen-ai:
 // gen-ai-agent-spans.md, gen-ai-spans.md and gen-ai-metrics.md.
 func TestTelemetryFollowsTheConventions(t *testing.T) {
+	t.Parallel()
 	server := pygenttest.NewServer(t, pygenttest.Call("look", map[string]any{}).WithUsage(pygent.Usage{PromptTokens: 7, CompletionTokens: 2}), stop)
 	r := &recorder{}
 	look := pygent.Tool{Name: "look", Description: "Looks", Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
@@ -341,6 +347,7 @@ func TestTelemetryFollowsTheConventions(t *testing.T) {
 }
 
 func TestTelemetryOfACancelledRun(t *testing.T) {
+	t.Parallel()
 	r := &recorder{}
 	model := pygenttest.NewScriptedModel(pygenttest.Text("x").WithGate(nil))
 	agent := newAgentOn(t, nowhere{}, model, r.options())
@@ -358,12 +365,14 @@ func TestTelemetryOfACancelledRun(t *testing.T) {
 }
 
 func TestTelemetryUsesTheGlobalProvidersByDefault(t *testing.T) {
+	t.Parallel()
 	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(stop), pygent.WithTelemetry())
 	_, err := agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
 }
 
 func TestTelemetryOfTasksNests(t *testing.T) {
+	t.Parallel()
 	r := &recorder{}
 	model := pygenttest.NewScriptedModel(delegate("sub"), stop, stop).On("sub", stop)
 	agent := newAgent(t, model, r.options())
@@ -377,6 +386,7 @@ func TestTelemetryOfTasksNests(t *testing.T) {
 }
 
 func TestTheLogTellsDurationsWithIDs(t *testing.T) {
+	t.Parallel()
 	var log bytes.Buffer
 	model := pygenttest.NewScriptedModel(pygenttest.Overloaded(), callBash("true").WithCallIDs("c7"), stop)
 	agent := newAgentOn(t, nowhere{}, model, pygent.WithID("a1"), pygent.WithModelName("m"),
@@ -465,6 +475,7 @@ func (s panickingSpan) End(opts ...trace.SpanEndOption) {
 }
 
 func TestAProviderThatPanics(t *testing.T) {
+	t.Parallel()
 	for _, at := range []string{"tracer", "meter", "histogram", "start", "attributes", "status", "end", "record", "nothing"} {
 		t.Run(at, func(t *testing.T) {
 			var log strings.Builder

@@ -32,6 +32,7 @@ func (c closedFiles) ExportFile(ctx context.Context, path, dest string) error {
 }
 
 func TestWhatIsKeptOfAWorkspace(t *testing.T) {
+	t.Parallel()
 	rt := localRuntime(t)
 	bash(t, rt, "mkdir -p .pygent/user-skills d/.pygent empty; echo 1 >a; echo 2 >d/b; echo 3 >d/secret; echo 4 >d/.pygent/mine; echo 5 >.pygent/user-skills/x; ln -s a link; ln -s /etc d/out; ln -s nowhere d/dangling; chmod 750 empty; chmod 500 d; mkfifo pipe")
 	lister, ok := pygent.RuntimeAs[pygent.FileLister](rt)

@@ -18,6 +18,7 @@ func namesOf(files []pygent.FileInfo) (names []string) {
 }
 
 func TestTemporaryFilesAreThoseThatGoWithTheAgent(t *testing.T) {
+	t.Parallel()
 	open := func(opts ...pygent.Option) *pygent.Agent {
 		agent, err := pygent.New(append(opts, pygent.WithModel(pygenttest.NewScriptedModel(stop)))...)
 		require.NoError(t, err)

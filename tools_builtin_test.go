@@ -68,6 +68,7 @@ func callOn(t *testing.T, rt pygent.Runtime, tool string, args map[string]any) (
 }
 
 func TestBashShowsOutputAndExitCode(t *testing.T) {
+	t.Parallel()
 	b := newToolBench(t)
 	require.NoError(t, os.Mkdir(filepath.Join(b.dir, "sub"), 0o700))
 	tests := []struct {
@@ -97,6 +98,7 @@ func TestBashShowsOutputAndExitCode(t *testing.T) {
 }
 
 func TestBashRefuses(t *testing.T) {
+	t.Parallel()
 	b := newToolBench(t)
 	tests := []struct {
 		name string
@@ -130,6 +132,7 @@ func (s stubRuntime) Bash(_ context.Context, cmd string, opts ...pygent.BashOpti
 func (s stubRuntime) ReadFile(context.Context, string) ([]byte, error) { return s.file, nil }
 
 func TestBashTimeoutIsCapped(t *testing.T) {
+	t.Parallel()
 	tests := []struct{ seconds, want float64 }{
 		{0, 120}, {1.5, 1.5}, {600, 600}, {601, 600}, {1e12, 600}, {1e300, 600},
 	}
@@ -147,6 +150,7 @@ func TestBashTimeoutIsCapped(t *testing.T) {
 }
 
 func TestBashShowsAModelWhatATerminalWould(t *testing.T) {
+	t.Parallel()
 	gzip := "\x1f\x8b\x08\x00" + strings.Repeat("\xff\x00", 100)
 	for name, tt := range map[string]struct {
 		result pygent.BashResult
@@ -176,6 +180,7 @@ func TestBashShowsAModelWhatATerminalWould(t *testing.T) {
 }
 
 func TestBashKeepsWhatAnInterruptedCommandPrinted(t *testing.T) {
+	t.Parallel()
 	lost := errors.New("the container is gone")
 	output := "half"
 	rt := stubRuntime{bash: func(string, pygent.BashOptions) (pygent.BashResult, error) {
@@ -191,6 +196,7 @@ func TestBashKeepsWhatAnInterruptedCommandPrinted(t *testing.T) {
 }
 
 func TestBashShortensALongCommandAndNotItsOutput(t *testing.T) {
+	t.Parallel()
 	b := newToolBench(t)
 	script := "echo first\n: " + strings.Repeat("ä", 100_000) + "\necho last"
 	result := b.call("bash", map[string]any{"cmd": script})
@@ -201,6 +207,7 @@ func TestBashShortensALongCommandAndNotItsOutput(t *testing.T) {
 }
 
 func TestBashOutputIsBounded(t *testing.T) {
+	t.Parallel()
 	result := newToolBench(t).call("bash", map[string]any{"cmd": "echo head; head -c 5000000 /dev/zero | tr '\\0' x; echo tail; exit 4"})
 	require.Less(t, len(result.Content), pygent.DefaultMaxOutput+300)
 	require.True(t, strings.Contains(result.Content, "\nhead\nxxx"))
@@ -210,6 +217,7 @@ func TestBashOutputIsBounded(t *testing.T) {
 }
 
 func TestWriteFile(t *testing.T) {
+	t.Parallel()
 	b := newToolBench(t)
 	b.write("crlf.txt", "a\r\nb\r\n")
 	b.write("mark.txt", "\ufeffa\n")
@@ -249,6 +257,7 @@ func TestWriteFile(t *testing.T) {
 }
 
 func TestWriteFileAppends(t *testing.T) {
+	t.Parallel()
 	b := newToolBench(t)
 	add := func(path, content string) *pygent.ToolResult {
 		return b.call("write_file", map[string]any{"path": path, "content": content, "append": true})
@@ -282,6 +291,7 @@ func fileMode(t *testing.T, name string) fs.FileMode {
 }
 
 func TestEditFile(t *testing.T) {
+	t.Parallel()
 	one := func(old, new string) map[string]any { return map[string]any{"old_text": old, "new_text": new} }
 	b := newToolBench(t)
 	for _, tt := range []struct {
@@ -340,6 +350,7 @@ func TestEditFile(t *testing.T) {
 // TestFilesOfEveryRuntimeAreEdited makes the same changes where files are on this
 // machine and in a container.
 func TestFilesOfEveryRuntimeAreEdited(t *testing.T) {
+	t.Parallel()
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
 		bash(t, r, "mkdir sub; printf 'a\\r\\nb\\r\\n' >sub/f; chmod 755 sub/f") // files are in the container from here on
 		for _, call := range []struct {
@@ -366,6 +377,7 @@ func TestFilesOfEveryRuntimeAreEdited(t *testing.T) {
 }
 
 func TestReadImage(t *testing.T) {
+	t.Parallel()
 	b := newToolBench(t)
 	kinds := map[string]string{
 		"png":  "\x89PNG\r\n\x1a\n…",
@@ -395,6 +407,7 @@ func TestReadImage(t *testing.T) {
 }
 
 func TestContinueAndStopEndTheRun(t *testing.T) {
+	t.Parallel()
 	b := newToolBench(t)
 	result := b.call("continue", map[string]any{"prompt": "Which?", "options": []string{"a", "b"}})
 	require.Equal(t, pygent.StatusAwaitingUser, result.End)
@@ -411,6 +424,7 @@ func TestContinueAndStopEndTheRun(t *testing.T) {
 }
 
 func TestACommandEndsBeforeItsStep(t *testing.T) {
+	t.Parallel()
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
 		agent := newAgentOn(t, r, pygenttest.NewScriptedModel(callBash("echo begun; sleep 600"), stop), pygent.LendRuntime(r))
 		require.NoError(t, r.(pygent.Starter).Start(t.Context()))
@@ -438,6 +452,7 @@ func (c *changing) ReadFile(ctx context.Context, path string) ([]byte, error) {
 }
 
 func TestChangesOfOthersAreNotOverwritten(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		tool, want string
 		args       map[string]any
@@ -462,6 +477,7 @@ func TestChangesOfOthersAreNotOverwritten(t *testing.T) {
 }
 
 func TestReadOnlyFilesAreNotReplaced(t *testing.T) {
+	t.Parallel()
 	forEachRuntime(t, func(t *testing.T, rt pygent.Runtime) {
 		bash(t, rt, "mkdir sub; echo one >sub/f; chmod 444 sub/f; ln -s sub/f link; ln -s loop loop")
 		for _, args := range []map[string]any{
@@ -486,6 +502,7 @@ func TestReadOnlyFilesAreNotReplaced(t *testing.T) {
 }
 
 func TestErrorsAboutPathsSayWhatIsThere(t *testing.T) {
+	t.Parallel()
 	forEachRuntime(t, func(t *testing.T, rt pygent.Runtime) {
 		bash(t, rt, "ln -s /etc/passwd pw; ln -s loop loop; ln -s nothing dangling; echo x >f; mkdir -p src; echo y >src/main.go; printf z >'at 3\u202fPM.png'")
 		for _, tt := range []struct {
@@ -523,6 +540,7 @@ func TestErrorsAboutPathsSayWhatIsThere(t *testing.T) {
 }
 
 func TestEditsKeepWhatAFileIs(t *testing.T) {
+	t.Parallel()
 	forEachRuntime(t, func(t *testing.T, rt pygent.Runtime) {
 		bash(t, rt, `mkdir d; printf 'one\n' >d/f; chmod 750 d/f; chown 1234:1235 d/f 2>/dev/null; ln -s d/f link; ln -s d dir; printf 'one\r\ntwo' >crlf`)
 		owner := bash(t, rt, "ls -ln d/f | cut -d' ' -f3-4").Output

@@ -56,6 +56,7 @@ func reads(ns ...int) (calls []pygenttest.Reply) {
 }
 
 func TestReadOnlyCallsOfAMessageRunAtTheSameTime(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		calls   []pygenttest.Reply
 		opts    []pygent.Option
@@ -127,6 +128,7 @@ func requireProperEvents(t *testing.T, events []string) {
 }
 
 func TestCallsAtTheSameTimeAreCancelledTogether(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var c together
 		agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Calls(reads(1, 2, 3)...)), pygent.WithTools(c.tool("read", readsOnly)))
@@ -142,6 +144,7 @@ func TestCallsAtTheSameTimeAreCancelledTogether(t *testing.T) {
 }
 
 func TestAListenerPreventsCallsBesideOthers(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var c together
 		ctx, cancel := context.WithCancel(t.Context())
@@ -166,6 +169,7 @@ func TestAListenerPreventsCallsBesideOthers(t *testing.T) {
 }
 
 func TestOverlappingCallsAreShownWithTheirOutput(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var c together
 		var out strings.Builder
@@ -177,6 +181,7 @@ func TestOverlappingCallsAreShownWithTheirOutput(t *testing.T) {
 }
 
 func TestEventsOfAResultWhoseValueIsNoJSON(t *testing.T) {
+	t.Parallel()
 	tool := pygent.NewTool("bad", "", func(context.Context, pygent.Runtime, struct{}) (*pygent.ToolResult, error) {
 		return &pygent.ToolResult{Content: "x", Value: json.RawMessage(`{"a":`)}, nil
 	})
@@ -189,6 +194,7 @@ func TestEventsOfAResultWhoseValueIsNoJSON(t *testing.T) {
 }
 
 func TestALargeValueIsNoErrorAndLeftOutOfEvents(t *testing.T) {
+	t.Parallel()
 	for size, omitted := range map[int]bool{1<<20 - 2: false, 1 << 20: true} {
 		value, err := json.Marshal(strings.Repeat("x", size))
 		require.NoError(t, err)
@@ -227,6 +233,7 @@ func endsWith(name string, wait <-chan struct{}, result pygent.ToolResult) pygen
 }
 
 func TestOfCallsThatEndTheRunTheFirstCounts(t *testing.T) {
+	t.Parallel()
 	ended := make(chan struct{})
 	first := endsWith("first", ended, pygent.ToolResult{Content: "one", End: pygent.StatusStopped, Summary: "the first"})
 	second := endsWith("second", nil, pygent.ToolResult{Content: "two", End: pygent.StatusAwaitingUser, Question: &pygent.Question{Prompt: "Which?"}, Summary: "the second"})
@@ -245,6 +252,7 @@ func TestOfCallsThatEndTheRunTheFirstCounts(t *testing.T) {
 }
 
 func TestEventsOfSkippedCallsDescribeThem(t *testing.T) {
+	t.Parallel()
 	var skipped []pygent.Event
 	deploy := plainTool("deploy", func(t *pygent.Tool) { t.Title, t.Kind = "Deploy the program", pygent.ToolRun })
 	agent := quick(t, pygenttest.NewScriptedModel(pygenttest.Calls(stop, pygenttest.Call("deploy", nil), pygenttest.Call("nope", nil))), pygent.WithTools(deploy),

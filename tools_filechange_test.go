@@ -27,6 +27,7 @@ func editing(path, old, new string) pygenttest.Reply {
 // TestFileChangesAreToldBeforeAndAfter compares what an approval is shown with
 // what the call then does.
 func TestFileChangesAreToldBeforeAndAfter(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("a line of some length\n", 3000)
 	for _, tt := range []struct {
 		name string
@@ -79,6 +80,7 @@ func (r *readCounter) ReadFile(ctx context.Context, path string) ([]byte, error)
 }
 
 func TestAFileIsReadOnceBeforeItIsReplaced(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		opts  []pygent.Option
 		reads int32
@@ -98,6 +100,7 @@ func TestAFileIsReadOnceBeforeItIsReplaced(t *testing.T) {
 }
 
 func TestChangesThatCannotBeToldSayWhy(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name, want string
 		call       pygenttest.Reply
@@ -133,6 +136,7 @@ func (slowFiles) ReadFile(ctx context.Context, _ string) ([]byte, error) {
 }
 
 func TestSlowRuntimeHoldsNoApprovalUp(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
 		var waited time.Duration
@@ -149,6 +153,7 @@ func TestSlowRuntimeHoldsNoApprovalUp(t *testing.T) {
 }
 
 func TestResultOfACommandIsMoreThanWords(t *testing.T) {
+	t.Parallel()
 	agent := newAgent(t, pygenttest.NewScriptedModel(
 		callBash("echo '[exit code 7]'; exit 3"),
 		pygenttest.Call("bash", map[string]any{"cmd": "sleep 60", "timeout": 0.05}), stop))
@@ -162,6 +167,7 @@ func TestResultOfACommandIsMoreThanWords(t *testing.T) {
 }
 
 func TestOutputOfACommandIsToldWhileItRuns(t *testing.T) {
+	t.Parallel()
 	agent := newAgent(t, pygenttest.NewScriptedModel(callBash("echo early; while [ ! -e go ]; do sleep 0.01; done; echo late"), stop))
 	var text string
 	var calls []string
@@ -185,6 +191,7 @@ func TestOutputOfACommandIsToldWhileItRuns(t *testing.T) {
 }
 
 func TestProgressOfATool(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		work := plainTool("work", func(tool *pygent.Tool) {
 			tool.Run = func(ctx context.Context, _ pygent.Runtime, _ json.RawMessage) (*pygent.ToolResult, error) {
@@ -221,6 +228,7 @@ func TestProgressOfATool(t *testing.T) {
 }
 
 func TestProgressOfATaskReachesItsParent(t *testing.T) {
+	t.Parallel()
 	work := plainTool("work", func(tool *pygent.Tool) {
 		tool.Run = func(ctx context.Context, _ pygent.Runtime, _ json.RawMessage) (*pygent.ToolResult, error) {
 			pygent.Progress(ctx, pygent.ProgressInfo{Text: "half", Current: 1, Total: 2})

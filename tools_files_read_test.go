@@ -18,6 +18,7 @@ import (
 )
 
 func TestDownloadFile(t *testing.T) {
+	t.Parallel()
 	b := newToolBench(t)
 	b.write("f", "häuser\nzwei\n")
 	b.write("empty", "")
@@ -74,6 +75,7 @@ func TestDownloadFile(t *testing.T) {
 // TestResultsOfDownloadFileReachTheModelWhole reads a file that is as long as can
 // be shown.
 func TestResultsOfDownloadFileReachTheModelWhole(t *testing.T) {
+	t.Parallel()
 	read := func(args map[string]any) pygenttest.Reply { return pygenttest.Call("download_file", args) }
 	agent := newAgent(t, pygenttest.NewScriptedModel(
 		read(map[string]any{"path": "long.txt"}), read(map[string]any{"path": "min.js"}), read(map[string]any{"path": "min.js", "offset": 2000}), stop))
@@ -89,6 +91,7 @@ func TestResultsOfDownloadFileReachTheModelWhole(t *testing.T) {
 }
 
 func TestDownloadFileFromARuntimeThatReadsOnlyWholeFiles(t *testing.T) {
+	t.Parallel()
 	rt := stubRuntime{file: []byte(strings.Repeat("0123456789\n", 300_000))}
 	result, err := callOn(t, rt, "download_file", map[string]any{"path": "f", "line": -1})
 	require.NoError(t, err)
@@ -110,6 +113,7 @@ func (r onlyCommands) Bash(_ context.Context, cmd string, _ ...pygent.BashOption
 }
 
 func TestDirectoriesAreListedByACommandWhereTheRuntimeCannot(t *testing.T) {
+	t.Parallel()
 	var ran string
 	rt := onlyCommands{ls: func(cmd string) (pygent.BashResult, error) {
 		ran = cmd
@@ -129,6 +133,7 @@ func TestDirectoriesAreListedByACommandWhereTheRuntimeCannot(t *testing.T) {
 }
 
 func TestWholeOutputsOfCommandsAreRead(t *testing.T) {
+	t.Parallel()
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
 		secret := "/etc/passwd"
 		_, err := r.ReadFile(t.Context(), secret)
@@ -163,6 +168,7 @@ func TestWholeOutputsOfCommandsAreRead(t *testing.T) {
 }
 
 func TestModelsReadWhatACommandPrintedInWhole(t *testing.T) {
+	t.Parallel()
 	model := pygenttest.NewScriptedModel(callBash("seq 100000; exit 1"),
 		pygenttest.Decide(func(req *pygent.ChatRequest) pygenttest.Reply {
 			_, after, _ := strings.Cut(req.Messages[len(req.Messages)-1].Text(), "the whole output is in ")

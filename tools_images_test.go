@@ -30,7 +30,8 @@ func camera(images, size int) pygent.Tool {
 
 // A tool that returned ten images of 1 MiB made requests of 14 MB.
 func TestRequestsDoNotGrowWithTheImagesOfTools(t *testing.T) {
-	const steps, size = 12, 1 << 20
+	t.Parallel()
+	const steps, size = 7, 2 << 20
 	script := make([]pygenttest.Reply, steps)
 	for i := range script {
 		script[i] = pygenttest.Call("camera", map[string]any{"n": i})
@@ -65,6 +66,7 @@ func TestRequestsDoNotGrowWithTheImagesOfTools(t *testing.T) {
 }
 
 func TestImagesOfAResultAreBounded(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		images, size, shown int
 		says                string
@@ -90,6 +92,7 @@ func TestImagesOfAResultAreBounded(t *testing.T) {
 }
 
 func TestImagesOfTheUserAreNeverLeftOut(t *testing.T) {
+	t.Parallel()
 	h := pygent.NewHistory()
 	for i := range 40 {
 		require.NoError(t, h.Append(pygent.Message{Role: pygent.RoleUser, Parts: []pygent.Part{{Text: "look"}, {ImageURL: fmt.Sprintf("https://example.com/%d.png", i)}}}))
@@ -99,6 +102,7 @@ func TestImagesOfTheUserAreNeverLeftOut(t *testing.T) {
 }
 
 func TestImagesThatNoProviderTakesAreLeftOut(t *testing.T) {
+	t.Parallel()
 	tool := pygent.NewTool("bad", "", func(context.Context, pygent.Runtime, struct{}) (*pygent.ToolResult, error) {
 		return &pygent.ToolResult{Content: "x", Images: []string{"plot.png", "file:///etc/passwd"}}, nil
 	})
@@ -127,6 +131,7 @@ func printer(files ...pygent.Part) pygent.Tool {
 }
 
 func TestFilesOfAResultAreShown(t *testing.T) {
+	t.Parallel()
 	for api, want := range map[pygent.OpenAIProtocol][]string{
 		pygent.OpenAIChat:      {`"type":"file"`, `"type":"input_audio"`, `"data":"UklGRgAAAABXQVZFZm10IA=="`, `"format":"wav"`},
 		pygent.OpenAIResponses: {`"type":"input_file"`, "[recording left out: the model does not accept recordings]"},
@@ -154,6 +159,7 @@ func TestFilesOfAResultAreShown(t *testing.T) {
 }
 
 func TestFilesOfResultsAreBounded(t *testing.T) {
+	t.Parallel()
 	large := pygent.Part{FileURL: "data:application/pdf;base64," + strings.Repeat("A", 3<<20)}
 	for name, tt := range map[string]struct {
 		files []pygent.Part
@@ -180,6 +186,7 @@ func TestFilesOfResultsAreBounded(t *testing.T) {
 }
 
 func TestRequestsDoNotGrowWithTheFilesOfTools(t *testing.T) {
+	t.Parallel()
 	const steps = 10
 	script := make([]pygenttest.Reply, steps)
 	for i := range script {
@@ -211,6 +218,7 @@ func largeImage(t *testing.T, side int) string {
 
 // Images that a tool gave last must not fill a small window for ever.
 func TestImagesForWhichTheWindowHasNoRoomAreLeftOut(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		side, window, shown int
 	}{

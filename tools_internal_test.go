@@ -22,6 +22,7 @@ func (endlessJob) JobOutput(_ context.Context, _ string, _ int64, wait time.Dura
 }
 
 func TestJobOutputWaitsAtMostTenMinutes(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		in   jobOutputInput
 		want time.Duration

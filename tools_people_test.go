@@ -26,6 +26,7 @@ func toolCalls(t *testing.T, model pygent.Model, opts ...pygent.Option) (calls [
 }
 
 func TestCallsAreDescribedToPeople(t *testing.T) {
+	t.Parallel()
 	described := func(title string, paths ...string) func(*pygent.Tool) {
 		return func(t *pygent.Tool) {
 			t.Title, t.Kind, t.ReadOnly = "The tool", pygent.ToolSearch, true
@@ -77,6 +78,7 @@ func TestCallsAreDescribedToPeople(t *testing.T) {
 }
 
 func TestBuiltinToolsTellPeopleWhatTheyDo(t *testing.T) {
+	t.Parallel()
 	var r pygent.Registry
 	r.Reset()
 	for _, tool := range r.Tools() {
@@ -88,6 +90,7 @@ func TestBuiltinToolsTellPeopleWhatTheyDo(t *testing.T) {
 }
 
 func TestToolsThatTheRuntimeCannotServeAreNeitherOfferedNorRun(t *testing.T) {
+	t.Parallel()
 	jobs := func(rt pygent.Runtime) bool { _, ok := rt.(pygent.JobRunner); return ok }
 	needs := func(name string, can func(pygent.Runtime) bool) pygent.Tool {
 		return pygent.NewTool(name, "", func(context.Context, pygent.Runtime, struct{}) (string, error) { return "ran", nil },

@@ -59,6 +59,7 @@ func requirePortable(t *testing.T, path string, v any) {
 }
 
 func TestBuiltinToolsAreShownInThePortableForm(t *testing.T) {
+	t.Parallel()
 	shown := shownToolsOn(t, struct {
 		silentJobs
 		pygent.TaskRuntimeMaker
@@ -85,6 +86,7 @@ func TestBuiltinToolsAreShownInThePortableForm(t *testing.T) {
 }
 
 func TestToolWithoutArgumentsHasNoParameters(t *testing.T) {
+	t.Parallel()
 	typed := pygent.NewTool("typed", "", func(context.Context, pygent.Runtime, struct{}) (string, error) { return "", nil })
 	r, err := pygent.NewRegistry(typed)
 	require.NoError(t, err)
@@ -96,6 +98,7 @@ func TestToolWithoutArgumentsHasNoParameters(t *testing.T) {
 }
 
 func TestFreeFormArgumentsTravelAsText(t *testing.T) {
+	t.Parallel()
 	type input struct {
 		Filter json.RawMessage   `json:"filter"`
 		Labels map[string]string `json:"labels"`
@@ -123,6 +126,7 @@ func TestFreeFormArgumentsTravelAsText(t *testing.T) {
 }
 
 func TestRegistrationSaysWhatNoProviderTakes(t *testing.T) {
+	t.Parallel()
 	var r pygent.Registry
 	require.EqualError(t, r.Register("t", strings.Repeat("ä", 1025), nil, sayTool("")), "tool t: the description has 1025 characters, and providers take at most 1024")
 	require.NoError(t, r.Register("t", strings.Repeat("ä", 1024), nil, sayTool("")))
@@ -132,6 +136,7 @@ func TestRegistrationSaysWhatNoProviderTakes(t *testing.T) {
 }
 
 func TestMoreToolsThanProvidersTakeEndTheRun(t *testing.T) {
+	t.Parallel()
 	var r pygent.Registry
 	for i := range 129 {
 		require.NoError(t, r.Register(fmt.Sprintf("t%03d", i), "", nil, sayTool("")))
@@ -166,6 +171,7 @@ const rich = `{"$schema":"https://json-schema.org/draft/2020-12/schema","$ref":"
 	}}}}`
 
 func TestProvidersTakeSchemasOfOtherGenerators(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		rules    pygenttest.Provider
 		protocol pygent.OpenAIProtocol

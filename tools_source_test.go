@@ -38,6 +38,7 @@ func offered(req pygent.ChatRequest) (names []string) {
 }
 
 func TestToolSourcesServeAnAgentAndItsTasks(t *testing.T) {
+	t.Parallel()
 	var c closed
 	var opened []pygent.Runtime
 	source := func(_ context.Context, rt pygent.Runtime, set func(...pygent.Tool) error) (io.Closer, error) {
@@ -78,6 +79,7 @@ func onlyTask(t *testing.T, agent *pygent.Agent) pygent.TaskStatus {
 }
 
 func TestASourceReplacesItsToolsAllOrNone(t *testing.T) {
+	t.Parallel()
 	var set func(...pygent.Tool) error
 	source := func(_ context.Context, _ pygent.Runtime, s func(...pygent.Tool) error) (io.Closer, error) {
 		set = s
@@ -124,6 +126,7 @@ func TestASourceReplacesItsToolsAllOrNone(t *testing.T) {
 }
 
 func TestASourceThatWasGivenUpIsToldSo(t *testing.T) {
+	t.Parallel()
 	var early func(...pygent.Tool) error
 	source := func(_ context.Context, _ pygent.Runtime, set func(...pygent.Tool) error) (io.Closer, error) {
 		early = set
@@ -139,6 +142,7 @@ func TestASourceThatWasGivenUpIsToldSo(t *testing.T) {
 }
 
 func TestASourceHearsAtOnceOfToolsThatNoRequestTakes(t *testing.T) {
+	t.Parallel()
 	many := func(prefix string, n int) (tools []pygent.Tool) {
 		for i := range n {
 			tools = append(tools, toolSaying(fmt.Sprintf("%s%d", prefix, i), ""))
@@ -172,6 +176,7 @@ func TestASourceHearsAtOnceOfToolsThatNoRequestTakes(t *testing.T) {
 }
 
 func TestASourceHasRoomForAllToolsThatARequestTakes(t *testing.T) {
+	t.Parallel()
 	alone := pygenttest.NewScriptedModel(stop)
 	_, err := newAgentOn(t, nowhere{}, alone).RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
@@ -189,6 +194,7 @@ func TestASourceHasRoomForAllToolsThatARequestTakes(t *testing.T) {
 }
 
 func TestToolsAreAskedAboutTheRuntimeOfTheirAgentOnly(t *testing.T) {
+	t.Parallel()
 	asked := map[pygent.Runtime]bool{}
 	picky := toolSaying("picky", "")
 	picky.Needs = func(rt pygent.Runtime) bool {
@@ -214,6 +220,7 @@ type mortal struct {
 func (s *mortal) Alive() bool { return !s.ended.Load() }
 
 func TestASourceWhoseServerEndedIsOpenedAgain(t *testing.T) {
+	t.Parallel()
 	var servers []*mortal
 	source := func(_ context.Context, _ pygent.Runtime, set func(...pygent.Tool) error) (io.Closer, error) {
 		s := &mortal{}
@@ -239,6 +246,7 @@ func TestASourceWhoseServerEndedIsOpenedAgain(t *testing.T) {
 }
 
 func TestEveryChangeOfTheToolsIsTold(t *testing.T) {
+	t.Parallel()
 	var set func(...pygent.Tool) error
 	source := func(_ context.Context, _ pygent.Runtime, s func(...pygent.Tool) error) (io.Closer, error) {
 		set = s
@@ -267,6 +275,7 @@ func TestEveryChangeOfTheToolsIsTold(t *testing.T) {
 }
 
 func TestResetKeepsWhatTheAgentWasMadeWithout(t *testing.T) {
+	t.Parallel()
 	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(), pygent.WithDisabledTools("bash"))
 	agent.Tools().Disable("stop")
 	agent.Tools().Reset()
@@ -280,6 +289,7 @@ func TestResetKeepsWhatTheAgentWasMadeWithout(t *testing.T) {
 }
 
 func TestAToolOfASourceMaySetToolsWhenItIsAsked(t *testing.T) {
+	t.Parallel()
 	var set func(...pygent.Tool) error
 	asked := toolSaying("asked", "x")
 	var again bool
@@ -300,6 +310,7 @@ func TestAToolOfASourceMaySetToolsWhenItIsAsked(t *testing.T) {
 }
 
 func TestASourceThatFailsEndsTheRunAndIsOpenedAgain(t *testing.T) {
+	t.Parallel()
 	var c closed
 	times := 0
 	source := func(_ context.Context, _ pygent.Runtime, set func(...pygent.Tool) error) (io.Closer, error) {
@@ -339,6 +350,7 @@ func TestASourceThatFailsEndsTheRunAndIsOpenedAgain(t *testing.T) {
 }
 
 func TestASourceThatDoesNotListenIsLeftBehind(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var c closed
 		goOn := make(chan struct{})
@@ -361,6 +373,7 @@ func TestASourceThatDoesNotListenIsLeftBehind(t *testing.T) {
 }
 
 func TestClosingASourceIsBounded(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		hang := make(chan struct{})
 		source := func(close func() error) pygent.ToolSource {
@@ -391,6 +404,7 @@ type noServer struct{ name string }
 func (s *noServer) Close() error { s.name = "closed"; return nil }
 
 func TestASourceMayReturnANilPointerBesideItsError(t *testing.T) {
+	t.Parallel()
 	source := func(context.Context, pygent.Runtime, func(...pygent.Tool) error) (io.Closer, error) {
 		var s *noServer
 		return s, io.ErrNoProgress
@@ -402,6 +416,7 @@ func TestASourceMayReturnANilPointerBesideItsError(t *testing.T) {
 
 // The source's process is ended when the task rests, and nobody opens it again.
 func TestATaskThatGoesOnOpensItsSourcesAgain(t *testing.T) {
+	t.Parallel()
 	opened := 0
 	source := func(ctx context.Context, rt pygent.Runtime, set func(...pygent.Tool) error) (io.Closer, error) {
 		opened++

@@ -65,6 +65,7 @@ func notices(messages []pygent.Message) []string {
 }
 
 func TestAgentDelegatesWaitsAndCollects(t *testing.T) {
+	t.Parallel()
 	for _, rt := range runtimeCases()[:2] {
 		t.Run(rt.name, func(t *testing.T) {
 			model := pygenttest.NewScriptedModel(follow(
@@ -94,6 +95,7 @@ func TestAgentDelegatesWaitsAndCollects(t *testing.T) {
 }
 
 func TestModelIsToldOnceThatATaskEnded(t *testing.T) {
+	t.Parallel()
 	model := pygenttest.NewScriptedModel(
 		delegate("Count"), callBash("echo one"), pygenttest.Calls(callBash("echo two"), callBash("echo three")), callBash("echo four"), stop).
 		On("Count", pygenttest.Call("stop", map[string]any{"summary": "there are 42"}))
@@ -115,6 +117,7 @@ func TestModelIsToldOnceThatATaskEnded(t *testing.T) {
 }
 
 func TestDelegationToolsAnswerWithWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	call := func(tool string, args map[string]any) pygenttest.Reply { return pygenttest.Call(tool, args) }
 	tests := []struct {
 		name  string
@@ -150,6 +153,7 @@ func TestDelegationToolsAnswerWithWhatIsWrong(t *testing.T) {
 }
 
 func TestDelegatedAgentsDoNotDelegateUnlessAllowed(t *testing.T) {
+	t.Parallel()
 	for _, depth := range []int{1, 2} {
 		model := pygenttest.NewScriptedModel()
 		for level := range 4 {
@@ -177,6 +181,7 @@ func TestDelegatedAgentsDoNotDelegateUnlessAllowed(t *testing.T) {
 }
 
 func TestTooManyTasksAreAClearResult(t *testing.T) {
+	t.Parallel()
 	model := pygenttest.NewScriptedModel(
 		pygenttest.Calls(delegate("Hang 1"), delegate("Hang 2"), pygenttest.Call("task_status", nil)), stop).RepeatLast().
 		On("Hang", pygenttest.Text("").WithGate(nil))
@@ -191,6 +196,7 @@ func TestTooManyTasksAreAClearResult(t *testing.T) {
 }
 
 func TestTaskIDFollowsFromTheCall(t *testing.T) {
+	t.Parallel()
 	ids := func() (ids []string) {
 		model := pygenttest.NewScriptedModel(pygenttest.Calls(delegate("One"), delegate("Two")), delegate("Three"), stop).RepeatLast().
 			On("One", stop).On("Two", stop).On("Three", stop)
@@ -211,6 +217,7 @@ func TestTaskIDFollowsFromTheCall(t *testing.T) {
 }
 
 func TestTaskEventsReachTheParent(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	model := pygenttest.NewScriptedModel(follow(always(delegate("Work")), func(id string) pygenttest.Reply { return wait(id) }, always(stop))).
 		RepeatLast().On("Work", callBash("echo hello").WithGate(gate), stop)
@@ -242,6 +249,7 @@ func TestTaskEventsReachTheParent(t *testing.T) {
 }
 
 func TestTimeOfTheParentBoundsItsTasks(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		model := pygenttest.NewScriptedModel(delegate("Hang"), stop).RepeatLast().On("Hang", pygenttest.Text("").WithGate(nil))
 		agent := newAgentOn(t, hollow{}, model)
@@ -261,6 +269,7 @@ type hollow struct{ nowhere }
 func (hollow) NewTaskRuntime(context.Context) (pygent.Runtime, error) { return hollow{}, nil }
 
 func TestStatusWaitsForTheNextTaskToEnd(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		all := pygenttest.Call("task_status", map[string]any{"wait": 100})
 		model := pygenttest.NewScriptedModel(pygenttest.Calls(delegate("Slow"), delegate("Fast")), all, all, all, stop).
@@ -281,6 +290,7 @@ func TestStatusWaitsForTheNextTaskToEnd(t *testing.T) {
 }
 
 func TestStatusDoesNotWaitIfATaskHasEndedUnheard(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		all := pygenttest.Call("task_status", map[string]any{"wait": 100})
 		model := pygenttest.NewScriptedModel(pygenttest.Calls(delegate("Slow"), delegate("Fast")), all.WithDelay(5*time.Second), all, stop).
@@ -300,6 +310,7 @@ func TestStatusDoesNotWaitIfATaskHasEndedUnheard(t *testing.T) {
 }
 
 func TestCancelledTaskTakesItsOwnTasksAlong(t *testing.T) {
+	t.Parallel()
 	model := pygenttest.NewScriptedModel(follow(always(delegate("Lead")), always(callBash("true")))).RepeatLast().
 		On("Lead", delegate("Hang"), pygenttest.Text("").WithGate(nil)).
 		On("Hang", pygenttest.Text("").WithGate(nil))
@@ -318,6 +329,7 @@ func TestCancelledTaskTakesItsOwnTasksAlong(t *testing.T) {
 }
 
 func TestTasksKeepTheRulesOfTheirParent(t *testing.T) {
+	t.Parallel()
 	double := pygent.NewTool("double", "", func(_ context.Context, _ pygent.Runtime, in struct {
 		N int `json:"n"`
 	}) (string, error) {
@@ -355,6 +367,7 @@ func TestTasksKeepTheRulesOfTheirParent(t *testing.T) {
 }
 
 func TestAgentsShareAManager(t *testing.T) {
+	t.Parallel()
 	m, err := pygent.NewTaskManager()
 	require.NoError(t, err)
 	defer m.Close()
@@ -385,6 +398,7 @@ func startedTasks(messages []pygent.Message) []string {
 }
 
 func TestDelegationOverHTTP(t *testing.T) {
+	t.Parallel()
 	both := func(call func(id, name string) pygenttest.Reply) pygenttest.Reply {
 		return pygenttest.Decide(func(req *pygent.ChatRequest) pygenttest.Reply {
 			ids := startedTasks(req.Messages)
@@ -420,6 +434,7 @@ func TestDelegationOverHTTP(t *testing.T) {
 }
 
 func TestDelegationIsOfferedWhereTasksCanBeMade(t *testing.T) {
+	t.Parallel()
 	delegation := []string{"cancel_task", "collect_file", "delegate_task", "send_task", "task_status"}
 	withPersonas := []string{"cancel_task", "collect_file", "delegate_persona_task", "delegate_task", "list_personas", "send_task", "task_status"}
 	offered := func(m *pygenttest.ScriptedModel, of string) (names []string) {

@@ -103,6 +103,7 @@ func TestAgentsKeepTheToolsTheyWereMadeWith(t *testing.T) {
 }
 
 func TestRegistry(t *testing.T) {
+	t.Parallel()
 	var r pygent.Registry
 	require.Empty(t, toolNames(&r))
 	_, err := r.Execute(t.Context(), toolCall("b", ""), nowhere{})
@@ -127,6 +128,7 @@ func TestRegistry(t *testing.T) {
 }
 
 func TestDisablingWinsOverAdding(t *testing.T) {
+	t.Parallel()
 	var r pygent.Registry
 	r.Disable("a", "nobody")
 	require.NoError(t, r.Register("a", "", nil, sayTool("a")))
@@ -147,6 +149,7 @@ func TestDisablingWinsOverAdding(t *testing.T) {
 }
 
 func TestInvalidToolsAreRefused(t *testing.T) {
+	t.Parallel()
 	object := map[string]any{"type": "object"}
 	tests := []struct {
 		name, tool string
@@ -183,6 +186,7 @@ func TestInvalidToolsAreRefused(t *testing.T) {
 }
 
 func TestNewToolRefusesWhatIsNoStruct(t *testing.T) {
+	t.Parallel()
 	type in = struct{}
 	for want, tool := range map[string]pygent.Tool{
 		"tool t: the function is nil": pygent.NewTool[in, string]("t", "", nil),
@@ -199,6 +203,7 @@ func TestNewToolRefusesWhatIsNoStruct(t *testing.T) {
 }
 
 func TestTypedToolsGiveTextResultsAndValues(t *testing.T) {
+	t.Parallel()
 	type in struct{}
 	type weather struct {
 		City    string  `json:"city"`
@@ -253,6 +258,7 @@ type outline struct {
 }
 
 func TestTypedToolsTakeEnumsAndWhatContainsItself(t *testing.T) {
+	t.Parallel()
 	var got outline
 	tool := pygent.NewTool("outline", "", func(_ context.Context, _ pygent.Runtime, in outline) (string, error) {
 		got = in
@@ -291,6 +297,7 @@ type searchInput struct {
 }
 
 func TestNewToolDerivesTheSchema(t *testing.T) {
+	t.Parallel()
 	tool := pygent.NewTool("search", "Search", func(_ context.Context, _ pygent.Runtime, in searchInput) (string, error) {
 		return fmt.Sprint(in.Query, in.Limit, in.Tags, in.hidden), nil
 	})
@@ -318,6 +325,7 @@ func TestNewToolDerivesTheSchema(t *testing.T) {
 }
 
 func TestArgumentErrorsArePrecise(t *testing.T) {
+	t.Parallel()
 	tool := pygent.NewTool("search", "", func(_ context.Context, _ pygent.Runtime, in searchInput) (string, error) {
 		return in.Query, nil
 	})
@@ -369,6 +377,7 @@ func TestArgumentErrorsArePrecise(t *testing.T) {
 }
 
 func TestPanicsAreToolErrorsWithTheirStack(t *testing.T) {
+	t.Parallel()
 	var r pygent.Registry
 	require.NoError(t, r.Register("boom", "", nil, func(context.Context, pygent.Runtime, map[string]any) (string, error) { panic("oh no") }))
 	_, err := r.Execute(t.Context(), toolCall("boom", ""), nowhere{})
@@ -385,6 +394,7 @@ func TestPanicsAreToolErrorsWithTheirStack(t *testing.T) {
 }
 
 func TestToolsMayEndTheRunAndShowImages(t *testing.T) {
+	t.Parallel()
 	finish := pygent.Tool{Name: "finish", Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
 		return &pygent.ToolResult{Content: "finished", Images: []string{"https://example.com/x.png"}, End: pygent.StatusStopped, Summary: "it is done"}, nil
 	}}
@@ -407,6 +417,7 @@ func TestToolsMayEndTheRunAndShowImages(t *testing.T) {
 }
 
 func TestRegistryIsSafeForConcurrentUse(t *testing.T) {
+	t.Parallel()
 	r, err := pygent.NewRegistry()
 	require.NoError(t, err)
 	var all sync.WaitGroup

@@ -31,6 +31,7 @@ func pricedAgent(t *testing.T, model pygent.Model, opts ...pygent.Option) *pygen
 }
 
 func TestTokensOfEachKindHaveTheirPrice(t *testing.T) {
+	t.Parallel()
 	usage := pygent.Usage{PromptTokens: 1000, CachedTokens: 300, CacheWriteTokens: 200, CompletionTokens: 100, ReasoningTokens: 40}
 	for name, tt := range map[string]struct {
 		price pygent.Price
@@ -54,6 +55,7 @@ func TestTokensOfEachKindHaveTheirPrice(t *testing.T) {
 }
 
 func TestTheCostIsToldOfStepsAndRuns(t *testing.T) {
+	t.Parallel()
 	model := pygenttest.NewScriptedModel(priced(callBash("true")), priced(stop))
 	var steps []pygent.Event
 	var end pygent.Event
@@ -88,6 +90,7 @@ func TestTheCostIsToldOfStepsAndRuns(t *testing.T) {
 }
 
 func TestARunOfSeveralModelsTellsOfEach(t *testing.T) {
+	t.Parallel()
 	model := pygenttest.NewScriptedModel(priced(callBash("true")), priced(callBash("false")), stop.WithUsage(hundred).WithModel("other"))
 	result, err := pricedAgent(t, model).RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
@@ -97,6 +100,7 @@ func TestARunOfSeveralModelsTellsOfEach(t *testing.T) {
 }
 
 func TestTheProvidersWordIsTheCostOfAModelWithoutAPrice(t *testing.T) {
+	t.Parallel()
 	model := pygenttest.NewScriptedModel(
 		callBash("true").WithUsage(hundred).WithModel("other").WithCost(0.25),
 		priced(callBash("false")).WithCost(99),
@@ -112,6 +116,7 @@ func TestTheProvidersWordIsTheCostOfAModelWithoutAPrice(t *testing.T) {
 }
 
 func TestTheCostThatAServerReportsIsRead(t *testing.T) {
+	t.Parallel()
 	usage := pygent.Usage{PromptTokens: 10, CachedTokens: 4, CacheWriteTokens: 3, CompletionTokens: 5}
 	for _, api := range []pygent.OpenAIProtocol{pygent.OpenAIChat, pygent.OpenAIResponses} {
 		t.Run(string(api), func(t *testing.T) {
@@ -126,6 +131,7 @@ func TestTheCostThatAServerReportsIsRead(t *testing.T) {
 }
 
 func TestNumbersThatCannotBeAreNotCounted(t *testing.T) {
+	t.Parallel()
 	hostile := pygent.Usage{PromptTokens: math.MaxInt64, CompletionTokens: math.MinInt64, CachedTokens: -1, ReasoningTokens: 1 << 60, Cost: math.NaN()}
 	agent := pricedAgent(t, pygenttest.NewScriptedModel(priced(callBash("true")), stop.WithUsage(hostile).WithModel("m")))
 	result, err := agent.RunUntilStop(t.Context(), "go")
@@ -137,6 +143,7 @@ func TestNumbersThatCannotBeAreNotCounted(t *testing.T) {
 }
 
 func TestRunEndsWhenItsMoneyIsSpent(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		limits []pygent.RunOption
 		steps  int
@@ -164,6 +171,7 @@ func TestRunEndsWhenItsMoneyIsSpent(t *testing.T) {
 }
 
 func TestWhatHasNoPriceCannotBeLimited(t *testing.T) {
+	t.Parallel()
 	model := pygenttest.NewScriptedModel(stop)
 	_, err := pygent.New(pygent.WithModel(model), pygent.WithRuntime(nowhere{}), pygent.WithModelName("x"), pygent.WithPrices(dollars), pygent.MaxCost(1))
 	require.EqualError(t, err, "the cost cannot be limited: the model x has no price: [prices] in ~/.pygent.toml or WithPrices gives it one; or leave the limit out (--max-cost, limits.max_cost, PYGENT_MAX_COST)")
@@ -179,6 +187,7 @@ func TestWhatHasNoPriceCannotBeLimited(t *testing.T) {
 }
 
 func TestRunEndsAfterAnAnswerOfUnknownCost(t *testing.T) {
+	t.Parallel()
 	next := callBash("true")
 	for name, tt := range map[string]struct {
 		reply  pygenttest.Reply
@@ -209,6 +218,7 @@ type reporter struct{ pygent.Model }
 func (reporter) ReportsCost() bool { return true }
 
 func TestModelsThatReportTheirCostNeedNoPrice(t *testing.T) {
+	t.Parallel()
 	model := reporter{pygenttest.NewScriptedModel(callBash("true").WithCost(0.1), callBash("false").WithCost(0.2), stop.WithCost(0.4))}
 	agent := newAgent(t, model, pygent.MaxCost(0.3))
 	result, err := agent.RunUntilStop(t.Context(), "go")
@@ -222,6 +232,7 @@ func TestModelsThatReportTheirCostNeedNoPrice(t *testing.T) {
 }
 
 func TestTasksShareTheMoneyOfTheRun(t *testing.T) {
+	t.Parallel()
 	n := 0
 	spends := pygenttest.Decide(func(*pygent.ChatRequest) pygenttest.Reply {
 		n++
@@ -245,6 +256,7 @@ func TestTasksShareTheMoneyOfTheRun(t *testing.T) {
 }
 
 func TestTasksWithoutALimitNeedNoPrice(t *testing.T) {
+	t.Parallel()
 	model := pygenttest.NewScriptedModel(follow(always(delegate("Work")), wait, always(stop))).RepeatLast().On("Work", stop)
 	agent := newAgent(t, model, pygent.TaskDefaults(pygent.Limits{MaxCost: pygent.NoLimit, MaxTokens: pygent.NoLimit}))
 	_, err := agent.RunUntilStop(t.Context(), "go")
@@ -254,6 +266,7 @@ func TestTasksWithoutALimitNeedNoPrice(t *testing.T) {
 }
 
 func TestTaskOfAModelWithoutAPriceDoesNotStart(t *testing.T) {
+	t.Parallel()
 	var asked int
 	expensive := pygent.ModelFunc(func(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 		asked++
@@ -271,6 +284,7 @@ func TestTaskOfAModelWithoutAPriceDoesNotStart(t *testing.T) {
 }
 
 func TestSpansTellWhatCachesReadAndWrote(t *testing.T) {
+	t.Parallel()
 	r := &recorder{}
 	usage := pygent.Usage{PromptTokens: 10, CachedTokens: 4, CacheWriteTokens: 3, CompletionTokens: 5, ReasoningTokens: 2}
 	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(stop.WithUsage(usage)), pygent.WithTelemetry(pygent.TelemetryTracer(r), pygent.TelemetryMeter(r)))
@@ -286,6 +300,7 @@ func TestSpansTellWhatCachesReadAndWrote(t *testing.T) {
 }
 
 func TestAResultNamesTheModelsWithoutAPrice(t *testing.T) {
+	t.Parallel()
 	model := pygenttest.NewScriptedModel(
 		priced(delegate("Spend")), priced(callBash("true")).WithModel("silent"), priced(stop), priced(stop), priced(stop)).
 		On("Spend", stop.WithUsage(hundred).WithModel("of the task"))
@@ -305,6 +320,7 @@ func TestAResultNamesTheModelsWithoutAPrice(t *testing.T) {
 }
 
 func TestNamesThatHaveAPrice(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		price, asked, answered, host string
 		known                        bool
@@ -341,6 +357,7 @@ func TestNamesThatHaveAPrice(t *testing.T) {
 // Sums of money are right to more digits than anybody is shown, however many calls
 // there were.
 func TestMoneyDoesNotDrift(t *testing.T) {
+	t.Parallel()
 	for _, price := range []float64{0.1, 0.000_037, 123.456_789} {
 		var sum pygent.Usage
 		exact := new(big.Rat)

@@ -37,6 +37,7 @@ func TestRenderOfLargeTexts(t *testing.T) {
 		"backticks":      strings.Repeat("`` ` ``` ", size/9) + "````",
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			o := Options{Width: 80, Colours: true}
 			text := Render(source, o)
 			require.NotEmpty(t, text)

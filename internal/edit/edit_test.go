@@ -230,7 +230,10 @@ func TestHostileTextsTakeNoLonger(t *testing.T) {
 		"one long line, spelled": {strings.Repeat("some words ", size/11), hundred(edit.Edit{Old: strings.Repeat("some wrods ", size/22)})},
 		"numbers":                {numbered(10_000), hundred(edit.Edit{Old: strings.Repeat("1\tx\n", size/8)})},
 	} {
-		t.Run(name, func(t *testing.T) { _, _ = edit.Apply(tt.text, tt.edits) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, _ = edit.Apply(tt.text, tt.edits)
+		})
 	}
 }
 

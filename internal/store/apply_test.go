@@ -19,6 +19,7 @@ import (
 )
 
 func TestApplyGoesToAndFro(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct{ from, to files }{
 		"edits":                 {files{"a": "1", "d/b": "2"}, files{"a": "3", "d/b": "4"}},
 		"new and gone":          {files{"a": "1", "d/b": "2"}, files{"c/d/e": "1", "f": "2"}},
@@ -58,6 +59,7 @@ func TestApplyGoesToAndFro(t *testing.T) {
 }
 
 func TestModesAreApplied(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write(t, dir, files{"a": "1", "d/b": "2", "e/c": "3"})
 	s := openStore(t, t.TempDir())
@@ -78,6 +80,7 @@ func TestModesAreApplied(t *testing.T) {
 }
 
 func TestWhatWasEditedMeanwhileStays(t *testing.T) {
+	t.Parallel()
 	base := files{"edited": "1", "removed": "1", "modes": "1", "gone": "1", "dir/file": "1", "replaced": "1", "linked/x": "1"}
 	dir := t.TempDir()
 	write(t, dir, base)
@@ -134,6 +137,7 @@ func (m *meanwhile) Read(p []byte) (int, error) {
 }
 
 func TestWhatIsEditedInTheLastMomentStays(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		from string // "" for a file that is not there
 		edit func(at string) error
@@ -205,6 +209,7 @@ func change(t *testing.T, from, to string) store.Change {
 
 // Each case is what a process that was killed has left.
 func TestAStepIsMadeAgain(t *testing.T) {
+	t.Parallel()
 	const aside, part, mode = ".aside-12345678", ".aside-12345678.part", "-rw-r--r-- "
 	for name, tt := range map[string]struct {
 		from, to string
@@ -271,6 +276,7 @@ func (b *broken) Make(ctx context.Context, s store.Step, content io.Reader) erro
 }
 
 func TestAnInterruptedApplyIsFinished(t *testing.T) {
+	t.Parallel()
 	from, to := files{"a": "1", "d/b": "2", "x/y/z": "3", "k": "4"}, files{"a": "5", "e/c": "6", "x": "7", "k": "4"}
 	for after := range 7 {
 		dir, other, home := t.TempDir(), t.TempDir(), t.TempDir()
@@ -305,6 +311,7 @@ func TestAnInterruptedApplyIsFinished(t *testing.T) {
 }
 
 func TestGitIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write(t, dir, files{".git/HEAD": "1", "sub/.git/HEAD": "1", "a": "1"})
 	s := openStore(t, t.TempDir())
@@ -327,6 +334,7 @@ func (volume) ID() string { return "volume 1" }
 // TestAChangeThatNobodyFinishesPinsNothing has changes of a volume and of a directory
 // that are gone, and one of a directory that is there.
 func TestAChangeThatNobodyFinishesPinsNothing(t *testing.T) {
+	t.Parallel()
 	home, dir, gone := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "gone")
 	s := openStore(t, home)
 	write(t, dir, files{"a": "1"})

@@ -12,6 +12,7 @@ import (
 )
 
 func TestAKeptCacheSavesReading(t *testing.T) {
+	t.Parallel()
 	base, dir := t.TempDir(), t.TempDir()
 	write(t, dir, files{"a": "one", "d/b": "two", "d.x": "three", "d/\xff": "four", "l": "->a", "empty/": ""})
 	s := openStore(t, filepath.Join(base, "store"))

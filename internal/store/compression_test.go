@@ -15,6 +15,7 @@ import (
 // TestBlobsOfEarlierVersionsAreRead reads a store whose blobs are compressed with zstd,
 // and takes another tree into it.
 func TestBlobsOfEarlierVersionsAreRead(t *testing.T) {
+	t.Parallel()
 	home := t.TempDir()
 	require.NoError(t, os.CopyFS(home, os.DirFS("testdata/zstd")))
 	s := openStore(t, home)
@@ -43,6 +44,7 @@ func TestBlobsOfEarlierVersionsAreRead(t *testing.T) {
 }
 
 func TestZstdOfTheWrongSizeIsDamaged(t *testing.T) {
+	t.Parallel()
 	// A frame of one block that says it has four bytes, all of them 'a'.
 	frame := "\x28\xb5\x2f\xfd\x20\x04\x23\x00\x00a"
 	for size, want := range map[int]string{3: "it has 4 or more", 4: "", 5: "it has 4: unexpected EOF"} {

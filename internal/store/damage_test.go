@@ -25,6 +25,7 @@ func packOf(t *testing.T, home string) string {
 }
 
 func TestADamagedPackIsRefusedWithWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write(t, dir, files{"a": "1", "b/c": strings.Repeat("words and ", 5000)})
 	for name, tt := range map[string]struct {
@@ -65,6 +66,7 @@ func TestADamagedPackIsRefusedWithWhatIsWrong(t *testing.T) {
 }
 
 func TestADamagedBlobIsNotPassedOn(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	noise := make([]byte, 3<<20)
 	rand.NewChaCha8([32]byte{3}).Read(noise)
@@ -98,6 +100,7 @@ func TestADamagedBlobIsNotPassedOn(t *testing.T) {
 }
 
 func TestADamagedLogIsToldAndNothingIsCollected(t *testing.T) {
+	t.Parallel()
 	dir, home := t.TempDir(), t.TempDir()
 	write(t, dir, files{"a": "1"})
 	s := openStore(t, home)
@@ -136,6 +139,7 @@ func TestADamagedLogIsToldAndNothingIsCollected(t *testing.T) {
 }
 
 func TestAFullDiskLeavesNothing(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	noise := make([]byte, 2<<20)
 	rand.NewChaCha8([32]byte{4}).Read(noise)
@@ -162,6 +166,7 @@ func TestAFullDiskLeavesNothing(t *testing.T) {
 }
 
 func TestAWriterThatFailsIsToldAsIs(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write(t, dir, files{"a": "1"})
 	s := openStore(t, t.TempDir())

@@ -30,6 +30,7 @@ func noise(seed byte, size int) string {
 }
 
 func TestAStoreOnAFullDisk(t *testing.T) {
+	t.Parallel()
 	disk, dir := smallDisk(t), t.TempDir()
 	s, err := store.Open(filepath.Join(disk, "store"))
 	require.NoError(t, err)
@@ -70,6 +71,7 @@ func TestAStoreOnAFullDisk(t *testing.T) {
 }
 
 func TestATargetOnAFullDiskIsFinishedWhenThereIsRoom(t *testing.T) {
+	t.Parallel()
 	disk, dir := smallDisk(t), t.TempDir()
 	s := openStore(t, t.TempDir())
 	write(t, disk, files{"a": noise(1, 1<<20), "b": "1"})

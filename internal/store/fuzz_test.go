@@ -99,6 +99,7 @@ func FuzzIgnore(f *testing.F) {
 }
 
 func TestIgnorePatterns(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		lines, name string
 		dir, want   bool

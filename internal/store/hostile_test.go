@@ -65,6 +65,7 @@ func content(text string) func(string) (store.Opened, error) {
 }
 
 func TestASourceThatLiesIsRefused(t *testing.T) {
+	t.Parallel()
 	file := func(names ...string) (all []store.Entry) {
 		for _, name := range names {
 			e := store.Entry{Name: strings.TrimSuffix(name, "/"), Mode: 0o644}
@@ -112,6 +113,7 @@ func deep(n int) (names []string) {
 }
 
 func TestFilesThatChangeWhileTheyAreRead(t *testing.T) {
+	t.Parallel()
 	entries := []store.Entry{{Name: "a", Size: 3, Mode: 0o644}}
 	for name, tt := range map[string]struct {
 		read func(string) (store.Opened, error)
@@ -149,6 +151,7 @@ func TestFilesThatChangeWhileTheyAreRead(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write(t, dir, files{"a": "12345", "b": "12345", "c/": ""})
 	s := openStore(t, t.TempDir())
@@ -167,6 +170,7 @@ func TestLimits(t *testing.T) {
 }
 
 func TestAFileThatIsLargerThanWasListedCountsWhole(t *testing.T) {
+	t.Parallel()
 	s := openStore(t, t.TempDir())
 	for name, limit := range map[string]int64{"it fits": 1000, "it does not": 999} {
 		t.Run(name, func(t *testing.T) {
@@ -182,6 +186,7 @@ func TestAFileThatIsLargerThanWasListedCountsWhole(t *testing.T) {
 }
 
 func TestAHugeAndADeepDirectory(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	huge := files{}
 	for i := range 12_000 {
@@ -211,6 +216,7 @@ func TestAHugeAndADeepDirectory(t *testing.T) {
 // Somebody replaces directories by links, all the time: what is read and
 // written stays in the root.
 func TestNothingLeadsOutOfTheRoot(t *testing.T) {
+	t.Parallel()
 	base := t.TempDir()
 	dir, away := filepath.Join(base, "work"), filepath.Join(base, "away")
 	write(t, dir, files{"d/f": "inside", "e/f": "inside"})

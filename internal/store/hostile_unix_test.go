@@ -50,6 +50,7 @@ func TestSpecialFilesAreLeftOutAndKept(t *testing.T) {
 }
 
 func TestAStoreOfOthersIsRefused(t *testing.T) {
+	t.Parallel()
 	home := t.TempDir()
 	require.NoError(t, os.Chmod(home, 0o777))
 	_, err := store.Open(home)
@@ -57,6 +58,7 @@ func TestAStoreOfOthersIsRefused(t *testing.T) {
 }
 
 func TestFilesOfTheStoreArePrivate(t *testing.T) {
+	t.Parallel()
 	dir, home := t.TempDir(), t.TempDir()
 	write(t, dir, files{".env": "secret"})
 	s := openStore(t, home)

@@ -27,8 +27,13 @@ import (
 // TestKilledProcessesLoseNothing kills a process that takes, logs, applies and
 // collects, at random moments. PYGENT_STORE_KILLS sets how often.
 func TestKilledProcessesLoseNothing(t *testing.T) {
-	t.Run("local", func(t *testing.T) { killSome(t, "") })
+	t.Parallel()
+	t.Run("local", func(t *testing.T) {
+		t.Parallel()
+		killSome(t, "")
+	})
 	t.Run("guest", func(t *testing.T) {
+		t.Parallel()
 		if runtime.GOOS != "linux" {
 			t.Skip("the guest is a process of its own on Linux only")
 		}

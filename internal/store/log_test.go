@@ -21,6 +21,7 @@ import (
 )
 
 func TestALogKeepsItsTrees(t *testing.T) {
+	t.Parallel()
 	dir, home := t.TempDir(), t.TempDir()
 	s := openStore(t, home)
 	log, err := s.OpenLog("one")
@@ -80,6 +81,7 @@ func TestALogKeepsItsTrees(t *testing.T) {
 }
 
 func TestManySmallPacksBecomeOne(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := openStore(t, t.TempDir())
 	log, err := s.OpenLog("l")
@@ -103,6 +105,7 @@ func TestManySmallPacksBecomeOne(t *testing.T) {
 }
 
 func TestNamesOfLogs(t *testing.T) {
+	t.Parallel()
 	s := openStore(t, t.TempDir())
 	for _, name := range []string{"", "a/b", "..", "a.b", "a\n", "é", strings.Repeat("a", 129)} {
 		_, err := s.OpenLog(name)
@@ -114,6 +117,7 @@ func TestNamesOfLogs(t *testing.T) {
 }
 
 func TestSeveralStoresOfOneDirectory(t *testing.T) {
+	t.Parallel()
 	home := t.TempDir()
 	var group sync.WaitGroup
 	errs := make([]error, 4)
@@ -173,6 +177,7 @@ func takeAndCollect(ctx context.Context, home, dir, name string) error {
 }
 
 func TestTwoProcesses(t *testing.T) {
+	t.Parallel()
 	base := t.TempDir()
 	fill(t, filepath.Join(base, "work"))
 	child := exec.Command(os.Args[0])

@@ -131,6 +131,7 @@ func changes(t testing.TB, s *store.Store, a, b store.Tree) (names []string) {
 }
 
 func TestATreeIsRestoredAsItWas(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	big := make([]byte, 5<<20+17)
 	rand.NewChaCha8([32]byte{1}).Read(big)
@@ -167,6 +168,7 @@ func TestATreeIsRestoredAsItWas(t *testing.T) {
 }
 
 func TestFSIsOneOfTheStandardLibrary(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write(t, dir, files{"a.txt": "a", "dir/b.txt": strings.Repeat("b", store.ChunkSize+9), "dir/sub/": ""})
 	s := openStore(t, t.TempDir())
@@ -183,6 +185,7 @@ func TestFSIsOneOfTheStandardLibrary(t *testing.T) {
 }
 
 func TestLinksAreNotFollowedOutOfATree(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write(t, dir, files{"away": "->/etc/passwd"})
 	s := openStore(t, t.TempDir())
@@ -195,6 +198,7 @@ func TestLinksAreNotFollowedOutOfATree(t *testing.T) {
 }
 
 func TestUnchangedFilesAreNotReadAgain(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write(t, dir, files{"a": "1", "b/c": "2", "b/d": "3"})
 	s := openStore(t, t.TempDir())
@@ -214,6 +218,7 @@ func TestUnchangedFilesAreNotReadAgain(t *testing.T) {
 }
 
 func TestFilesOfJustNowAreReadAgain(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write(t, dir, files{"a": "1"})
 	s := openStore(t, t.TempDir())
@@ -240,6 +245,7 @@ func TestFilesOfJustNowAreReadAgain(t *testing.T) {
 }
 
 func TestWhatIsLeftOut(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	large := strings.Repeat("x", 1<<20+1)
 	write(t, dir, files{
@@ -281,6 +287,7 @@ func TestWhatIsLeftOut(t *testing.T) {
 }
 
 func TestGrowthOfATurn(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for i := range 2000 {
 		write(t, dir, files{fmt.Sprintf("d%d/e%d/f%d", i%10, i%100, i): strings.Repeat(fmt.Sprintln("line", i), 200)})
@@ -301,6 +308,7 @@ func TestGrowthOfATurn(t *testing.T) {
 }
 
 func TestALineMoreOfALargeFileIsOnePartMore(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	data := make([]byte, 20<<20)
 	rand.NewChaCha8([32]byte{2}).Read(data)
