@@ -51,7 +51,7 @@ func (d *files) here(do func(tree.ExtractOptions) error) (done bool, err error) 
 // case it returns nil.
 func (c *commander) nearOwner(client *guest.Client) *tree.Owner {
 	info := client.Info()
-	if info.Kernel == "" || info.Kernel != kernelRelease() || c.mountsOver() {
+	if info.Kernel == "" || info.Kernel != kernelRelease() || c.mayDiffer() {
 		return nil
 	}
 	me := os.Geteuid()
@@ -75,15 +75,16 @@ func (c *commander) nearOwner(client *guest.Client) *tree.Owner {
 // nobody is the number by which a user namespace shows all users that it has not.
 const nobody = 65534
 
-// mountsOver reports whether something else may be mounted in the workspace than this
-// machine has there.
-func (c *commander) mountsOver() bool {
+// mayDiffer reports whether something else may be mounted in the workspace than this
+// machine has there, or commands may make devices in it, which only the guest opens
+// without harm.
+func (c *commander) mayDiffer() bool {
 	for _, m := range c.config.Mounts {
 		if at := path.Clean(m.Target); at == Workspace || strings.HasPrefix(at, Workspace+"/") {
 			return true
 		}
 	}
-	return c.may("SYS_ADMIN")
+	return c.may("SYS_ADMIN") || c.may("MKNOD")
 }
 
 // may reports whether the containers have a capability.
