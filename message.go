@@ -250,8 +250,21 @@ func (m *Message) hasRaw() bool {
 		slices.ContainsFunc(m.ToolCalls, func(c ToolCall) bool { return len(c.Extra) > 0 })
 }
 
+// sizeGuess is about the size of the message's JSON, which is kept: so it is not much
+// more than that.
+func (m *Message) sizeGuess() int {
+	const own, ofCall = 64, 96 // bytes of names and what is around them
+	size := own + len(m.ToolCallID) + len(m.Content) + len(m.Content)/16
+	for i := range m.ToolCalls {
+		call := &m.ToolCalls[i]
+		size += ofCall + len(call.Name) + len(call.Arguments) + len(call.Arguments)/16
+	}
+	return size
+}
+
 func (m Message) object() ([]byte, error) {
 	var w jsonobj.Writer
+	w.Grow(m.sizeGuess())
 	w.Text("role", string(m.Role))
 	switch {
 	case len(m.Parts) > 0:

@@ -10,8 +10,8 @@ import (
 
 // Writer builds an object whose fields keep the order of the calls. Names of
 // fields are written as they are, so they must not need escapes. Every step of
-// an agent encodes messages, so strings without special characters are written
-// without reflection. The zero Writer is ready to use.
+// an agent encodes messages, so strings of ASCII are written without reflection. The
+// zero Writer is ready to use.
 type Writer struct {
 	buf bytes.Buffer
 	err error
@@ -103,17 +103,36 @@ func (w *Writer) name(name string) {
 	w.buf.WriteString(`":`)
 }
 
+// Grow makes room for a number of bytes, so that the object need not be copied while it
+// grows.
+func (w *Writer) Grow(bytes int) { w.buf.Grow(bytes) }
+
+// quote writes a string as encoding/json does.
 func (w *Writer) quote(s string) {
+	start := w.buf.Len()
+	w.buf.WriteByte('"')
+	plain := 0 // where what needs no escape began
 	for i := range len(s) {
-		if c := s[i]; c < 0x20 || c >= 0x80 || c == '"' || c == '\\' {
+		c := s[i]
+		if c >= 0x20 && c < 0x80 && c != '"' && c != '\\' {
+			continue
+		}
+		escape := escapes[c]
+		if escape == "" {
+			w.buf.Truncate(start)
 			w.value(s)
 			return
 		}
+		w.buf.WriteString(s[plain:i])
+		w.buf.WriteString(escape)
+		plain = i + 1
 	}
-	w.buf.WriteByte('"')
-	w.buf.WriteString(s)
+	w.buf.WriteString(s[plain:])
 	w.buf.WriteByte('"')
 }
+
+// escapes are those that texts have. encoding/json writes what has others.
+var escapes = [256]string{'"': `\"`, '\\': `\\`, '\n': `\n`, '\r': `\r`, '\t': `\t`}
 
 func (w *Writer) value(value any) {
 	enc := json.NewEncoder(&w.buf)
