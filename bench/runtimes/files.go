@@ -25,8 +25,8 @@ type carrier interface {
 	in(ctx context.Context, src, name string) error
 	// out copies it to a path of this machine that does not exist yet.
 	out(ctx context.Context, name, dest string) error
-	// remove removes what was copied in.
-	remove(ctx context.Context, name string) error
+	// remove removes what was copied in, by a pattern of a shell for its name.
+	remove(ctx context.Context, pattern string) error
 	close() error
 }
 
@@ -104,8 +104,9 @@ func (c runtimeCarrier) out(ctx context.Context, name, dest string) error {
 	return c.ExportFile(ctx, name, dest)
 }
 
-func (c runtimeCarrier) remove(ctx context.Context, name string) error {
-	return guestPlace(c).run(ctx, "rm -r "+name)
+func (c runtimeCarrier) remove(ctx context.Context, pattern string) error {
+	_, err := c.Bash(ctx, "rm -rf "+pattern, pygent.BashTimeout(pygent.NoLimit))
+	return err
 }
 
 func (c runtimeCarrier) close() error { return c.Cleanup() }
@@ -190,7 +191,8 @@ func (b *bench) copiesAt(ctx context.Context, s site) (r siteReport, err error) 
 	defer func() {
 		err = errors.Join(err, os.RemoveAll(b.path("out")))
 		for _, c := range open {
-			err = errors.Join(err, c.close())
+			// An engine does not answer for long while it removes so many files.
+			err = errors.Join(err, c.remove(ctx, "stays-*"), c.close())
 		}
 	}()
 	for _, w := range ways {
@@ -219,7 +221,7 @@ func (b *bench) copiesAt(ctx context.Context, s site) (r siteReport, err error) 
 // carry copies a load in and out. In the first round it compares the copy.
 func (b *bench) carry(ctx context.Context, c carrier, l load, t *carried, round int) error {
 	b.copied++
-	src, name, dest := b.path(l.name), fmt.Sprintf("copy-%d", b.copied), b.path(fmt.Sprintf("out/%d", b.copied))
+	src, name, dest := b.path(l.name), fmt.Sprintf("stays-%d", b.copied), b.path(fmt.Sprintf("out/%d", b.copied))
 	err := t.in.time(func() error { return c.in(ctx, src, name) })
 	if err == nil {
 		err = t.out.time(func() error { return c.out(ctx, name, dest) })

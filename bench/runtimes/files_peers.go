@@ -142,8 +142,8 @@ func unpack(r io.Reader, h *tar.Header, at string) error {
 	return os.Chtimes(at, time.Time{}, h.ModTime)
 }
 
-func (e engineCarrier) remove(ctx context.Context, name string) error {
-	return (&execPlace{e.engine, e.name}).run(ctx, "rm -r /workspace/"+name)
+func (e engineCarrier) remove(ctx context.Context, pattern string) error {
+	return (&execPlace{e.engine, e.name}).run(ctx, "rm -rf /workspace/"+pattern)
 }
 
 func (e engineCarrier) close() error {
@@ -188,8 +188,8 @@ func (p plainCarrier) out(ctx context.Context, name, dest string) error {
 	return command(ctx, "cp", "-r", "--preserve=mode,timestamps", filepath.Join(string(p), name), dest)
 }
 
-func (p plainCarrier) remove(_ context.Context, name string) error {
-	return os.RemoveAll(filepath.Join(string(p), name))
+func (p plainCarrier) remove(ctx context.Context, pattern string) error {
+	return command(ctx, "sh", "-c", "rm -rf "+string(p)+"/"+pattern)
 }
 
 func (p plainCarrier) close() error { return os.RemoveAll(string(p)) }
