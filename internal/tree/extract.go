@@ -142,7 +142,9 @@ func openInto(root *os.Root, dir string) (base *os.Root, missing string, err err
 
 // stageIn builds a tree in a new stage in base.
 func stageIn(base *os.Root, o ExtractOptions, fill func(*builder) error) (*Staged, error) {
-	name, lock, err := newStage(base)
+	// The stage is private, so the directory for the tree can be as any other: it shows
+	// what the file system makes of new ones.
+	name, lock, err := newStage(base, 0o777)
 	if err != nil {
 		return nil, err
 	}

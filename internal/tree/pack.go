@@ -156,9 +156,9 @@ func (p *packer) file(e Entry) error {
 // openEntry opens an entry that is a regular file. It returns nil if the file has
 // disappeared, or something else has taken its place.
 func openEntry(e Entry) (*os.File, fs.FileInfo, error) {
-	file, err := e.Dir.OpenFile(e.Base, os.O_RDONLY|nonblock, 0)
-	if err != nil {
-		return nil, nil, unlessReplaced(e, err)
+	file, err := openRegular(e)
+	if file == nil {
+		return nil, nil, err
 	}
 	info, err := file.Stat()
 	if err != nil || !info.Mode().IsRegular() || !os.SameFile(info, e.Info) && behindLink(e) {
@@ -167,19 +167,26 @@ func openEntry(e Entry) (*os.File, fs.FileInfo, error) {
 	return file, info, nil
 }
 
+// openRegular opens an entry that was a file. It returns nil if something else is in its
+// place. Where a file is there again after an attempt has met something else, it tries
+// again.
+func openRegular(e Entry) (file *os.File, err error) {
+	const attempts = 20
+	for range attempts {
+		if file, err = e.Dir.OpenFile(e.Base, os.O_RDONLY|nonblock, 0); err == nil {
+			return file, nil
+		}
+		if behindLink(e) {
+			return nil, nil
+		}
+	}
+	return nil, fmt.Errorf("%s: %w", e.Name, err)
+}
+
 // behindLink reports whether an entry that was a file no longer is one.
 func behindLink(e Entry) bool {
 	now, err := e.Dir.Lstat(e.Base)
 	return err != nil || !now.Mode().IsRegular()
-}
-
-// unlessReplaced ignores an error about a file that has disappeared, or in
-// whose place something else is now.
-func unlessReplaced(e Entry, err error) error {
-	if behindLink(e) {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", e.Name, err)
 }
 
 // content packs the content of an open file. Only the parts that hold data are

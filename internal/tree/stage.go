@@ -3,6 +3,7 @@ package tree
 import (
 	"errors"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -34,8 +35,9 @@ func markOf(name string) string {
 
 // newStage makes a temporary directory below root for a tree that is not
 // complete yet, with an empty directory for the tree. It is locked, so that
-// other processes see that it is in use.
-func newStage(root *os.Root) (name string, lock *os.File, err error) {
+// other processes see that it is in use. The directory for the tree has a mode that the
+// umask may limit.
+func newStage(root *os.Root, mode fs.FileMode) (name string, lock *os.File, err error) {
 	for {
 		// math/rand is seeded by the kernel, and Mkdir refuses a name that
 		// exists. So crypto/rand would only make the program larger.
@@ -49,7 +51,7 @@ func newStage(root *os.Root) (name string, lock *os.File, err error) {
 		}
 	}
 	if err == nil {
-		err = fillStage(root, name)
+		err = fillStage(root, name, mode)
 	}
 	if err != nil {
 		return "", nil, errors.Join(err, Remove(root, name), closeLock(lock))
@@ -57,13 +59,12 @@ func newStage(root *os.Root) (name string, lock *os.File, err error) {
 	return name, lock, nil
 }
 
-// fillStage makes what is in a new stage. The stage is private, so the directory for
-// the tree can be as any other: it shows what the file system makes of new ones.
-func fillStage(root *os.Root, name string) error {
+// fillStage makes what is in a new stage.
+func fillStage(root *os.Root, name string, mode fs.FileMode) error {
 	if err := root.WriteFile(filepath.Join(name, stageMark), []byte(markOf(name)), 0o600); err != nil {
 		return err
 	}
-	return root.Mkdir(filepath.Join(name, stageTree), 0o777)
+	return root.Mkdir(filepath.Join(name, stageTree), mode)
 }
 
 // errAbandoned means that another process has removed the stage because it took
@@ -137,10 +138,11 @@ func mayBeStage(name string) bool {
 }
 
 // MakeStage makes a temporary directory below root that [RemoveStages] removes
-// once this process has ended. name is that of an empty directory in it. release
+// once this process has ended. name is that of an empty directory in it, which no other
+// user can read. release
 // removes it with what it has.
 func MakeStage(root *os.Root) (name string, release func() error, err error) {
-	stage, lock, err := newStage(root)
+	stage, lock, err := newStage(root, 0o700)
 	if err != nil {
 		return "", nil, err
 	}
