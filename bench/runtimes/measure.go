@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/x/pygent/bench/figure"
 )
 
 // Sizes of the measurements.
@@ -206,7 +207,7 @@ func (b *bench) idleAgents(ctx context.Context, r *report) error {
 // command measures the command pygent.
 func (b *bench) command(ctx context.Context, r *report) error {
 	b.log("the command")
-	root, err := moduleRoot(ctx)
+	root, err := figure.ModuleRoot(ctx)
 	if err != nil {
 		return err
 	}
@@ -219,15 +220,6 @@ func (b *bench) command(ctx context.Context, r *report) error {
 		}
 	}
 	return nil
-}
-
-// moduleRoot returns the directory of the module's source.
-func moduleRoot(ctx context.Context) (string, error) {
-	out, err := output(ctx, "go", "env", "GOMOD")
-	if err != nil {
-		return "", err
-	}
-	return filepath.Dir(out), nil
 }
 
 func goBuild(ctx context.Context, root, program, pkg string) error {

@@ -69,7 +69,8 @@ var processors = regexp.MustCompile(`-\d+$`)
 // readBenchmarks reads the format of https://go.dev/design/14313-benchmark-format.
 func readBenchmarks(output []byte) (measured, error) {
 	m := measured{}
-	for lines := bufio.NewScanner(bytes.NewReader(output)); lines.Scan(); {
+	lines := bufio.NewScanner(bytes.NewReader(output))
+	for lines.Scan() {
 		fields := strings.Fields(lines.Text())
 		if len(fields) < 4 || !strings.HasPrefix(fields[0], "Benchmark") {
 			continue
@@ -88,5 +89,5 @@ func readBenchmarks(output []byte) (measured, error) {
 			}
 		}
 	}
-	return m, nil
+	return m, lines.Err()
 }

@@ -40,7 +40,7 @@ func start() error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	root, err := moduleRoot(ctx)
+	root, err := figure.ModuleRoot(ctx)
 	if err != nil {
 		return err
 	}

@@ -54,16 +54,3 @@ func (p part) measure(ctx context.Context, root string) ([]figure.Row, error) {
 	}
 	return rows, err
 }
-
-// moduleRoot returns the directory of the module's source.
-func moduleRoot(ctx context.Context) (string, error) {
-	out, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
-	if err != nil {
-		return "", fmt.Errorf("find the module's source: %w", err)
-	}
-	file := strings.TrimSpace(string(out))
-	if filepath.Base(file) != "go.mod" {
-		return "", errors.New("this is no checkout of the module: run it in one")
-	}
-	return filepath.Dir(file), nil
-}

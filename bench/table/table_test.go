@@ -52,7 +52,7 @@ func TestTheBenchmarksExist(t *testing.T) {
 }
 
 func TestAPartThatFailsSaysWhy(t *testing.T) {
-	root, err := moduleRoot(t.Context())
+	root, err := figure.ModuleRoot(t.Context())
 	require.NoError(t, err)
 	_, err = part{dir: "bench/table", args: []string{"run", "./nothing"}, read: decode}.measure(t.Context(), root)
 	require.ErrorContains(t, err, "go run ./nothing: ")
