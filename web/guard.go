@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/x/pygent"
 )
 
 // apiError is an error of a request, with its HTTP status and a code for programs.
@@ -35,6 +37,9 @@ func asAPIError(err error) *apiError {
 		return known
 	case errors.As(err, &tooLong):
 		return &apiError{http.StatusRequestEntityTooLarge, "too_large", "the request is too long"}
+	case errors.Is(err, pygent.ErrAgentClosed), errors.Is(err, pygent.ErrRuntimeClosed):
+		// The session ends in this moment, and will not be found by the next request.
+		return &apiError{http.StatusNotFound, "no_session", oneLine(err.Error())}
 	}
 	return &apiError{http.StatusUnprocessableEntity, "failed", oneLine(err.Error())}
 }

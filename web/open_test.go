@@ -95,6 +95,19 @@ func TestThePageEndsWithTheAgent(t *testing.T) {
 	p.until("its end", func(p *page) bool { return len(p.list) == 0 })
 }
 
+// A page that looks at the files while its session ends is told the same as one that looks
+// a moment later.
+func TestASessionThatEndsIsAlreadyGone(t *testing.T) {
+	s := serve(t, nil)
+	s.get("/files", new(struct{}))
+	require.NoError(t, s.agent.Runtime().Cleanup())
+	for _, at := range []string{"/files", "/file?path=a"} {
+		status, body := s.do(s.request(http.MethodGet, "/sessions/"+s.id+at, nil))
+		require.Equal(t, http.StatusNotFound, status, "%s: %s", at, body)
+		require.Contains(t, string(body), `"no_session"`, at)
+	}
+}
+
 // A session whose run was killed says so when it is continued, and goes on with it.
 func TestASessionThatWasInterruptedSaysSo(t *testing.T) {
 	history := filepath.Join(t.TempDir(), "history.json")
