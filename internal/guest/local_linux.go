@@ -78,7 +78,7 @@ func startOutside(ctx context.Context, env []string, config Config) (*Client, er
 func connectChild(ctx context.Context, conn *child, config Config) (*Client, error) {
 	if config.Confine != nil {
 		if err := wire.WriteFrame(conn, wire.KindConfine, config.Confine); err != nil {
-			return nil, errors.Join(err, conn.Close())
+			return nil, errors.Join(fmt.Errorf("%w: %w", ErrClosed, err), conn.Close()) // it died
 		}
 	}
 	return Connect(ctx, conn, config)
