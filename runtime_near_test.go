@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -82,4 +83,15 @@ func TestAsUserRootsFilesAreExported(t *testing.T) {
 	require.NoError(t, r.UploadFile(t.Context(), to, "closed/up"), "into a directory of root")
 	require.NoError(t, r.UploadFile(t.Context(), to, "own"))
 	require.Equal(t, "4321 4321\n4321 4321\n", bash(t, r, "stat -c '%u %g' closed/up/a own/a").Output)
+}
+
+// An error names the file that it is about, once, and as the caller does.
+func TestCopiesOfWhatIsNoFileSaySo(t *testing.T) {
+	r := localRuntime(t)
+	bash(t, r, "mkfifo pipe")
+	to := t.TempDir()
+	require.EqualError(t, r.ExportFile(t.Context(), "pipe", to), "export pipe: not a regular file")
+	pipe := filepath.Join(to, "pipe")
+	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
+	require.EqualError(t, r.UploadFile(t.Context(), pipe, "up"), "upload "+pipe+": not a regular file")
 }

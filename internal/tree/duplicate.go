@@ -49,7 +49,7 @@ func stageCopy(ctx context.Context, from *os.Root, name string, to *os.Root, o E
 		defer top.Close()
 		build = func() error { return Walk(top, c.add) }
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s: %w", name, ErrNotRegular)
+		return nil, &fs.PathError{Op: "copy", Path: name, Err: ErrNotRegular}
 	}
 	return stage(to, o, func(b *builder, into string) error {
 		c.builder, c.into = b, into

@@ -72,6 +72,9 @@ func openSource(dir, name string) (*Source, error) {
 		}
 		return nil, errors.Join(cause(err), root.Close())
 	}
+	if !info.IsDir() && !info.Mode().IsRegular() {
+		return nil, errors.Join(tree.ErrNotRegular, root.Close()) // later errors may name the destination
+	}
 	return &Source{Dir: info.IsDir(), root: root, name: name}, nil
 }
 
