@@ -67,12 +67,12 @@ func sit(t *testing.T, server *pygenttest.Server, env ...string) *person {
 	return p
 }
 
-// command makes the program of a session.
+// command makes the program of a session. Some die in a way that leaves temporary files.
 func (p *person) command(server *pygenttest.Server, env ...string) *exec.Cmd {
 	cmd := exec.CommandContext(p.t.Context(), os.Args[0])
 	cmd.Dir = p.t.TempDir()
 	cmd.Env = cmdtest.Clean(os.Environ())
-	cmd.Env = append(cmd.Env, asProgram+"=1", "TERM=xterm-256color", "TERM_PROGRAM=vscode", "HOME="+p.t.TempDir(), "XDG_STATE_HOME="+p.state, "PYGENT_HISTORY_FILE="+p.history, "PYGENT_WORKSPACE="+p.t.TempDir())
+	cmd.Env = append(cmd.Env, asProgram+"=1", "TERM=xterm-256color", "TERM_PROGRAM=vscode", "HOME="+p.t.TempDir(), "TMPDIR="+p.t.TempDir(), "XDG_STATE_HOME="+p.state, "PYGENT_HISTORY_FILE="+p.history, "PYGENT_WORKSPACE="+p.t.TempDir())
 	cmd.Env = append(append(cmd.Env, server.Env()...), env...)
 	return cmd
 }

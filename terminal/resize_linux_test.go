@@ -69,6 +69,14 @@ func (x *tmux) await(texts ...string) {
 	}, time.Minute, 20*time.Millisecond, "no %q", texts)
 }
 
+// leave ends the session, and waits until it has removed what it made.
+func (x *tmux) leave() {
+	x.t.Helper()
+	x.run("send-keys", "C-d")
+	dead := func() bool { return strings.TrimSpace(x.run("display-message", "-p", "#{pane_dead}")) == "1" }
+	require.Eventually(x.t, dead, time.Minute, 20*time.Millisecond)
+}
+
 func (x *tmux) resize(width, height int) {
 	x.t.Helper()
 	x.run("resize-window", "-x", fmt.Sprint(width), "-y", fmt.Sprint(height))
@@ -99,8 +107,7 @@ func TestAStormOfSizesInTmux(t *testing.T) {
 		}
 	}
 	x.await("The end.", "Done", "Ready")
-	x.run("send-keys", "C-d")
-	require.Eventually(t, func() bool { return strings.TrimSpace(x.run("display-message", "-p", "#{pane_dead}")) == "1" }, time.Minute, 20*time.Millisecond)
+	x.leave()
 	all := x.all()
 	for _, m := range marks {
 		require.Equal(t, 1, strings.Count(all, m), "%s in\n%s", m, all)
@@ -130,7 +137,7 @@ func TestALongParagraphInAWindowThatBecomesNarrower(t *testing.T) {
 		require.Equal(t, 1, strings.Count(all, word), "%s in\n%s", word, all)
 	}
 	require.NotContains(t, all, "Ctrl-C interrupts")
-	x.run("send-keys", "C-d")
+	x.leave()
 }
 
 // What is printed while the window changes its size is there once, whatever the
