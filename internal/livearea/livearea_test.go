@@ -317,12 +317,6 @@ func text(r *rand.Rand, most int) string {
 	return Clean(b.String())
 }
 
-func TestNothingIsLostOrDoubled(t *testing.T) {
-	for i := range 300 {
-		t.Run(fmt.Sprint(i), func(t *testing.T) { play(t, rand.New(rand.NewPCG(uint64(i), 1))) })
-	}
-}
-
 func FuzzDraw(f *testing.F) {
 	f.Add(uint64(1), uint64(2))
 	f.Fuzz(func(t *testing.T, a, b uint64) { play(t, rand.New(rand.NewPCG(a, b))) })

@@ -40,17 +40,3 @@ func TestParseBoundsNesting(t *testing.T) {
 	}))
 	require.Less(t, depth, maxEmphasis)
 }
-
-// What takes time with the square of its size does not end here.
-func TestParseOfLargeTexts(t *testing.T) {
-	for _, part := range []string{
-		"[", "![", "[a](", "[a](<b", `[a](b "c `, "[a][b", "[a]", "[[a](b)", "*a ", "a* ", "*a_ ", "*a **b ", "**x [a*b**c*](d)", "~~a ", "~a *b _c ", "`a ``b ", "`` ` ``` ",
-		"<", "<a ", "a <!-- ", "a <? ", "a <![CDATA[", `x <a b="`, "<http:", "<a@", "a <!A ", "&", " http://a.b", "(http://a.b/", " www.a", " a@b", " a.a.a.a@a", "a\n", "\\\n", "\\", "a  \n",
-		">", "- a ", "> > > > a\n", "|-|-|\n", "    a\n", "\t", "# *a ", "# a\n", "a\n=\n", "<div>\n",
-	} {
-		Parse([]byte(strings.Repeat(part, 1<<16/len(part))))
-	}
-	Parse([]byte(strings.Repeat("[", 1<<16) + strings.Repeat("]", 1<<16)))
-	Parse([]byte("|a|b|\n|-|-|\n" + strings.Repeat("|`a\\|`|b|\n", 10_000)))
-	Parse([]byte(strings.Repeat("|a", 1<<15) + "|\n" + strings.Repeat("|-", 1<<15) + "|\n" + strings.Repeat("a\n", 1<<16)))
-}
