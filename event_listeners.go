@@ -86,6 +86,10 @@ func (a *Agent) emit(e Event) []<-chan struct{} {
 		return nil
 	}
 	e.Seq, e.Time = a.seq.Add(1), time.Now()
+	if e.Call != nil {
+		call := *e.Call // events are kept, and with them must not be the call's context, which leads to all of its run
+		e.Call = &call
+	}
 	a.state.note(&e)
 	delta := isDelta(&e)
 	if delta {

@@ -19,6 +19,7 @@ import (
 type Registry struct {
 	mu       sync.RWMutex
 	tools    map[string]Tool   // nil until the first one is added
+	shared   bool              // tools is another registry's too, or the built-in ones, and is copied before a change
 	disabled map[string]bool   // nil until the first one is disabled
 	owners   map[string]string // the source of each tool that has one; nil until there is one
 	kept     map[string]bool   // those that stay disabled
@@ -51,16 +52,26 @@ func (r *Registry) Add(t Tool) error {
 	if source := r.owners[t.Name]; source != "" {
 		return fmt.Errorf("tool %s: the tool source %s has one of that name", t.Name, source)
 	}
-	if r.tools == nil {
-		r.tools = map[string]Tool{}
-	}
+	r.ownTools()
 	r.tools[t.Name] = t
 	r.version++
 	return nil
 }
 
+// ownTools makes the map of the tools one that may be changed. The caller holds r.mu.
+func (r *Registry) ownTools() {
+	switch {
+	case r.tools == nil:
+		r.tools = map[string]Tool{}
+	case r.shared:
+		r.tools = maps.Clone(r.tools)
+	}
+	r.shared = false
+}
+
 // dropTools takes tools out. The caller holds r.mu.
 func (r *Registry) dropTools(which func(name string) bool) {
+	r.ownTools()
 	maps.DeleteFunc(r.tools, func(name string, _ Tool) bool { return which(name) })
 	maps.DeleteFunc(r.owners, func(name, _ string) bool { return r.tools[name].Name == "" })
 	r.version++
@@ -101,7 +112,7 @@ func (r *Registry) Reset() {
 	defer r.tellChange()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.tools, r.owners, r.disabled = maps.Clone(builtinTools()), nil, maps.Clone(r.kept)
+	r.tools, r.shared, r.owners, r.disabled = builtinTools(), true, nil, maps.Clone(r.kept)
 	r.version++
 }
 
@@ -294,13 +305,17 @@ func (r *Registry) currentVersion() int64 {
 }
 
 // clone returns an independent copy, without the tools of sources: those act in
-// the runtime of one agent.
+// the runtime of one agent. The two share the map of the tools until one of them
+// changes its own, which most never do.
 func (r *Registry) clone() *Registry {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	tools := maps.Clone(r.tools)
-	maps.DeleteFunc(tools, func(name string, _ Tool) bool { return r.owners[name] != "" })
-	return &Registry{tools: tools, disabled: maps.Clone(r.disabled), kept: maps.Clone(r.kept)}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.shared = true
+	c := &Registry{tools: r.tools, shared: true, disabled: maps.Clone(r.disabled), kept: maps.Clone(r.kept)}
+	if len(r.owners) > 0 {
+		c.dropTools(func(name string) bool { return r.owners[name] != "" })
+	}
+	return c
 }
 
 // defaultRegistry holds the built-in tools and what RegisterTool adds. Agents

@@ -297,9 +297,7 @@ func (r *Registry) setSource(source string, tools []Tool, useless map[string]boo
 	if r.owners == nil {
 		r.owners = map[string]string{}
 	}
-	if r.tools == nil {
-		r.tools = map[string]Tool{}
-	}
+	r.ownTools()
 	for name, t := range named {
 		r.tools[name], r.owners[name] = t, source
 	}

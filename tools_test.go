@@ -102,6 +102,31 @@ func TestAgentsKeepTheToolsTheyWereMadeWith(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// TestRegistriesMadeFromOneAnotherChangeAlone changes each of three registries, and looks
+// at the others.
+func TestRegistriesMadeFromOneAnotherChangeAlone(t *testing.T) {
+	t.Parallel()
+	var given pygent.Registry
+	for _, name := range []string{"a", "b"} {
+		require.NoError(t, given.Register(name, "", nil, sayTool("")))
+	}
+	made := func() *pygent.Registry {
+		return newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(), pygent.WithRegistry(&given)).Tools()
+	}
+	one, two := made(), made()
+	require.NoError(t, given.Register("c", "", nil, sayTool("")))
+	require.NoError(t, one.Remove("a"))
+	require.NoError(t, two.Register("d", "", nil, sayTool("")))
+	require.Equal(t, []string{"a", "b", "c"}, toolNames(&given))
+	require.Equal(t, []string{"b"}, toolNames(one))
+	require.Equal(t, []string{"a", "b", "d"}, toolNames(two))
+	one.Reset()
+	two.Reset()
+	one.Clear()
+	require.Empty(t, toolNames(one))
+	require.Equal(t, builtins, toolNames(two))
+}
+
 func TestRegistry(t *testing.T) {
 	t.Parallel()
 	var r pygent.Registry

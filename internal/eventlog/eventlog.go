@@ -26,9 +26,9 @@ const (
 type Log[E any] struct {
 	Kind[E]
 
-	mu      sync.Mutex // guards what follows
-	events  []entry[E]
-	bytes   int // of all events
+	mu      sync.Mutex  // guards what follows
+	events  []*entry[E] // never changed; each allocated alone, because room for more would be large
+	bytes   int         // of all events
 	seq     int64
 	ended   bool          // there will be no more
 	changed chan struct{} // closed at the next event, or the end; nil while nobody waits
@@ -60,7 +60,7 @@ func (l *Log[E]) Append(e E) int64 {
 	if len(l.events) >= l.Most || l.bytes+size > l.MostBytes {
 		l.shrink(size)
 	}
-	l.events, l.bytes = append(l.events, entry[E]{l.seq, size, l.Number(e, l.seq)}), l.bytes+size
+	l.events, l.bytes = append(l.events, &entry[E]{l.seq, size, l.Number(e, l.seq)}), l.bytes+size
 	l.wake()
 	return l.seq
 }
@@ -96,7 +96,7 @@ func (l *Log[E]) shrink(size int) {
 // given number of events and of bytes is left. The caller holds l.mu.
 func (l *Log[E]) drop(most, mostBytes int, worth Worth) {
 	left := len(l.events)
-	l.events = slices.DeleteFunc(l.events, func(e entry[E]) bool {
+	l.events = slices.DeleteFunc(l.events, func(e *entry[E]) bool {
 		if left <= most && l.bytes <= mostBytes || l.Worth(e.event) > worth {
 			return false
 		}
@@ -142,10 +142,10 @@ func (l *Log[E]) Follow(ctx context.Context, seq int64) iter.Seq[E] {
 
 // after returns the kept events with numbers above seq, and a channel that is
 // closed at the next event; it is nil if there will be none.
-func (l *Log[E]) after(seq int64) ([]entry[E], <-chan struct{}) {
+func (l *Log[E]) after(seq int64) ([]*entry[E], <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	at, _ := slices.BinarySearchFunc(l.events, seq+1, func(e entry[E], seq int64) int { return cmp.Compare(e.seq, seq) })
+	at, _ := slices.BinarySearchFunc(l.events, seq+1, func(e *entry[E], seq int64) int { return cmp.Compare(e.seq, seq) })
 	if l.changed == nil && !l.ended {
 		l.changed = make(chan struct{})
 	}

@@ -136,12 +136,15 @@ func startChild(env []string, policy *confine.Policy) (*child, error) {
 		c.cmd.Args[0] = confinedName(policy.Level)
 		c.cmd.SysProcAttr = confinedAttr(policy.Level)
 	}
+	pidfd := -1 // and stays so where the kernel has none
+	c.cmd.SysProcAttr.PidFD = &pidfd
 	if err := c.cmd.Start(); err != nil {
 		_ = conn.Close()
 		return nil, err
 	}
 	go func() {
 		defer close(c.exited)
+		awaitEnd(pidfd)
 		err := c.cmd.Wait()
 		if errors.Is(err, exec.ErrWaitDelay) {
 			c.waited = errSupervisors
@@ -149,6 +152,27 @@ func startChild(env []string, policy *confine.Policy) (*child, error) {
 		c.failed = c.cmd.ProcessState.ExitCode() > 0
 	}()
 	return c, nil
+}
+
+// awaitEnd waits until the process of a pidfd has ended, and closes the pidfd. Unlike
+// Wait it blocks no thread, which with its stacks costs more than all else that an
+// idle guest costs this process, and which Go never ends. It returns at once where the
+// kernel does not support that.
+func awaitEnd(pidfd int) {
+	if pidfd < 0 {
+		return
+	}
+	_ = unix.SetNonblock(pidfd, true) // otherwise Go does not poll it
+	f := os.NewFile(uintptr(pidfd), "pidfd")
+	defer f.Close()
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = raw.Read(func(fd uintptr) (ended bool) {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+		return n > 0 || err != nil && err != unix.EINTR
+	})
 }
 
 // connectedPair returns the two ends of a connection: ours, and the one that a
