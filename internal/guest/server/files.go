@@ -136,7 +136,7 @@ func openRegular(root *os.Root, name string) (*os.File, error) {
 
 // readRequest answers a request to read a file: of the workspace, or one with the
 // output of a command.
-func (st *state) readRequest(stream *fileStream, out room, payload []byte) error {
+func (st *state) readRequest(stream *fileStream, out *bodies, payload []byte) error {
 	m := &wire.Path{}
 	if err := wire.Decode(payload, m); err != nil {
 		return err
@@ -154,7 +154,7 @@ func (st *state) readRequest(stream *fileStream, out room, payload []byte) error
 
 // read sends the description of a file and then the requested part of its
 // content, and closes the file. A long part needs a place in out.
-func (st *state) read(stream *fileStream, out room, file *os.File, err error, m *wire.Path) error {
+func (st *state) read(stream *fileStream, out *bodies, file *os.File, err error, m *wire.Path) error {
 	if err != nil {
 		return err
 	}

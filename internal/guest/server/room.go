@@ -1,6 +1,10 @@
 package server
 
-import "github.com/hashicorp/yamux"
+import (
+	"sync"
+
+	"github.com/hashicorp/yamux"
+)
 
 // room limits how many requests do something at the same time. It holds one
 // token for each of them.
@@ -10,6 +14,44 @@ type room chan struct{}
 func (r room) enter() { r <- struct{}{} }
 
 func (r room) leave() { <-r }
+
+// A Widener is a stream that can have a larger buffer on its way to the host. What
+// passes bodies on to the host takes them in small pieces, and wakes the guest for each
+// that finds no room in the buffer. The kernel shares such buffers out, so that nobody
+// keeps a large one for nothing.
+type Widener interface {
+	Widen(wide bool)
+}
+
+// bodies is the room of long bodies to the host. Its stream is wide while there are any.
+type bodies struct {
+	room
+	widen func(wide bool)
+
+	mu    sync.Mutex // guards count, and is held while the stream changes
+	count int
+}
+
+func newBodies() *bodies { return &bodies{room: make(room, maxBodies), widen: func(bool) {}} }
+
+func (b *bodies) enter() {
+	b.room.enter()
+	b.add(1)
+}
+
+func (b *bodies) leave() {
+	b.add(-1)
+	b.room.leave()
+}
+
+func (b *bodies) add(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	before := b.count
+	if b.count += n; (b.count == 0) != (before == 0) {
+		b.widen(b.count > 0)
+	}
+}
 
 // shortBody is the length of a body, in bytes, that fits into the window of a
 // stream, so that sending it does not wait for the host.
@@ -23,7 +65,10 @@ type fileStream struct {
 }
 
 // body waits for a place for a long body. The returned function gives it back.
-func (s *fileStream) body(r room) (leave func()) {
+func (s *fileStream) body(r interface {
+	enter()
+	leave()
+}) (leave func()) {
 	s.files.leave()
 	defer s.files.enter()
 	r.enter()

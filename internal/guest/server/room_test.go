@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -92,6 +93,45 @@ func TestSlowStreamsHoldUpNoOthers(t *testing.T) {
 			require.NoError(t, c.WriteFile(t.Context(), "after", bytes.NewReader(make([]byte, 1<<20)), 0))
 		})
 	}
+}
+
+// widened is a stream that tells each change of its width.
+type widened struct {
+	net.Conn
+	changes chan bool
+}
+
+func (w widened) Widen(wide bool) { w.changes <- wide }
+
+func TestStreamIsWideWhileLongBodiesAreSent(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "small"), []byte("few bytes"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "large"), make([]byte, 4<<20), 0o600))
+	changes := make(chan bool)
+	c := insideOn(t, guest.Config{Workspace: dir}, func(conn net.Conn) io.ReadWriteCloser { return widened{conn, changes} })
+
+	// None of these waits for anybody to hear of a change.
+	_, err := c.ReadFile(t.Context(), "small", io.Discard, 0, -1)
+	require.NoError(t, err)
+	require.NoError(t, c.WriteFile(t.Context(), "written", bytes.NewReader(make([]byte, 1<<20)), 0))
+
+	goOn, ended := make(chan struct{}), make(chan error, 2)
+	hold := func() *slow {
+		s := &slow{used: make(chan struct{}), on: goOn}
+		go func() {
+			_, err := c.ReadFile(t.Context(), "large", s, 0, -1)
+			ended <- err
+		}()
+		return s
+	}
+	first := hold()
+	require.True(t, <-changes)
+	<-first.used
+	<-hold().used // the second changes nothing
+	close(goOn)
+	require.False(t, <-changes)
+	require.NoError(t, <-ended)
+	require.NoError(t, <-ended)
 }
 
 // TestTimeOfOurOwnCodeDoesNotCount lets our side take longer for the beginning

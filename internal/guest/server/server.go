@@ -40,8 +40,9 @@ type Server struct {
 	jobs       *jobs
 	processes  processes
 	listeners  listeners
-	files      room // requests that access files
-	in, out    room // long bodies from the host, and to it
+	files      room    // requests that access files
+	in         room    // long bodies from the host
+	out        *bodies // long bodies to it
 
 	mu    sync.Mutex // guards state
 	state *state     // nil before the host's hello
@@ -70,15 +71,19 @@ func New(supervisor supervise.Supervisor, environ []string) *Server {
 		jobs:       newJobs(),
 		files:      make(room, maxFileRequests),
 		in:         make(room, maxBodies),
-		out:        make(room, maxBodies),
+		out:        newBodies(),
 		greeted:    make(chan time.Duration, 1),
 	}
 }
 
-// Serve answers the host's requests until the stream ends, and closes conn.
+// Serve answers the host's requests until the stream ends, and closes conn, which may be
+// a [Widener].
 // When it returns, nothing that it started is left: no process, file or
 // goroutine. It returns nil if the stream ended in the normal way.
 func (s *Server) Serve(conn io.ReadWriteCloser) error {
+	if w, ok := conn.(Widener); ok {
+		s.out.widen = w.Widen
+	}
 	pulse := &wire.Pulse{ReadWriteCloser: conn}
 	session, err := wire.NewGuest(pulse)
 	if err != nil {

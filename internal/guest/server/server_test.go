@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"io"
 	"net"
 	"os"
 	"runtime"
@@ -24,12 +25,18 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // process can be the guest.
 func inside(t *testing.T, config guest.Config) *guest.Client {
 	t.Helper()
+	return insideOn(t, config, func(conn net.Conn) io.ReadWriteCloser { return conn })
+}
+
+// insideOn is inside with a stream of the test's own.
+func insideOn(t *testing.T, config guest.Config, wrap func(net.Conn) io.ReadWriteCloser) *guest.Client {
+	t.Helper()
 	if runtime.GOOS == "windows" {
 		t.Skip("needs a POSIX shell")
 	}
 	ours, theirs := net.Pipe()
 	served := make(chan error, 1)
-	go func() { served <- server.New(supervise.NewGroups(), os.Environ()).Serve(theirs) }()
+	go func() { served <- server.New(supervise.NewGroups(), os.Environ()).Serve(wrap(theirs)) }()
 	if config.Workspace == "" {
 		config.Workspace = t.TempDir()
 	}

@@ -10,6 +10,8 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -97,7 +99,11 @@ func newSupervisor(launch supervise.Launcher) (supervise.Supervisor, error) {
 }
 
 // stdio is the stream to the host.
-type stdio struct{ in, out *os.File }
+type stdio struct {
+	in, out  *os.File
+	resizing sync.Mutex  // held while out changes its size
+	shrink   atomic.Bool // out is wide for nothing; written under resizing
+}
 
 // takeStdio moves stdin and stdout to other descriptors, so that commands do not
 // get them.
@@ -115,7 +121,7 @@ func takeStdio() (*stdio, error) {
 		return nil, &os.PathError{Op: "open", Path: os.DevNull, Err: err}
 	}
 	defer unix.Close(null)
-	return &stdio{in, out}, errors.Join(unix.Dup3(null, 0, 0), unix.Dup3(null, 1, 0))
+	return &stdio{in: in, out: out}, errors.Join(unix.Dup3(null, 0, 0), unix.Dup3(null, 1, 0))
 }
 
 func take(fd int, name string) (*os.File, error) {
@@ -133,7 +139,54 @@ func take(fd int, name string) (*os.File, error) {
 func (s *stdio) Read(p []byte) (int, error) { return s.in.Read(p) }
 
 // Write implements io.Writer.
-func (s *stdio) Write(p []byte) (int, error) { return s.out.Write(p) }
+func (s *stdio) Write(p []byte) (int, error) {
+	if s.shrink.Load() {
+		s.narrowAgain()
+	}
+	return s.out.Write(p)
+}
+
+// Sizes of the pipe to the host, in bytes. The first is what the kernel gives every
+// pipe, and the second the most that it gives to anybody.
+const (
+	narrow = 64 << 10
+	wide   = 1 << 20
+)
+
+// Widen implements [server.Widener]. It does nothing where the output is no pipe, or the
+// kernel gives no more.
+func (s *stdio) Widen(on bool) {
+	s.resizing.Lock()
+	defer s.resizing.Unlock()
+	if on {
+		s.shrink.Store(false)
+		s.resize(wide)
+		return
+	}
+	s.shrink.Store(!s.resize(narrow))
+}
+
+// narrowAgain makes up for what Widen could not do.
+func (s *stdio) narrowAgain() {
+	s.resizing.Lock()
+	defer s.resizing.Unlock()
+	if s.shrink.Load() {
+		s.shrink.Store(!s.resize(narrow))
+	}
+}
+
+// resize changes the size of the pipe. It reports whether there is no need to try again:
+// a pipe that has more in it than it would hold stays as it is.
+func (s *stdio) resize(size int) bool {
+	busy := false
+	if raw, err := s.out.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) {
+			_, err := unix.FcntlInt(fd, unix.F_SETPIPE_SZ, size)
+			busy = errors.Is(err, unix.EBUSY)
+		})
+	}
+	return !busy
+}
 
 // Close implements io.Closer.
 func (s *stdio) Close() error { return errors.Join(s.in.Close(), s.out.Close()) }
