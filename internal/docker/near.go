@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/x/pygent/internal/guest"
+	"github.com/x/pygent/internal/owner"
 	"github.com/x/pygent/internal/sandbox"
 	"github.com/x/pygent/internal/tree"
 	"github.com/x/pygent/internal/workspace"
@@ -35,12 +36,12 @@ func (d *files) here(do func(tree.ExtractOptions) error) (done bool, err error) 
 		defer d.mu.RUnlock() // the files must not move meanwhile
 		return true, do(tree.ExtractOptions{})
 	}
-	owner := d.near
+	near := d.near
 	d.mu.RUnlock()
-	if owner == nil {
+	if near == nil {
 		return false, nil
 	}
-	err = do(tree.ExtractOptions{Open: true, Owner: owner}) // as the guest does it
+	err = do(tree.ExtractOptions{Open: true, Owner: near}) // as the guest does it
 	return !errors.Is(err, fs.ErrPermission), err
 }
 
@@ -51,7 +52,7 @@ func (d *files) here(do func(tree.ExtractOptions) error) (done bool, err error) 
 // case it returns nil.
 func (c *commander) nearOwner(client *guest.Client) *tree.Owner {
 	info := client.Info()
-	if info.Kernel == "" || info.Kernel != kernelRelease() || c.mayDiffer() {
+	if !sameKernel(info.Boot) || c.mayDiffer() {
 		return nil
 	}
 	me := os.Geteuid()
@@ -71,6 +72,11 @@ func (c *commander) nearOwner(client *guest.Client) *tree.Owner {
 	}
 	return &tree.Owner{UID: uid, GID: gid}
 }
+
+// sameKernel reports whether a guest runs on this machine's kernel, by what that says of
+// its boot. A virtual machine may share files with this one, and have a kernel of the
+// same release.
+func sameKernel(boot string) bool { return boot != "" && boot == owner.ThisPlace().Boot }
 
 // nobody is the number by which a user namespace shows all users that it has not.
 const nobody = 65534
@@ -93,13 +99,4 @@ func (c *commander) may(capability string) bool {
 		name = strings.TrimPrefix(strings.ToUpper(name), "CAP_")
 		return name == "ALL" || name == capability
 	})
-}
-
-// kernelRelease is the release of this machine's kernel; empty where it is not Linux.
-func kernelRelease() string {
-	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(release))
 }

@@ -4,7 +4,16 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent/internal/owner"
 )
+
+func TestKernelIsTheSameOnlyInTheSameBoot(t *testing.T) {
+	here := owner.ThisPlace().Boot
+	require.Equal(t, here != "", sameKernel(here))
+	require.False(t, sameKernel(""), "a guest that does not tell may run anywhere")
+	require.False(t, sameKernel("00000000-0000-4000-8000-000000000000"))
+}
 
 // Files are copied here, and not by the guest, only where both find the same files and no
 // device that a command has made.

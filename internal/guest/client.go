@@ -120,7 +120,7 @@ func limitsOf(w *wire.Welcome, own bool) string {
 type Info struct {
 	Shell      string // path of the shell that runs commands; empty when there is none
 	OS, Arch   string // as Go names them
-	Kernel     string // release of its kernel
+	Boot       string // identifies the boot of its kernel; empty if that is unknown
 	UID, GID   int
 	Init       bool   // the guest is PID 1
 	Supervised bool   // no process of a command can escape
@@ -196,7 +196,7 @@ func Connect(ctx context.Context, conn io.ReadWriteCloser, config Config) (*Clie
 		return nil, fmt.Errorf("greet the guest: %w", err)
 	}
 	c.info = Info{
-		Shell: w.Shell, OS: w.OS, Arch: w.Arch, Kernel: w.Kernel, UID: w.UID, GID: w.GID,
+		Shell: w.Shell, OS: w.OS, Arch: w.Arch, Boot: w.Boot, UID: w.UID, GID: w.GID,
 		Init: w.Init, Supervised: w.Supervised, Spill: w.Spill, SpillNote: w.SpillNote,
 		NonceSeen: w.NonceOK, Nonce: w.Nonce, Setid: w.Setid, SetidNote: w.SetidNote, Owner: w.Owner, HostOwner: w.HostOwner,
 	}

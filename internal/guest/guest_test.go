@@ -43,7 +43,7 @@ func TestHelloTellsWhereItRuns(t *testing.T) {
 		info := c.Info()
 		require.Contains(t, info.Shell, "sh")
 		require.Equal(t, "linux", info.OS)
-		require.NotEmpty(t, info.Kernel)
+		require.NotEmpty(t, info.Boot)
 		require.NotEmpty(t, info.Spill)
 		require.Equal(t, subreaping(), info.Supervised)
 		require.Equal(t, info.Supervised, info.Limits == "", info.Limits)

@@ -243,7 +243,7 @@ func (s *Server) hello(m *wire.Hello) (*wire.Welcome, error) {
 	st.shell, st.noShell = shell.Find(st.env, "/usr/local/bin", "/usr/bin", "/bin")
 	w := &wire.Welcome{
 		Version: wire.Version, Shell: st.shell,
-		OS: runtime.GOOS, Arch: runtime.GOARCH, Kernel: kernel(),
+		OS: runtime.GOOS, Arch: runtime.GOARCH, Boot: bootID(),
 		UID: os.Getuid(), GID: os.Getgid(), Init: os.Getpid() == 1,
 		Supervised: s.supervisor.Sure(), Setid: s.Setid, SetidNote: s.SetidNote, HostOwner: hostOwner,
 	}

@@ -7,15 +7,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kernel returns the kernel's release.
-func kernel() string {
-	var name unix.Utsname
-	if unix.Uname(&name) != nil {
-		return ""
-	}
-	return unix.ByteSliceToString(name.Release[:])
-}
-
 // outputPipe returns a pipe whose writing end is for a command.
 func outputPipe() (read, write *os.File, err error) { return pipeTo(0) }
 

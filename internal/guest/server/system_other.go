@@ -4,7 +4,7 @@ package server
 
 import "os"
 
-func kernel() string { return "" }
+func bootID() string { return "" }
 
 func outputPipe() (read, write *os.File, err error) { return os.Pipe() }
 

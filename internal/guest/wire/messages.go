@@ -14,7 +14,7 @@ import (
 
 // Version is the version of the protocol. It must be changed with every change
 // of a message.
-const Version = 11
+const Version = 12
 
 // Limits of messages.
 const (
@@ -103,7 +103,7 @@ type Welcome struct {
 	Version    int
 	Shell      string // path of the shell that runs commands
 	OS, Arch   string // as Go names them
-	Kernel     string // release of the kernel
+	Boot       string // identifies the boot of the kernel; empty if that is unknown
 	UID, GID   int
 	Init       bool   // the guest is PID 1 of its namespace
 	Supervised bool   // no descendant of a command can escape
@@ -123,7 +123,7 @@ func (m *Welcome) Fields(c *Codec) {
 	c.String(&m.Shell, MaxPath)
 	c.String(&m.OS, maxName)
 	c.String(&m.Arch, maxName)
-	c.String(&m.Kernel, maxName)
+	c.String(&m.Boot, maxName)
 	c.Small(&m.UID)
 	c.Small(&m.GID)
 	c.Bool(&m.Init)
