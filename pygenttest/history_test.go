@@ -4,14 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/pygenttest"
@@ -142,21 +138,3 @@ func TestARightStorePasses(t *testing.T) {
 }
 
 const wrongEnv = "PYGENT_TEST_WRONG_STORES"
-
-func TestEachWrongStoreIsFound(t *testing.T) {
-	if os.Getenv(wrongEnv) != "" {
-		for wrong := range wrongStores {
-			t.Run(wrong, func(t *testing.T) { pygenttest.TestHistoryStore(t, openWrong(wrong)) })
-		}
-		return
-	}
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestEachWrongStoreIsFound$")
-	cmd.Env = append(os.Environ(), wrongEnv+"=1")
-	out, err := cmd.CombinedOutput()
-	require.Error(t, err)
-	require.NotContains(t, string(out), "panic:")
-	for wrong := range wrongStores {
-		name := strings.ReplaceAll(wrong, " ", "_")
-		require.Contains(t, string(out), "--- FAIL: TestEachWrongStoreIsFound/"+name+" (")
-	}
-}

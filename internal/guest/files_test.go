@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -162,39 +161,6 @@ type counter int64
 func (n *counter) Write(p []byte) (int, error) {
 	*n += counter(len(p))
 	return len(p), nil
-}
-
-func TestLargeFilesDoNotGrowMemory(t *testing.T) {
-	if testing.Short() {
-		t.Skip("moves 1 GiB")
-	}
-	const size = 1 << 30
-	c := local(t)
-	ctx := context.Background()
-	from := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(from, "big"), nil, 0o644))
-	require.NoError(t, os.Truncate(filepath.Join(from, "big"), size))
-	runtime.GC()
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	require.NoError(t, put(t, c, from, "big", "."))
-	var n counter
-	_, err := c.ReadFile(ctx, "big", &n, 0, -1)
-	require.NoError(t, err)
-	require.EqualValues(t, size, n)
-	runtime.ReadMemStats(&after)
-	require.Less(t, int64(after.HeapSys)-int64(before.HeapSys), int64(8<<20))
-}
-
-func TestOutputDoesNotGrowMemory(t *testing.T) {
-	c := local(t)
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	r := runCommand(t, c, guest.Command{Script: "head -c 1073741824 /dev/zero"})
-	require.EqualValues(t, 1<<30, r.Total)
-	runtime.ReadMemStats(&after)
-	require.Less(t, int64(after.HeapSys)-int64(before.HeapSys), int64(8<<20))
 }
 
 func TestFilesBelongToTheOwnerOfTheWorkspace(t *testing.T) {

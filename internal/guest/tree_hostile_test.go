@@ -3,11 +3,9 @@ package guest_test
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"net"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -95,26 +93,6 @@ func TestHostileListingsAreRefused(t *testing.T) {
 			require.Error(t, err)
 		})
 	}
-}
-
-func TestLongNamesDoNotFillMemory(t *testing.T) {
-	var b bytes.Buffer
-	w := wire.NewListWriter(&b)
-	dir := ""
-	for range 200 {
-		dir += strings.Repeat("d", 300) + "/"
-		require.NoError(t, w.Write(treedir.Entry{Name: strings.TrimSuffix(dir, "/"), Mode: 0o755 | 1<<31}))
-	}
-	for i := range 5_000 {
-		require.NoError(t, w.Write(treedir.Entry{Name: fmt.Sprintf("%sf%07d", dir, i), Mode: 0o644}))
-	}
-	answer := b.Bytes()
-	require.Less(t, len(answer), 1<<20, "and yet they are 300 MB of names")
-	s, err := store.Open(t.TempDir())
-	require.NoError(t, err)
-	defer s.Close()
-	_, _, err = s.Take(t.Context(), hostile(t, answer), nil, store.TakeOptions{})
-	require.ErrorContains(t, err, "the names of the files alone")
 }
 
 func TestHostileFilesAreRefused(t *testing.T) {
