@@ -252,3 +252,15 @@ func FuzzConversationIsLegal(f *testing.F) {
 		require.Len(t, h.Messages(), len(msgs))
 	})
 }
+
+// Half a character that one server sent would have another one refuse the conversation.
+func TestAMessageIsTextForEveryServer(t *testing.T) {
+	var m pygent.Message
+	require.NoError(t, json.Unmarshal([]byte(`{"role":"assistant","content":[{"type":"odd","v":"a\ud83d"}],"reasoning_content":"b\ud83d\ude00",`+
+		`"tool_calls":[{"id":"c","type":"function","function":{"name":"bash","arguments":"{}"},"extra":"\ude00d"}]}`), &m))
+	encoded, err := json.Marshal(m)
+	require.NoError(t, err)
+	for _, kept := range []string{`"a\ufffd"`, `"b\ud83d\ude00"`, `"\ufffdd"`} {
+		require.Contains(t, string(encoded), kept)
+	}
+}

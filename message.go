@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"unicode/utf8"
 
 	"github.com/x/pygent/internal/jsonobj"
 	"github.com/x/pygent/internal/openai"
@@ -233,14 +232,13 @@ func (m Message) MarshalJSON() ([]byte, error) {
 	return bytes.Clone(m.enc.text()), nil
 }
 
-// marshal encodes m. Servers may send bytes that are not UTF-8; these are
-// replaced, since no reader accepts them.
+// marshal encodes m. What servers have sent may be no text that readers accept.
 func (m Message) marshal() ([]byte, error) {
 	b, err := m.object()
-	if err == nil && !utf8.Valid(b) {
-		b = bytes.ToValidUTF8(b, []byte("\ufffd"))
+	if err != nil {
+		return nil, err
 	}
-	return b, err
+	return jsonobj.Readable(b), nil
 }
 
 // hasRaw reports whether a part of the message is JSON that it was given. All else has
