@@ -73,21 +73,6 @@ func heap() uint64 {
 	return mem.HeapAlloc
 }
 
-// What the model needs no more is kept by the file alone, and the record is whole
-// nevertheless. No other test may run while memory is measured.
-func TestALongRunKeepsOldTextsInItsFileAlone(t *testing.T) {
-	var early uint64
-	h := longHistory(t, filepath.Join(t.TempDir(), "history.json"), awaySteps, func(n int) {
-		if n == awaySteps/3 {
-			early = heap()
-		}
-	})
-	late := heap()
-	require.Less(t, int64(late)-int64(early), int64(awaySteps*awayResult/4), "%d results of %d bytes came in between", awaySteps*2/3, awayResult)
-	requireWhole(t, h.Messages(), awaySteps)
-	require.NoError(t, h.Close())
-}
-
 // The record is whole while it is open, when it is closed, and when it is opened again.
 func TestOldTextsAreReadFromTheFile(t *testing.T) {
 	t.Parallel()

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -69,27 +68,4 @@ func TestCopiesBeyondALimitLeaveNothing(t *testing.T) {
 			require.NoError(t, rt.ExportFile(t.Context(), "small", old))
 		})
 	}
-}
-
-func TestDelegationIsBounded(t *testing.T) {
-	temp := t.TempDir()
-	t.Setenv("TMPDIR", temp)
-	rt := localRuntime(t)
-	made := bash(t, rt, `mkdir many big && head -c 1100000000 /dev/zero >big/a && cd many && seq 1 100001 | xargs touch`, pygent.BashTimeout(5*time.Minute))
-	require.Zero(t, made.ExitCode, "%s", made)
-	m := newTasks(t, pygenttest.NewScriptedModel(stop).RepeatLast())
-	for what, want := range map[string]string{
-		"many": "more than 100000 files",
-		"big":  "limit of 1 GiB; name only the files that are needed",
-	} {
-		_, err := m.StartTask(t.Context(), "go", rt, pygent.WithTaskFiles(what))
-		require.ErrorIs(t, err, pygent.ErrCopyTooLarge, what)
-		require.ErrorContains(t, err, want)
-	}
-	require.NoError(t, filepath.WalkDir(temp, func(path string, d os.DirEntry, err error) error {
-		if err == nil && strings.HasPrefix(d.Name(), "tar-") {
-			t.Errorf("%s is left", path)
-		}
-		return nil
-	}))
 }

@@ -28,43 +28,6 @@ func camera(images, size int) pygent.Tool {
 	})
 }
 
-// A tool that returned ten images of 1 MiB made requests of 14 MB.
-func TestRequestsDoNotGrowWithTheImagesOfTools(t *testing.T) {
-	t.Parallel()
-	const steps, size = 7, 2 << 20
-	script := make([]pygenttest.Reply, steps)
-	for i := range script {
-		script[i] = pygenttest.Call("camera", map[string]any{"n": i})
-	}
-	server := pygenttest.NewServer(t, append(script, pygenttest.Call("stop", map[string]any{}))...)
-	model, err := pygent.NewOpenAIModel(pygent.OpenAIBaseURL(server.URL()), pygent.OpenAIKey("k"))
-	require.NoError(t, err)
-	agent := newAgentOn(t, nowhere{}, model, pygent.WithModelName("m"), pygent.WithTools(camera(1, size)))
-	_, err = agent.RunUntilStop(t.Context(), "go", pygent.MaxSteps(steps+1))
-	require.NoError(t, err)
-
-	rewritten := 0
-	var before string
-	for i, req := range server.Requests() {
-		require.NoError(t, req.Err)
-		body := string(req.Body)
-		require.LessOrEqual(t, len(body), 9<<20, i)
-		if len(body) < len(before) {
-			rewritten++
-			require.Contains(t, body, "[an image was here (image/png, ")
-		}
-		before = body
-	}
-	require.LessOrEqual(t, rewritten, steps/4+1)
-	kept := 0
-	for _, m := range agent.History().Messages() {
-		if m.HasImages() {
-			kept++
-		}
-	}
-	require.Equal(t, steps, kept, "the history keeps them all")
-}
-
 func TestImagesOfAResultAreBounded(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
