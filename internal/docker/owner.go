@@ -111,17 +111,13 @@ func giveBack(ctx context.Context, engine *client.Client, c Config, claim *owner
 	if err != nil {
 		return err
 	}
-	program, err := c.program(info)
-	if err != nil {
-		return err
-	}
 	spec := newContainerSpec(c)
 	spec.config.User, spec.host.CapAdd, spec.host.NetworkMode = "0:0", rightsToGive, noNetwork
 	spec.host.Mounts, spec.host.DeviceRequests = nil, nil
 	spec.hostOwner = hostOwner(claim)
-	p := place{dir: claim.Path, program: program}
-	if program != nil {
-		p.file, _ = program.file() // it is copied where no directory here is ours alone
+	p := place{dir: claim.Path, program: c.program(info)}
+	if p.program != nil {
+		p.file, _ = p.program.file() // it is copied where no directory here is ours alone
 	}
 	box, err := startContainer(ctx, engine, spec, p, "pygent-"+spec.id+"-owner", func(string) {}, func(sandbox.Event) {})
 	if err != nil {

@@ -74,7 +74,11 @@ func (p place) deliver(ctx context.Context, b *Container) error {
 	if p.file != "" || p.program == nil {
 		return nil
 	}
-	archive, err := tarOf(path.Base(guestPath), 0o755, p.program.bytes)
+	guest, err := p.program.bytes()
+	if err != nil {
+		return err
+	}
+	archive, err := tarOf(path.Base(guestPath), 0o755, guest)
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package docker
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"sync"
@@ -11,53 +10,50 @@ import (
 	"github.com/x/pygent/internal/guest/binary"
 )
 
-// guestProgram is the guest for the containers of one architecture. It is
-// unpacked once in a process, and kept in a file for engines that mount it.
+// guestProgram is the guest for the containers of one architecture. It is kept in a
+// file, for engines that mount it and for the next process.
 type guestProgram struct {
-	bytes []byte
+	arch  string
+	bytes func() ([]byte, error) // for engines that do not; unpacked or read once
 
 	mu   sync.Mutex // guards path
 	path string     // of the file; empty until it is wanted
 }
 
-// guestPrograms are those unpacked so far, by architecture.
+// guestPrograms are those asked for so far, by architecture.
 var guestPrograms struct {
 	sync.Mutex
 	byArch map[string]*guestProgram
 }
 
 // program returns the guest for an image, or nil where commands run by plain exec.
-func (c Config) program(info image.InspectResponse) (*guestProgram, error) {
+func (c Config) program(info image.InspectResponse) *guestProgram {
 	if c.NoGuest {
-		return nil, nil
+		return nil
 	}
 	return guestFor(info.Os, info.Architecture)
 }
 
 // guestFor returns the guest for an operating system and an architecture, as
 // Docker names them, or nil where there is none.
-func guestFor(system, arch string) (*guestProgram, error) {
-	if system != "linux" {
-		return nil, nil
+func guestFor(system, arch string) *guestProgram {
+	if system != "linux" || !binary.Supports(arch) {
+		return nil
 	}
 	guestPrograms.Lock()
 	defer guestPrograms.Unlock()
 	if p := guestPrograms.byArch[arch]; p != nil {
-		return p, nil
+		return p
 	}
-	unpacked, err := binary.Bytes(arch)
-	if errors.Is(err, binary.ErrPlatform) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	p := &guestProgram{bytes: unpacked}
+	p := &guestProgram{arch: arch, bytes: sync.OnceValues(func() ([]byte, error) {
+		dir, _ := guestCache() // without one it is unpacked
+		return binary.Read(dir, arch)
+	})}
 	if guestPrograms.byArch == nil {
 		guestPrograms.byArch = map[string]*guestProgram{}
 	}
 	guestPrograms.byArch[arch] = p
-	return p, nil
+	return p
 }
 
 // file returns the path of a file that holds the program. It is kept from
@@ -75,7 +71,7 @@ func (p *guestProgram) file() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	p.path, err = binary.File(dir, p.bytes)
+	p.path, err = binary.File(dir, p.arch)
 	return p.path, err
 }
 

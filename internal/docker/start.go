@@ -205,10 +205,7 @@ func (c *commander) launch(ctx context.Context, name string, know func(shell str
 	if c.spec.shell = c.knownShell(); c.spec.shell != "" {
 		know(c.spec.shell)
 	}
-	p := place{dir: c.files.tree.Dir()}
-	if p.program, err = c.config.program(info); err != nil {
-		return nil, err
-	}
+	p := place{dir: c.files.tree.Dir(), program: c.config.program(info)}
 	if c.shared {
 		box, err := c.launchShared(ctx, p, name, know)
 		if !errors.Is(err, errNotShared) || c.proved {

@@ -80,13 +80,7 @@ func image(t testing.TB, name string) string {
 var guestDir = filepath.Join(os.TempDir(), fmt.Sprintf("pygent-guest-test-%d", os.Getpid()))
 
 // guestFile returns the path of the guest's program.
-var guestFile = sync.OnceValues(func() (string, error) {
-	guest, err := binary.Bytes(runtime.GOARCH)
-	if err != nil {
-		return "", err
-	}
-	return binary.File(guestDir, guest)
-})
+var guestFile = sync.OnceValues(func() (string, error) { return binary.File(guestDir, runtime.GOARCH) })
 
 // startContainer starts a guest in a container as pygent does, and connects.
 func startContainer(t testing.TB, image string, options containerOptions) *running {

@@ -237,11 +237,11 @@ func (c *child) Kill() error {
 	return errors.Join(err, c.cmd.Process.Kill())
 }
 
-// program returns a path by which children of this process can execute the guest.
-// The guest is unpacked once, into an anonymous file in memory, so that no file
-// is left behind.
+// program returns a path by which children of this process can execute the guest: an
+// anonymous file in memory, which nobody can change. The user's cache keeps what was
+// unpacked into it for the next process.
 var program = sync.OnceValues(func() (string, error) {
-	b, err := binary.Bytes(runtime.GOARCH)
+	b, err := binary.Read(guestCache(), runtime.GOARCH)
 	if err != nil {
 		return "", err
 	}
@@ -253,7 +253,7 @@ var program = sync.OnceValues(func() (string, error) {
 		fd, err = unix.MemfdCreate("pygent-guest", flags)
 	}
 	if err != nil {
-		return programFile(b, os.NewSyscallError("memfd_create", err))
+		return programFile(os.NewSyscallError("memfd_create", err))
 	}
 	if err := unix.Fchmod(fd, 0o755); err != nil {
 		return "", errors.Join(os.NewSyscallError("fchmod", err), unix.Close(fd))
@@ -272,15 +272,11 @@ var program = sync.OnceValues(func() (string, error) {
 	return fmt.Sprintf("/proc/self/fd/%d", fd), nil
 })
 
-// programFile puts the guest into the user's cache directory, for systems without
+// programFile returns the guest in the user's cache directory, for systems without
 // anonymous files. The descriptor is the one through which the content was
 // compared.
-func programFile(guest []byte, why error) (string, error) {
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		return "", errors.Join(why, err)
-	}
-	f, err := binary.Open(filepath.Join(dir, "pygent"), guest)
+func programFile(why error) (string, error) {
+	f, err := binary.Open(guestCache(), runtime.GOARCH)
 	if err != nil {
 		return "", errors.Join(why, err)
 	}
@@ -289,4 +285,14 @@ func programFile(guest []byte, why error) (string, error) {
 		return "", errors.Join(why, err)
 	}
 	return fmt.Sprintf("/proc/self/fd/%d", fd), nil
+}
+
+// guestCache is the directory that keeps the guest from process to process. It is empty
+// where the user has none.
+func guestCache() string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(dir, "pygent")
 }

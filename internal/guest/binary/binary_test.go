@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"debug/elf"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -54,6 +55,19 @@ func readSource(t *testing.T) {
 	}
 }
 
+// TestChecksumsAreOfTheGuests reads the file that go generate has written beside them.
+func TestChecksumsAreOfTheGuests(t *testing.T) {
+	var want strings.Builder
+	for _, arch := range []string{"amd64", "arm64"} {
+		b, err := binary.Bytes(arch)
+		require.NoError(t, err)
+		fmt.Fprintf(&want, "%x  guest-%s\n", sha256.Sum256(b), arch)
+	}
+	sums, err := os.ReadFile("guest.sha256")
+	require.NoError(t, err)
+	require.Equal(t, want.String(), string(sums), "run go generate ./internal/guest/binary")
+}
+
 func TestProgramsAreStatic(t *testing.T) {
 	for arch, machine := range map[string]elf.Machine{"x86_64": elf.EM_X86_64, "aarch64": elf.EM_AARCH64} {
 		b, err := binary.Bytes(arch)
@@ -67,4 +81,5 @@ func TestProgramsAreStatic(t *testing.T) {
 	}
 	_, err := binary.Bytes("riscv64")
 	require.ErrorIs(t, err, binary.ErrPlatform)
+	require.False(t, binary.Supports("riscv64"))
 }

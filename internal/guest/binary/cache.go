@@ -1,7 +1,6 @@
 package binary
 
 import (
-	"bytes"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -14,13 +13,13 @@ import (
 	"github.com/x/pygent/internal/owner"
 )
 
-// File writes a guest, as [Bytes] unpacks it, into dir, unless it is there already,
-// and returns its path. It makes the directory if need be. The directory must be one
-// that nobody else can change or replace, because another program (an engine) opens
+// File returns the path of a file in dir with the guest for arch, and writes it first
+// unless it is there already. It makes the directory if need be. The directory must be
+// one that nobody else can change or replace, because another program (an engine) opens
 // the path later. The file name holds a checksum of the content, so that different
 // versions do not collide. Several processes may call File at the same time.
-func File(dir string, guest []byte) (string, error) {
-	f, err := Open(dir, guest)
+func File(dir, arch string) (string, error) {
+	f, err := Open(dir, arch)
 	if err != nil {
 		return "", err
 	}
@@ -40,7 +39,57 @@ func File(dir string, guest []byte) (string, error) {
 // Open returns the file of [File], open for reading. The content was compared
 // through this very descriptor, so whoever executes the descriptor executes the
 // guest.
-func Open(dir string, guest []byte) (*os.File, error) {
+func Open(dir, arch string) (*os.File, error) {
+	c, err := openCache(dir, arch)
+	if err != nil {
+		return nil, err
+	}
+	defer c.root.Close()
+	if f, _, err := c.open(); err == nil {
+		return f, nil
+	}
+	guest, err := Bytes(arch)
+	if err != nil {
+		return nil, err
+	}
+	if err := install(c.root, c.name, guest); err != nil {
+		return nil, fmt.Errorf("install the guest: %w", err)
+	}
+	f, _, err := c.open()
+	return f, err
+}
+
+// Read returns what [Bytes] does, from the file of [File] if that is there, which takes
+// a tenth of the time. Otherwise it makes the file, for the next process, unless the
+// directory is not fit for it.
+func Read(dir, arch string) ([]byte, error) {
+	c, err := openCache(dir, arch)
+	if err != nil {
+		return Bytes(arch)
+	}
+	defer c.root.Close()
+	if f, guest, err := c.open(); err == nil {
+		return guest, f.Close()
+	}
+	guest, err := Bytes(arch)
+	if err == nil {
+		_ = install(c.root, c.name, guest) // nothing is lost but time
+	}
+	return guest, err
+}
+
+// cache is the place of a guest's file.
+type cache struct {
+	root *os.Root
+	name string
+	sum  [sha256.Size]byte // of the content
+}
+
+func openCache(dir, arch string) (*cache, error) {
+	sum, err := checksum(arch)
+	if err != nil {
+		return nil, err
+	}
 	if !filepath.IsAbs(dir) {
 		return nil, fmt.Errorf("%s is not an absolute path", dir)
 	}
@@ -48,50 +97,46 @@ func Open(dir string, guest []byte) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer root.Close()
-	sum := sha256.Sum256(guest)
-	name := "guest-" + hex.EncodeToString(sum[:8])
-	if f, err := openEqual(root, name, guest); err == nil {
-		return f, nil
-	}
-	if err := install(root, name, guest); err != nil {
-		return nil, fmt.Errorf("install the guest: %w", err)
-	}
-	return openEqual(root, name, guest)
+	return &cache{root: root, name: "guest-" + hex.EncodeToString(sum[:8]), sum: sum}, nil
 }
 
 // errDiffers means that a file does not have the expected content.
 var errDiffers = errors.New("it is another file")
 
-// openEqual opens a file that belongs to this user, that others cannot change,
-// and that has the given content.
-func openEqual(root *os.Root, name string, want []byte) (*os.File, error) {
-	info, err := root.Lstat(name)
+// open opens a file that belongs to this user, that others cannot change, and that
+// has the guest's content, which it returns.
+func (c *cache) open() (*os.File, []byte, error) {
+	info, err := c.root.Lstat(c.name)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if !info.Mode().IsRegular() || !owner.Private(info, 0o022) {
-		return nil, fmt.Errorf("%s: %w", name, errDiffers)
+	if !info.Mode().IsRegular() || !owner.Private(info, 0o022) || info.Size() > maxSize {
+		return nil, nil, fmt.Errorf("%s: %w", c.name, errDiffers)
 	}
-	f, err := root.Open(name)
+	f, err := c.root.Open(c.name)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	opened, err := f.Stat()
 	if err == nil && !os.SameFile(info, opened) {
 		err = errDiffers
 	}
-	var got []byte
+	guest := make([]byte, info.Size())
 	if err == nil {
-		got, err = io.ReadAll(io.LimitReader(f, int64(len(want))+1))
+		_, err = io.ReadFull(f, guest)
 	}
-	if err == nil && !bytes.Equal(got, want) {
+	if err == nil && sha256.Sum256(guest) != c.sum {
 		err = errDiffers
 	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", name, err), f.Close())
+	if err == nil { // a longer file would be another one
+		if _, more := f.Read(make([]byte, 1)); more != io.EOF {
+			err = errDiffers
+		}
 	}
-	return f, nil
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("%s: %w", c.name, err), f.Close())
+	}
+	return f, guest, nil
 }
 
 // install puts the guest in its place and replaces whatever is there.

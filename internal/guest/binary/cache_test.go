@@ -13,18 +13,18 @@ import (
 )
 
 func TestFileIsMadeOnceAndRepaired(t *testing.T) {
-	dir, guest := filepath.Join(t.TempDir(), "cache"), unpacked(t)
-	path, err := binary.File(dir, guest)
+	dir := filepath.Join(t.TempDir(), "cache")
+	path, err := binary.File(dir, arch)
 	require.NoError(t, err)
 	before, err := os.Stat(path)
 	require.NoError(t, err)
-	again, err := binary.File(dir, guest)
+	again, err := binary.File(dir, arch)
 	require.NoError(t, err)
 	after, err := os.Stat(again)
 	require.NoError(t, err)
 	require.True(t, os.SameFile(before, after))
 	require.NoError(t, os.WriteFile(path, []byte("broken"), 0o755))
-	_, err = binary.File(dir, guest)
+	_, err = binary.File(dir, arch)
 	require.NoError(t, err)
 	repaired, err := os.Stat(path)
 	require.NoError(t, err)
@@ -50,12 +50,12 @@ func TestOnlyOurFileIsTaken(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "cache")
-			path, err := binary.File(dir, want)
+			path, err := binary.File(dir, arch)
 			require.NoError(t, err)
 			before, err := os.Lstat(path)
 			require.NoError(t, err)
 			spoil(t, path)
-			f, err := binary.Open(dir, want)
+			f, err := binary.Open(dir, arch)
 			require.NoError(t, err)
 			defer f.Close()
 			after, err := os.Lstat(path)
@@ -66,6 +66,10 @@ func TestOnlyOurFileIsTaken(t *testing.T) {
 			got, err := io.ReadAll(f)
 			require.NoError(t, err)
 			require.Equal(t, want, got)
+			spoil(t, path)
+			read, err := binary.Read(dir, arch)
+			require.NoError(t, err)
+			require.Equal(t, want, read)
 		})
 	}
 }
@@ -76,7 +80,6 @@ func TestCacheOfOthersIsRefused(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("modes of Unix")
 	}
-	guest := unpacked(t)
 	for name, spoil := range map[string]func(t *testing.T, parent, dir string){
 		"others may write it":          func(t *testing.T, _, dir string) { require.NoError(t, os.Chmod(dir, 0o777)) },
 		"another user's":               func(t *testing.T, _, dir string) { chown(t, dir) },
@@ -98,20 +101,47 @@ func TestCacheOfOthersIsRefused(t *testing.T) {
 			dir := filepath.Join(parent, "cache")
 			require.NoError(t, os.MkdirAll(dir, 0o700))
 			spoil(t, parent, dir)
-			_, err := binary.File(dir, guest)
+			_, err := binary.File(dir, arch)
 			require.Error(t, err)
+			read, err := binary.Read(dir, arch)
+			require.NoError(t, err, "it is unpacked where none can be kept")
+			require.Equal(t, unpacked(t), read)
 		})
 	}
-	_, err := binary.File("cache", guest)
+	_, err := binary.File("cache", arch)
 	require.ErrorContains(t, err, "absolute")
 }
 
-// unpacked is a guest.
+// arch is that of the guest that the tests keep.
+const arch = "amd64"
+
+// unpacked is that guest.
 func unpacked(t *testing.T) []byte {
 	t.Helper()
-	guest, err := binary.Bytes("amd64")
+	guest, err := binary.Bytes(arch)
 	require.NoError(t, err)
 	return guest
+}
+
+// TestReadKeepsTheGuest reads the guest from a directory that has none yet, and again.
+func TestReadKeepsTheGuest(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cache")
+	for range 2 {
+		guest, err := binary.Read(dir, arch)
+		require.NoError(t, err)
+		require.Equal(t, unpacked(t), guest)
+		entries, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		require.Len(t, entries, 1)
+	}
+	path, err := binary.File(dir, arch)
+	require.NoError(t, err)
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+	require.Equal(t, filepath.Base(path), entries[0].Name())
+	_, err = binary.Read(dir, "riscv64")
+	require.ErrorIs(t, err, binary.ErrPlatform)
 }
 
 // chown gives a file to another user.
