@@ -209,17 +209,39 @@ func (m Message) encoded() (Message, error) {
 func (m *Message) isEncoded() bool { return m.enc != nil && m.enc.src.same(m) }
 
 // same reports whether n encodes to the same JSON as m. It is cheap for a copy
-// of m: strings that share their bytes compare in constant time.
+// of m: strings that share their bytes compare in constant time, and slices that share
+// their elements need no look at them. Each request asks this of all messages.
 func (m *Message) same(n *Message) bool {
 	return m.Role == n.Role && m.Content == n.Content &&
 		m.ToolCallID == n.ToolCallID && m.Name == n.Name &&
-		slices.EqualFunc(m.Parts, n.Parts, func(a, b Part) bool {
+		sameElements(m.Parts, n.Parts, func(a, b *Part) bool {
 			return a.fields() == b.fields() && bytes.Equal(a.raw, b.raw)
 		}) &&
-		slices.EqualFunc(m.ToolCalls, n.ToolCalls, func(a, b ToolCall) bool {
-			return a.ID == b.ID && a.Name == b.Name && a.Arguments == b.Arguments && jsonobj.Equal(a.Extra, b.Extra)
+		sameElements(m.ToolCalls, n.ToolCalls, func(a, b *ToolCall) bool {
+			return a.ID == b.ID && a.Name == b.Name && a.Arguments == b.Arguments && sameExtra(a.Extra, b.Extra)
 		}) &&
-		jsonobj.Equal(m.Extra, n.Extra)
+		sameExtra(m.Extra, n.Extra)
+}
+
+// sameElements is [slices.EqualFunc] without copies of the elements.
+func sameElements[T any](a, b []T, same func(a, b *T) bool) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	if len(a) == 0 || &a[0] == &b[0] {
+		return true
+	}
+	for i := range a {
+		if !same(&a[i], &b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// sameExtra compares the fields that this package does not know. There are rarely any.
+func sameExtra(a, b map[string]json.RawMessage) bool {
+	return len(a) == len(b) && (len(a) == 0 || jsonobj.Equal(a, b))
 }
 
 // MarshalJSON encodes the message in OpenAI's chat format. Equal messages give

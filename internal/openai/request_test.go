@@ -76,7 +76,8 @@ func TestMessagesInAnotherShapeAreEncodedOnce(t *testing.T) {
 
 func TestMessagesAreSentAsTheyAreKeptWhereNothingIsInTheWay(t *testing.T) {
 	messages := longConversation(3)
-	sent, err := testClient(t, Config{SendReasoning: true}).shape("m", adaptation{}).encode(messages[2])
+	reasons := testClient(t, Config{SendReasoning: true}).shape("m", adaptation{})
+	sent, err := reasons.encode(messages[2])
 	require.NoError(t, err)
 	require.Same(t, &messages[2].json[0], &sent[0])
 }

@@ -60,8 +60,9 @@ func (c *Client) shape(name string, a adaptation) shape {
 	return s
 }
 
-// encode returns what is sent of a message in this shape.
-func (s shape) encode(m *Message) ([]byte, error) {
+// encode returns what is sent of a message in this shape. It is asked twice for each
+// message of a request, which is why it does not copy the shape.
+func (s *shape) encode(m *Message) ([]byte, error) {
 	if !s.changes(m) {
 		return m.json, nil
 	}
@@ -75,7 +76,7 @@ func (s shape) encode(m *Message) ([]byte, error) {
 }
 
 // changes reports whether a message is sent in another form than it is kept.
-func (s shape) changes(m *Message) bool {
+func (s *shape) changes(m *Message) bool {
 	switch {
 	case !m.bare || s.items != nil:
 		return true
@@ -87,9 +88,9 @@ func (s shape) changes(m *Message) bool {
 	return slices.ContainsFunc(m.calls, func(c toolCall) bool { return s.leavesOut(c.fields) })
 }
 
-func (s shape) changesCalls() bool { return s.shortIDs || s.thoughts || s.signed }
+func (s *shape) changesCalls() bool { return s.shortIDs || s.thoughts || s.signed }
 
-func (s shape) leavesOut(fields []field) bool {
+func (s *shape) leavesOut(fields []field) bool {
 	return slices.ContainsFunc(fields, func(f field) bool { return slices.Contains(s.without, f.name) })
 }
 
