@@ -88,6 +88,9 @@ func TestAKilledUndoIsOldOrNew(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
 	kills := 10
+	if testing.Short() {
+		kills = 3
+	}
 	if n, err := strconv.Atoi(os.Getenv("PYGENT_CHECKPOINT_KILLS")); err == nil {
 		kills = n
 	}

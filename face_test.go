@@ -107,6 +107,9 @@ func TestRunGUIWithoutAFaceSaysWhatToImport(t *testing.T) {
 var keptForTemplates = []string{"internal/excerpt", "internal/keep", "internal/lineinput", "internal/recap", "internal/slash", "internal/tomlfile"}
 
 func TestAnEmbedderLinksNoFace(t *testing.T) {
+	if testing.Short() {
+		t.Skip("links two programs")
+	}
 	t.Parallel()
 	plain, withTemplate := linkedPackages(t, "./bench/embed/pygent"), linkedPackages(t, "./bench/embed/template")
 	for _, face := range []string{"terminal", "web", "internal/ansimark", "internal/highlight", "internal/htmlmark", "internal/livearea", "internal/markdown"} {

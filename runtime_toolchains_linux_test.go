@@ -91,6 +91,9 @@ const requireTools = "PYGENT_TEST_REQUIRE_TOOLS"
 // machine's tools, at every level of protection, as root and as an ordinary
 // user.
 func TestToolchainsWorkWhereTheyAreConfined(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds projects in seven languages, four times")
+	}
 	if os.Geteuid() != 0 {
 		testToolchains(t)
 		return

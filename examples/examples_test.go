@@ -68,6 +68,14 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// needsPrograms skips a test that links programs where only short ones are wanted.
+func needsPrograms(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("links programs")
+	}
+}
+
 // buildProgram builds a program, without what only debuggers read: most of the time of
 // these tests is the linker's.
 func buildProgram(args ...string) *exec.Cmd {
@@ -75,6 +83,7 @@ func buildProgram(args ...string) *exec.Cmd {
 }
 
 func TestExamplesPrintWhatTheyPromise(t *testing.T) {
+	needsPrograms(t)
 	t.Parallel()
 	dirs, err := filepath.Glob("*/main.go")
 	require.NoError(t, err)
@@ -109,6 +118,7 @@ func isModule(name string) bool {
 }
 
 func TestTelemetryPrintsItsSpans(t *testing.T) {
+	needsPrograms(t)
 	t.Parallel()
 	dir := t.TempDir()
 	for _, name := range []string{"go.mod", "go.sum"} { // copies, which may follow what pygent's module requires
@@ -131,6 +141,7 @@ func TestTelemetryPrintsItsSpans(t *testing.T) {
 
 // Without a terminal, the session is plain text by lines.
 func TestTheExampleOfATerminalTakesLines(t *testing.T) {
+	needsPrograms(t)
 	t.Parallel()
 	bin := filepath.Join(t.TempDir(), "terminal")
 	out, err := buildProgram("-o", bin, "./terminal").CombinedOutput()

@@ -106,6 +106,7 @@ var pageProgram = sync.OnceValues(func() (string, error) {
 // order.
 func startPage(t *testing.T, replies ...pygenttest.Reply) *runningPage {
 	t.Helper()
+	needsPrograms(t)
 	bin, err := pageProgram()
 	require.NoError(t, err)
 	server := pygenttest.NewServer(t, replies...)

@@ -15,6 +15,7 @@ import (
 
 // The first program of the README does what it says, and keeps its files.
 func TestFirstProgramOfTheReadme(t *testing.T) {
+	needsPrograms(t)
 	t.Parallel()
 	readme, err := os.ReadFile("../README.md")
 	require.NoError(t, err)

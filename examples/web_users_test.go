@@ -64,6 +64,7 @@ type host struct {
 
 func startHost(t *testing.T) *host {
 	t.Helper()
+	needsPrograms(t)
 	bin := filepath.Join(t.TempDir(), "web_users")
 	out, err := buildProgram("-o", bin, "./web_users").CombinedOutput()
 	require.NoError(t, err, "%s", out)

@@ -13,6 +13,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // a package that does not belong there that exceeds it, and not a feature. The goal
 // is [reach].
 func TestAnEmbedderGrowsNoLarger(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds and links two programs")
+	}
 	r, err := compare(t.Context(), t.TempDir())
 	require.NoError(t, err)
 	require.Less(t, r.ratio(), 0.80, "%d bytes against %d; go run ./bench/size says of what", r.embedder, r.alone)

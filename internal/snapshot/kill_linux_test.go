@@ -47,6 +47,9 @@ func saveForEver(base string) {
 func TestKilledSavesLeaveAllOrNothing(t *testing.T) {
 	base := t.TempDir()
 	kills := 25
+	if testing.Short() {
+		kills = 3
+	}
 	if n, err := strconv.Atoi(os.Getenv("PYGENT_SNAPSHOT_KILLS")); err == nil {
 		kills = n
 	}

@@ -47,6 +47,9 @@ func killSome(t *testing.T, throughGuest string) {
 	dir := filepath.Join(base, "work")
 	fill(t, dir)
 	kills := 25
+	if testing.Short() {
+		kills = 3
+	}
 	if n, err := strconv.Atoi(os.Getenv("PYGENT_STORE_KILLS")); err == nil {
 		kills = n
 	}
