@@ -30,8 +30,8 @@ export GORACE="atexit_sleep_ms=50 ${GORACE:-}"
 race=(-race -gcflags=compress/flate=-race=false)
 
 # Most tests wait most of the time, for a program or for a person's pause, so more of
-# them run at once than there are processors.
-flags=(-count=1 -timeout 40m -parallel 8 -v)
+# them, and more packages, run at once than there are processors. scripts/lint.sh vets.
+flags=(-count=1 -timeout 40m -p $(($(nproc) + 1)) -parallel 8 -vet=off -v)
 
 # beside DIRECTORY ARGUMENTS... runs go test in a directory, beside the other tests, and
 # keeps what it prints.
@@ -44,9 +44,9 @@ beside() {
 
 # without_race runs the tests that are left out with the race detector.
 without_race() {
-	local files tests packages
-	mapfile -t files < <(go list -race -f '{{range .IgnoredGoFiles}}{{$.Dir}}/{{.}}{{"\n"}}{{end}}' ./... |
-		{ grep '_test\.go$' || true; } | xargs -r grep -lE '^//go:build .*!race')
+	local list files tests packages
+	list=$(go list -race -f '{{range .IgnoredGoFiles}}{{$.Dir}}/{{.}}{{"\n"}}{{end}}' ./...)
+	mapfile -t files < <(grep '_test\.go$' <<<"$list" | xargs -r grep -lE '^//go:build .*!race')
 	[ ${#files[@]} -gt 0 ] || return 0
 	tests=$(grep -ohE '^func Test[A-Za-z0-9_]*' "${files[@]}" | sed 's/^func //' | paste -sd '|')
 	mapfile -t packages < <(dirname "${files[@]}" | sort -u)
