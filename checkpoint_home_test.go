@@ -192,6 +192,9 @@ func pruneVolumes(t *testing.T) {
 	})
 }
 
+// inVolumeMark is a file that says that the process has its files in a volume.
+func inVolumeMark(base string) string { return filepath.Join(base, "in-volume") }
+
 // TestAwayKillChild is the process that TestAKilledVolumeIsOldOrNew kills.
 func TestAwayKillChild(t *testing.T) {
 	t.Parallel()
@@ -200,13 +203,17 @@ func TestAwayKillChild(t *testing.T) {
 		return
 	}
 	k := openKeeper(t, base, append(inAVolume(), pygent.WithModel(writer()), pygent.WithTools(writeAll()))...)
-	if rand.IntN(3) > 0 { // else it may be killed while the files move
+	inVolume := func() {
 		bash(t, k.Runtime(), "true")
+		require.NoError(t, os.WriteFile(inVolumeMark(base), nil, 0o644))
+	}
+	if rand.IntN(3) > 0 { // else it may be killed while the files move, or before
+		inVolume()
 	}
 	fmt.Println("open")
 	for {
 		k.turn(fmt.Sprint("turn ", time.Now().UnixNano()))
-		bash(t, k.Runtime(), "true")
+		inVolume()
 		switch rand.IntN(4) {
 		case 0:
 			_, _ = k.Undo(t.Context(), 1+rand.IntN(2))
@@ -234,7 +241,13 @@ func TestAKilledVolumeIsOldOrNew(t *testing.T) {
 	back, restored := 0, 0
 	for round := range kills {
 		killChild(t, self, "TestAwayKillChild", awayKillEnv+"="+base)
+		inDirectory := os.Remove(inVolumeMark(base)) != nil
 		k := openKeeper(t, base, pygent.WithModel(writer()), pygent.WithTools(writeAll()))
+		if inDirectory && k.cutOff() {
+			// What the turn has written into the directory itself stays, as it does without a
+			// container. The next turn writes all anew.
+			k.turn("turn again")
+		}
 		requireOneMoment(t, k, round)
 		said := k.said()
 		if len(said) > 0 {
@@ -254,6 +267,16 @@ func TestAKilledVolumeIsOldOrNew(t *testing.T) {
 	t.Logf("the files of %d of %d kills came back from a volume, %d of them before a turn that was interrupted", back, kills, restored)
 }
 
+// cutOff reports whether the last turn was killed before it had written its files.
+func (k *keeper) cutOff() bool {
+	said, conversation := k.said(), k.History().Conversation()
+	if len(said) == 0 {
+		return false
+	}
+	told := conversation[len(conversation)-1].Text()
+	return told != "done" && told != "written "+strings.TrimPrefix(said[len(said)-1], "turn ")
+}
+
 // requireOneMoment requires that the files are those of the last turn that is told.
 func requireOneMoment(t *testing.T, k *keeper, round int) {
 	t.Helper()
@@ -269,7 +292,7 @@ func requireOneMoment(t *testing.T, k *keeper, round int) {
 	conversation := k.History().Conversation()
 	require.NoError(t, pygenttest.CheckConversation(conversation))
 	last := strings.TrimPrefix(said[len(said)-1], "turn ")
-	if told := conversation[len(conversation)-1]; told.Text() != "done" && told.Text() != "written "+last {
+	if k.cutOff() {
 		// The process was killed before the turn had anything in a volume.
 		last = ""
 		if len(said) > 1 {
