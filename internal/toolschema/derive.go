@@ -247,6 +247,9 @@ func (d *deriver) object(k keywords, path string, depth int) (*node, error) {
 	n := &node{Type: "object", props: map[string]*node{}, closed: k.closed}
 	for _, name := range k.Required {
 		if k.Properties.get(name) == nil {
+			if len(k.Properties) > 0 && k.closed {
+				return nil, at(path, fmt.Errorf("%q is required, but is none of the properties", name))
+			}
 			k.Properties = append(slices.Clip(k.Properties), member{name, json.RawMessage("true")})
 		}
 	}

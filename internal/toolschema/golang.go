@@ -168,6 +168,9 @@ func (c *customTypes) collect(t reflect.Type) error {
 	case reflect.Slice, reflect.Array, reflect.Map:
 		return c.collect(t.Elem())
 	case reflect.Struct:
+		if err := checkNames(t); err != nil {
+			return err
+		}
 		for i := range t.NumField() {
 			if err := c.field(t.Field(i)); err != nil {
 				return err
@@ -177,6 +180,24 @@ func (c *customTypes) collect(t reflect.Type) error {
 		if t.NumMethod() > 0 {
 			return fmt.Errorf("%s: JSON cannot be decoded into an interface with methods", t)
 		}
+	}
+	return nil
+}
+
+// checkNames refuses two fields of one struct that a tag gives the same name, both of
+// which encoding/json would leave out without a word.
+func checkNames(t reflect.Type) error {
+	named := map[string]string{}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "" || name == "-" || !f.IsExported() {
+			continue
+		}
+		if other, twice := named[name]; twice {
+			return fmt.Errorf("%s: the fields %s and %s are both named %q, so JSON is decoded into neither", t, other, f.Name, name)
+		}
+		named[name] = f.Name
 	}
 	return nil
 }

@@ -58,6 +58,11 @@ func parseKeywords(raw json.RawMessage) (keywords, error) {
 	if err := json.Unmarshal(raw, &k); err != nil {
 		return k, err
 	}
+	for _, name := range k.Type {
+		if name != "null" && name != "integer" && !slices.Contains(jsonTypes, name) {
+			return k, fmt.Errorf("unknown type %q; want object, array, string, number, integer, boolean or null", name)
+		}
+	}
 	all := map[string]json.RawMessage{}
 	if err := json.Unmarshal(raw, &all); err != nil {
 		return k, err

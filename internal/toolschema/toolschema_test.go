@@ -219,6 +219,10 @@ func TestWhatCannotBePortableIsAnError(t *testing.T) {
 		{"too deep", property(deep), "nested deeper than 32"},
 		{"nothing fits", `{"type":"object","properties":{"a":false},"required":["a"]}`, "a: nothing but null"},
 		{"two of a property", property(`{"allOf":[{"properties":{"a":{"type":"string"}}},{"properties":{"a":{"type":"integer"}}}]}`), `two different properties "a"`},
+		{"a misspelt type", property(`{"type":"strng"}`), `p: unknown type "strng"; want object, array, string`},
+		{"a type of another language", `{"type":"object","properties":{"n":{"type":"int"}},"required":["n"]}`, `n: unknown type "int"`},
+		{"one of several types", property(`{"type":["null","str"]}`), `p: unknown type "str"`},
+		{"required and not allowed", `{"type":"object","properties":{"a":{"type":"string"}},"required":["b"],"additionalProperties":false}`, `"b" is required, but is none of the properties`},
 		{"no common type", property(`{"allOf":[{"type":"string"},{"type":"integer"}]}`), "no type is both"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -524,6 +528,15 @@ func TestGoTypesThatDecodeThemselves(t *testing.T) {
 	require.JSONEq(t, `{"type":"object","properties":{
 		"lenient":{"type":"object","properties":{"n":{"type":"integer"}}},
 		"level":{"type":"string","description":"JSON text of any value"}},"required":["lenient","level"]}`, string(parse(t, string(author)).Wire()))
+}
+
+// go vet refuses such a struct where it can see it.
+func TestFieldsOfOneNameAreRefused(t *testing.T) {
+	of := func(name string) reflect.StructField {
+		return reflect.StructField{Name: name, Type: reflect.TypeFor[int](), Tag: `json:"n,omitempty"`}
+	}
+	_, err := toolschema.For(reflect.StructOf([]reflect.StructField{of("A"), of("B")}))
+	require.ErrorContains(t, err, `the fields A and B are both named "n"`)
 }
 
 func TestGoTypesThatCannotBeDescribedAreRefused(t *testing.T) {
