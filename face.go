@@ -186,8 +186,9 @@ func faceOf(name string) (Face, bool) {
 // cannot run because the container does not start, the session says so as soon as
 // it is known.
 //
-// The files of a temporary workspace go with it, without a question: the session says
-// so to a person when it begins, and names them at its end.
+// The files of a temporary workspace go with it: the session says so to a person when it
+// begins, and asks at its end whether to keep those that were made or changed. If nobody
+// can be asked, it names them.
 //
 // The session takes the terminal out of its usual mode and gives it back when
 // RunInteractive returns. Signals that end a process are the program's own: one that
@@ -213,7 +214,7 @@ func (a *Agent) RunGUI(ctx context.Context) error {
 	}
 	f, ok := faceOf(FaceWeb)
 	if !ok {
-		return fmt.Errorf("show the agent in a browser: %w: import a package that calls RegisterFace(FaceWeb, …)", ErrNoFace)
+		return fmt.Errorf("show the agent in a browser: %w: import _ \"github.com/x/pygent/web\", or another package that calls RegisterFace(FaceWeb, …)", ErrNoFace)
 	}
 	return a.show(ctx, f)
 }

@@ -98,7 +98,7 @@ func TestRunGUIWithoutAFaceSaysWhatToImport(t *testing.T) {
 	agent := newAgent(t, pygenttest.NewScriptedModel())
 	err := agent.RunGUI(t.Context())
 	require.ErrorIs(t, err, pygent.ErrNoFace)
-	require.ErrorContains(t, err, "import a package that calls RegisterFace(FaceWeb, …)")
+	require.ErrorContains(t, err, "import _ \"github.com/x/pygent/web\", or another package that calls RegisterFace(FaceWeb, …)")
 }
 
 // keptForTemplates are the packages of this module that a program gets because

@@ -23,6 +23,7 @@ import (
 	"runtime"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -36,7 +37,7 @@ func main() {
 	flag.IntVar(&b.result, "result", 30<<10, "the size of each result, in bytes")
 	flag.Int64Var(&b.window, "window", 128_000, "the model's context window, in tokens")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := b.run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "longrun:", err)

@@ -21,6 +21,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"syscall"
 	"text/tabwriter"
 	"time"
 )
@@ -32,7 +33,7 @@ func main() {
 	flag.DurationVar(&b.pause, "pause", 50*time.Millisecond, "how long a model rests after a piece")
 	flag.IntVar(&b.answer, "answer", 100_000, "the size of the answer that is rendered, in bytes")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	err := b.stream(ctx)
 	if err == nil {

@@ -28,6 +28,7 @@ import (
 	"os/signal"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/x/pygent/bench/figure"
@@ -52,7 +53,7 @@ func main() {
 	if b.peers, err = selected(*only); err != nil {
 		exit(fmt.Errorf("-only: %w", err))
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	start := time.Now()
 	if err := b.run(ctx); err != nil {

@@ -14,6 +14,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"syscall"
 	"text/tabwriter"
 
 	"github.com/x/pygent/bench/figure"
@@ -33,13 +34,14 @@ func start() error {
 	most := flag.Int("n", 25, "packages to list")
 	figures := flag.Bool("figures", false, "print the figure as a line of JSON, and nothing else")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	dir, err := os.MkdirTemp("", "pygent-size-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
+	fmt.Fprintln(os.Stderr, "size: building and linking the programs")
 	r, err := compare(ctx, dir)
 	if err != nil {
 		return err

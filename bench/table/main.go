@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"syscall"
 	"time"
 
 	"github.com/x/pygent/bench/figure"
@@ -38,7 +39,7 @@ func start() error {
 	if err != nil {
 		return fmt.Errorf("-only: %w", err)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	root, err := figure.ModuleRoot(ctx)
 	if err != nil {

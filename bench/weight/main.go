@@ -16,6 +16,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"syscall"
 	"text/tabwriter"
 	"time"
 )
@@ -30,7 +31,7 @@ func main() {
 func start() error {
 	build := flag.Bool("build", true, "also build the programs, which takes minutes")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	dir, err := os.MkdirTemp("", "pygent-weight-")
 	if err != nil {
@@ -43,6 +44,7 @@ func start() error {
 	}
 	var weights []weight
 	for _, p := range programs {
+		fmt.Fprintln(os.Stderr, "weight: "+p.name)
 		w := weight{program: p}
 		if err := g.weigh(ctx, &w, *build); err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)

@@ -146,6 +146,7 @@ func TestRunTellsTheStatusByItsExitCode(t *testing.T) {
 		{"a question", []pygenttest.Reply{call("continue", map[string]any{"prompt": "Which?", "options": []string{"a"}})}, nil, 3, "Which?\n- a\n", ""},
 		{"an answer before the stop", []pygenttest.Reply{pygenttest.Text("It is 42."), call("stop", map[string]any{"summary": "All done."})}, nil, 0, "It is 42.\nAll done.\n", ""},
 		{"an answer that the stop repeats", []pygenttest.Reply{pygenttest.Text("It is 42.\n"), call("stop", map[string]any{"summary": "It is 42."})}, []string{"--quiet"}, 0, "It is 42.\n", ""},
+		{"an answer of a model that never stops", []pygenttest.Reply{pygenttest.Text("It is 42."), pygenttest.Text("I have answered.")}, nil, 0, "It is 42.\nI have answered.\n", ""},
 		{"an answer before a stop without words", []pygenttest.Reply{pygenttest.Text("It is 42."), call("stop", nil)}, nil, 0, "It is 42.\n", ""},
 		{"an answer before a question", []pygenttest.Reply{pygenttest.Text("It is 42."), call("continue", map[string]any{"prompt": "More?"})}, nil, 3, "It is 42.\nMore?\n", ""},
 		{"an answer that is the question", []pygenttest.Reply{pygenttest.Text("More?"), call("continue", map[string]any{"prompt": "More?", "options": []string{"a"}})}, nil, 3, "More?\n- a\n", ""},

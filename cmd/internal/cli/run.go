@@ -112,7 +112,7 @@ type follower struct {
 
 	mu       sync.Mutex // guards what follows, since the runtime's events come from other goroutines
 	words    string     // what the model has said since its last tool call, shown as progress
-	answered string     // the last answer
+	answered []string   // the answers so far
 	worked   bool       // whether a tool has run
 	failed   string     // why the container cannot start
 	hosts    hostLog    // the hosts that commands were refused
@@ -145,15 +145,13 @@ func (f *follower) note(e pygent.Event) {
 	}
 }
 
-// answer prints an answer, unless it repeats the last one or has just been shown as
-// progress in the same place.
+// answer prints an answer, unless it repeats an earlier one, as the summary does of a
+// model that was asked to stop, or has just been shown as progress in the same place.
 func (f *follower) answer(text string) {
 	text = strings.TrimSpace(text)
 	f.mu.Lock()
-	known := text == "" || text == f.answered || f.together && text == f.words
-	if text != "" {
-		f.answered = text
-	}
+	known := text == "" || slices.Contains(f.answered, text) || f.together && text == f.words
+	f.answered = append(f.answered, text)
 	f.mu.Unlock()
 	if !known && !f.silent {
 		f.out.println(text)
