@@ -196,8 +196,11 @@ func faceOf(name string) (Face, bool) {
 // `stty sane` is the cure. So end ctx at them, as [os/signal.NotifyContext] does, and
 // return from main after RunInteractive has.
 func (a *Agent) RunInteractive(ctx context.Context) error {
-	if ctx == nil {
+	switch {
+	case ctx == nil:
 		return errNilContext
+	case a.isClosed():
+		return ErrAgentClosed
 	}
 	if f, ok := faceOf(FaceTerminal); ok {
 		return a.show(ctx, f)
@@ -209,8 +212,11 @@ func (a *Agent) RunInteractive(ctx context.Context) error {
 // ends. It shows the [FaceWeb] that an imported package registered. Without one
 // the error matches [ErrNoFace].
 func (a *Agent) RunGUI(ctx context.Context) error {
-	if ctx == nil {
+	switch {
+	case ctx == nil:
 		return errNilContext
+	case a.isClosed():
+		return ErrAgentClosed
 	}
 	f, ok := faceOf(FaceWeb)
 	if !ok {

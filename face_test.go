@@ -20,7 +20,8 @@ import (
 	"github.com/x/pygent/pygenttest"
 )
 
-// register makes f a face until the test ends.
+// register makes f a face until the test ends. Faces are those of the process, so no test
+// that registers one, or needs that there is none, runs beside others.
 func register(t *testing.T, name string, f pygent.Face) {
 	t.Helper()
 	pygent.RegisterFace(name, f)
@@ -87,14 +88,19 @@ func TestThePersonAtAFaceIsAskedAsLongAsItGoesOn(t *testing.T) {
 }
 
 func TestAPanicOfAFaceIsAnError(t *testing.T) {
-	t.Parallel()
 	agent := newAgent(t, pygenttest.NewScriptedModel())
 	register(t, pygent.FaceWeb, func(context.Context, pygent.FaceSession) error { panic("no browser") })
 	require.ErrorContains(t, agent.RunGUI(t.Context()), "no browser")
 }
 
+func TestAClosedAgentHasNoFace(t *testing.T) {
+	a := newAgent(t, pygenttest.NewScriptedModel())
+	require.NoError(t, a.Close())
+	require.ErrorIs(t, a.RunInteractive(t.Context()), pygent.ErrAgentClosed)
+	require.ErrorIs(t, a.RunGUI(t.Context()), pygent.ErrAgentClosed)
+}
+
 func TestRunGUIWithoutAFaceSaysWhatToImport(t *testing.T) {
-	t.Parallel()
 	agent := newAgent(t, pygenttest.NewScriptedModel())
 	err := agent.RunGUI(t.Context())
 	require.ErrorIs(t, err, pygent.ErrNoFace)
