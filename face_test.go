@@ -29,7 +29,6 @@ func register(t *testing.T, name string, f pygent.Face) {
 }
 
 func TestARegisteredFaceRunsTheSession(t *testing.T) {
-	t.Parallel()
 	for name, run := range map[string]func(*pygent.Agent, context.Context) error{
 		pygent.FaceTerminal: (*pygent.Agent).RunInteractive,
 		pygent.FaceWeb:      (*pygent.Agent).RunGUI,
@@ -56,7 +55,6 @@ func TestARegisteredFaceRunsTheSession(t *testing.T) {
 }
 
 func TestAFaceCanLeaveTheSessionToThePlainOne(t *testing.T) {
-	t.Parallel()
 	var out strings.Builder
 	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Text("Hello.")), pygent.WithIO(strings.NewReader("Hi.\n/exit\n"), &out))
 	register(t, pygent.FaceTerminal, func(ctx context.Context, s pygent.FaceSession) error { return s.Plain(ctx) })
@@ -65,7 +63,6 @@ func TestAFaceCanLeaveTheSessionToThePlainOne(t *testing.T) {
 }
 
 func TestThePersonAtAFaceIsAskedAsLongAsItGoesOn(t *testing.T) {
-	t.Parallel()
 	model := pygenttest.NewScriptedModel(callBash("echo 1"), callBash("echo 1"), pygenttest.Text("Done."), callBash("echo 1"), pygenttest.Text("Done."))
 	agent := newAgent(t, model)
 	var asked int
