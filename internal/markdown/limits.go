@@ -55,8 +55,12 @@ type countedParser struct {
 	count parser.ContextKey
 }
 
-func atMost(most int, p parser.InlineParser) parser.InlineParser {
-	return countedParser{p, most, parser.NewContextKey()}
+// The keys of what is counted. They are made before any text is parsed: goldmark numbers
+// keys without a lock, and a context has room for those only that there are by then.
+var linksKey, emphasisKey, strikethroughKey = parser.NewContextKey(), parser.NewContextKey(), parser.NewContextKey()
+
+func atMost(most int, count parser.ContextKey, p parser.InlineParser) parser.InlineParser {
+	return countedParser{p, most, count}
 }
 
 func (p countedParser) Parse(parent ast.Node, block text.Reader, pc parser.Context) ast.Node {

@@ -35,11 +35,11 @@ var shared = sync.OnceValue(func() parser.Parser {
 	inline := []util.PrioritizedValue{
 		util.Prioritized(extension.NewTaskCheckBoxParser(), 0),
 		util.Prioritized(parser.NewCodeSpanParser(), 100),
-		util.Prioritized(atMost(maxLinks, parser.NewLinkParser()), 200),
+		util.Prioritized(atMost(maxLinks, linksKey, parser.NewLinkParser()), 200),
 		util.Prioritized(parser.NewAutoLinkParser(), 300),
 		util.Prioritized(parser.NewRawHTMLParser(), 400),
-		util.Prioritized(atMost(maxEmphasis, parser.NewEmphasisParser()), 500),
-		util.Prioritized(atMost(maxEmphasis, extension.NewStrikethroughParser()), 500),
+		util.Prioritized(atMost(maxEmphasis, emphasisKey, parser.NewEmphasisParser()), 500),
+		util.Prioritized(atMost(maxEmphasis, strikethroughKey, extension.NewStrikethroughParser()), 500),
 		util.Prioritized(extension.NewLinkifyParser(), 999),
 	}
 	return parser.NewParser(

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/parser"
 )
 
 func TestParse(t *testing.T) {
@@ -39,4 +40,13 @@ func TestParseBoundsNesting(t *testing.T) {
 		return ast.WalkContinue, nil
 	}))
 	require.Less(t, depth, maxEmphasis)
+}
+
+var keysAtStart = parser.ContextKeyMax
+
+// goldmark numbers its keys without a lock, so none may be made by a first text beside
+// others that are parsed already.
+func TestATextMakesNoKeys(t *testing.T) {
+	Parse([]byte("*a* [b](c) ~~d~~\n"))
+	require.Equal(t, keysAtStart, parser.ContextKeyMax)
 }

@@ -24,7 +24,6 @@ type helpCmd struct {
 
 // Run prints the help of the topic, and without one what --help prints.
 func (h helpCmd) Run(parsed *kong.Context, out *output) error {
-	out.readerMayLeave()
 	if len(h.Topic) == 1 && h.Topic[0] == "flags" {
 		printSharedFlags(out, parsed.Model.Node)
 		return nil
@@ -65,9 +64,6 @@ func noHelp(topic, names []string) error {
 
 // printHelp is what --help prints.
 func printHelp(_ kong.HelpOptions, parsed *kong.Context) error {
-	if out, ours := parsed.Stdout.(*output); ours {
-		out.readerMayLeave()
-	}
 	if command := parsed.Selected(); command != nil {
 		printCommandHelp(parsed.Stdout, command)
 	} else {

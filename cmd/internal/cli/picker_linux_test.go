@@ -231,12 +231,10 @@ func TestListingsEndWithTheirReader(t *testing.T) {
 		titles[i] = strings.Repeat("long ", 40)
 	}
 	u.has(titles...)
-	for name, args := range map[string]string{
-		"list": "sessions list --all", "json": "sessions list --all --json", "export": "sessions export 1aaaaaaa -",
-	} {
+	for name, args := range map[string]string{"list": "list --all", "json": "list --all --json", "export": "export 1aaaaaaa -"} {
 		t.Run(name, func(t *testing.T) {
 			pygent := u.command()
-			cmd := exec.CommandContext(t.Context(), "bash", "-c", `"$0" `+args+` | head -n 1; echo "${PIPESTATUS[0]}"`, pygent.Path)
+			cmd := exec.CommandContext(t.Context(), "bash", "-c", `"$0" sessions `+args+` | head -n 1; echo "${PIPESTATUS[0]}"`, pygent.Path)
 			cmd.Env, cmd.Dir = pygent.Env, pygent.Dir
 			got := finish(t, cmd)
 			lines := strings.Split(strings.TrimSpace(got.stdout), "\n")
