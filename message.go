@@ -218,9 +218,9 @@ func (m *Message) same(n *Message) bool {
 			return a.fields() == b.fields() && bytes.Equal(a.raw, b.raw)
 		}) &&
 		sameElements(m.ToolCalls, n.ToolCalls, func(a, b *ToolCall) bool {
-			return a.ID == b.ID && a.Name == b.Name && a.Arguments == b.Arguments && sameExtra(a.Extra, b.Extra)
+			return a.ID == b.ID && a.Name == b.Name && a.Arguments == b.Arguments && jsonobj.Equal(a.Extra, b.Extra)
 		}) &&
-		sameExtra(m.Extra, n.Extra)
+		jsonobj.Equal(m.Extra, n.Extra)
 }
 
 // sameElements is [slices.EqualFunc] without copies of the elements.
@@ -237,11 +237,6 @@ func sameElements[T any](a, b []T, same func(a, b *T) bool) bool {
 		}
 	}
 	return true
-}
-
-// sameExtra compares the fields that this package does not know. There are rarely any.
-func sameExtra(a, b map[string]json.RawMessage) bool {
-	return len(a) == len(b) && (len(a) == 0 || jsonobj.Equal(a, b))
 }
 
 // MarshalJSON encodes the message in OpenAI's chat format. Equal messages give

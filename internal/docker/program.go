@@ -2,7 +2,6 @@ package docker
 
 import (
 	"os"
-	"path/filepath"
 	"sync"
 
 	"github.com/docker/docker/api/types/image"
@@ -46,7 +45,7 @@ func guestFor(system, arch string) *guestProgram {
 		return p
 	}
 	p := &guestProgram{arch: arch, bytes: sync.OnceValues(func() ([]byte, error) {
-		dir, _ := guestCache() // without one it is unpacked
+		dir, _ := binary.CacheDir() // without one it is unpacked
 		return binary.Read(dir, arch)
 	})}
 	if guestPrograms.byArch == nil {
@@ -67,16 +66,10 @@ func (p *guestProgram) file() (string, error) {
 			return p.path, nil
 		}
 	}
-	dir, err := guestCache()
+	dir, err := binary.CacheDir()
 	if err != nil {
 		return "", err
 	}
 	p.path, err = binary.File(dir, p.arch)
 	return p.path, err
-}
-
-// guestCache is a directory for the program, in the user's cache.
-func guestCache() (string, error) {
-	dir, err := os.UserCacheDir()
-	return filepath.Join(dir, "pygent"), err
 }

@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"sync"
 	"syscall"
@@ -241,7 +240,8 @@ func (c *child) Kill() error {
 // anonymous file in memory, which nobody can change. The user's cache keeps what was
 // unpacked into it for the next process.
 var program = sync.OnceValues(func() (string, error) {
-	b, err := binary.Read(guestCache(), runtime.GOARCH)
+	cache, _ := binary.CacheDir() // without one it is unpacked
+	b, err := binary.Read(cache, runtime.GOARCH)
 	if err != nil {
 		return "", err
 	}
@@ -276,7 +276,11 @@ var program = sync.OnceValues(func() (string, error) {
 // anonymous files. The descriptor is the one through which the content was
 // compared.
 func programFile(why error) (string, error) {
-	f, err := binary.Open(guestCache(), runtime.GOARCH)
+	dir, err := binary.CacheDir()
+	if err != nil {
+		return "", errors.Join(why, err)
+	}
+	f, err := binary.Open(dir, runtime.GOARCH)
 	if err != nil {
 		return "", errors.Join(why, err)
 	}
@@ -285,14 +289,4 @@ func programFile(why error) (string, error) {
 		return "", errors.Join(why, err)
 	}
 	return fmt.Sprintf("/proc/self/fd/%d", fd), nil
-}
-
-// guestCache is the directory that keeps the guest from process to process. It is empty
-// where the user has none.
-func guestCache() string {
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		return ""
-	}
-	return filepath.Join(dir, "pygent")
 }

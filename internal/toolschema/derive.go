@@ -20,6 +20,9 @@ const (
 // have.
 var jsonTypes = []string{"object", "array", "string", "number", "boolean"}
 
+// kindNames are the names that a schema has for them.
+var kindNames = []string{"object", "array", "string", "number", "integer", "boolean"}
+
 // propertyName matches the property names that the strictest provider accepts.
 var propertyName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
@@ -352,7 +355,7 @@ func (k keywords) kinds() (kinds []string, nullable bool) {
 			return jsonTypes, true
 		}
 	}
-	for _, kind := range []string{"object", "array", "string", "number", "integer", "boolean"} {
+	for _, kind := range kindNames {
 		if slices.Contains(named, kind) && !(kind == "integer" && slices.Contains(named, "number")) {
 			kinds = append(kinds, kind)
 		}

@@ -168,11 +168,9 @@ func (c *customTypes) collect(t reflect.Type) error {
 	case reflect.Slice, reflect.Array, reflect.Map:
 		return c.collect(t.Elem())
 	case reflect.Struct:
-		if err := checkNames(t); err != nil {
-			return err
-		}
+		named := map[string]string{}
 		for i := range t.NumField() {
-			if err := c.field(t.Field(i)); err != nil {
+			if err := c.field(t.Field(i), named); err != nil {
 				return err
 			}
 		}
@@ -180,24 +178,6 @@ func (c *customTypes) collect(t reflect.Type) error {
 		if t.NumMethod() > 0 {
 			return fmt.Errorf("%s: JSON cannot be decoded into an interface with methods", t)
 		}
-	}
-	return nil
-}
-
-// checkNames refuses two fields of one struct that a tag gives the same name, both of
-// which encoding/json would leave out without a word.
-func checkNames(t reflect.Type) error {
-	named := map[string]string{}
-	for i := range t.NumField() {
-		f := t.Field(i)
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if name == "" || name == "-" || !f.IsExported() {
-			continue
-		}
-		if other, twice := named[name]; twice {
-			return fmt.Errorf("%s: the fields %s and %s are both named %q, so JSON is decoded into neither", t, other, f.Name, name)
-		}
-		named[name] = f.Name
 	}
 	return nil
 }
@@ -260,8 +240,9 @@ func hasFields(t reflect.Type) bool {
 }
 
 // field collects from a field's type. It refuses tags that encoding/json follows
-// but the derived schema would not.
-func (c *customTypes) field(f reflect.StructField) error {
+// but the derived schema would not, and names that another field of the struct has:
+// named has those so far.
+func (c *customTypes) field(f reflect.StructField, named map[string]string) error {
 	tag := f.Tag.Get("json")
 	if tag == "-" || !f.IsExported() && !f.Anonymous {
 		return nil
@@ -272,6 +253,10 @@ func (c *customTypes) field(f reflect.StructField) error {
 		return fmt.Errorf("field %s: an embedded struct cannot be named by its tag; give the field a name", f.Name)
 	case strings.Contains(","+options+",", ",string,"):
 		return fmt.Errorf(`field %s: %w`, f.Name, errStringOption)
+	case named[name] != "":
+		return fmt.Errorf("the fields %s and %s are both named %q, so JSON is decoded into neither", named[name], f.Name, name)
+	case name != "":
+		named[name] = f.Name
 	}
 	return c.collect(f.Type)
 }

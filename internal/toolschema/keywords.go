@@ -59,8 +59,8 @@ func parseKeywords(raw json.RawMessage) (keywords, error) {
 		return k, err
 	}
 	for _, name := range k.Type {
-		if name != "null" && name != "integer" && !slices.Contains(jsonTypes, name) {
-			return k, fmt.Errorf("unknown type %q; want object, array, string, number, integer, boolean or null", name)
+		if name != "null" && !slices.Contains(kindNames, name) {
+			return k, fmt.Errorf("unknown type %q; want %s or null", name, strings.Join(kindNames, ", "))
 		}
 	}
 	all := map[string]json.RawMessage{}

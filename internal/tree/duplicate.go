@@ -126,16 +126,12 @@ func (c *copier) placeOf(name string) (string, error) {
 	return filepath.Join(c.into, local), err
 }
 
-// copying says what an error is about. It takes away the path of a file in the stage.
+// copying says what an error is about.
 func copying(name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		err = p.Err
-	}
-	return fmt.Errorf("%s: %w", name, err)
+	return fmt.Errorf("%s: %w", name, withoutPath(err))
 }
 
 func (c *copier) regular(e Entry) error {
@@ -176,14 +172,11 @@ func (c *copier) describe(name string, file *os.File, info fs.FileInfo) (newFile
 	}, nil
 }
 
-// small copies a file through a buffer of its size. If the file has shrunk, the rest
-// are zeros.
+// small copies a file through a buffer of its size.
 func (c *copier) small(to, from *os.File, buf []byte) error {
-	n, err := io.ReadFull(io.NewSectionReader(from, 0, int64(len(buf))), buf)
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+	if err := readPart(from, 0, buf); err != nil {
 		return err
 	}
-	clear(buf[n:])
 	c.copied(int64(len(buf)))
 	return writeSmall(to, buf)
 }

@@ -241,17 +241,12 @@ func (x *extractor) entry(h *tar.Header) error {
 	return unpacking(h.Name, err)
 }
 
-// unpacking says what an error is about. It takes away the path of a file in the
-// stage.
+// unpacking says what an error is about.
 func unpacking(name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		err = p.Err
-	}
-	return fmt.Errorf("unpack %q: %w", name, err)
+	return fmt.Errorf("unpack %q: %w", name, withoutPath(err))
 }
 
 func (x *extractor) regular(path string, h *tar.Header) error {

@@ -218,15 +218,24 @@ func (p *packer) whole(file *os.File, h *tar.Header, parts extents) error {
 	}
 	for _, part := range parts {
 		content := p.buf[:part.length]
-		n, err := io.ReadFull(io.NewSectionReader(file, part.offset, part.length), content)
-		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		if err := readPart(file, part.offset, content); err != nil {
 			return err
 		}
-		clear(content[n:]) // the file has shrunk
 		if _, err := p.tw.Write(content); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// readPart reads a part of a file that is as long as buf. If the file has shrunk, the
+// rest are zeros.
+func readPart(file *os.File, offset int64, buf []byte) error {
+	n, err := io.ReadFull(io.NewSectionReader(file, offset, int64(len(buf))), buf)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return err
+	}
+	clear(buf[n:])
 	return nil
 }
 

@@ -13,6 +13,16 @@ import (
 	"github.com/x/pygent/internal/owner"
 )
 
+// CacheDir is the directory for [File] and [Read], in the user's cache. It is empty where
+// the user has none.
+func CacheDir() (string, error) {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(dir, "pygent"), nil
+}
+
 // File returns the path of a file in dir with the guest for arch, and writes it first
 // unless it is there already. It makes the directory if need be. The directory must be
 // one that nobody else can change or replace, because another program (an engine) opens
