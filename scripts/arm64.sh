@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the arm64 tests of the local runtime, the guest and its supervision under
-# qemu-user, in two ways. In one, the kernel starts arm64 programs under qemu, so
+# Runs the arm64 tests of the local runtime, of its guest and what supervises that, and of
+# owners, under qemu-user in two ways. In one, the kernel starts arm64 programs under qemu, so
 # the guest is a separate process. In the other it does not, so the guest has to
 # run inside the test's process.
 #
@@ -53,6 +53,7 @@ need $qemu qemu-user-static
 need unshare util-linux
 for way in registered unregistered; do
 	say "by way of $way"
+	run $way owner ./internal/owner '^TestAProcessIsAliveToItsThreads$'
 	run $way supervise ./internal/guest/supervise '^TestGroup'
 	run $way guest ./internal/guest "$guest"
 	run $way pygent . "$root"

@@ -57,9 +57,11 @@ func namespace() string {
 
 // startTime returns when a process started, in clock ticks since the boot, and
 // whether it still runs. It uses the fields state, num_threads and starttime of
-// /proc/pid/stat; see proc(5).
+// /proc/pid/task/pid/stat; see proc(5). /proc/pid/stat has the same ones, but qemu-user
+// makes that file up where a process reads its own, with another time for each thread.
+// A process would take itself for dead.
 func startTime(pid int) (start string, runs bool, err error) {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/stat", pid, pid))
 	if err != nil {
 		return "", false, err
 	}

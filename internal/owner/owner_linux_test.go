@@ -2,6 +2,7 @@ package owner
 
 import (
 	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -76,4 +77,24 @@ func TestMachinesWithEqualNames(t *testing.T) {
 	require.Equal(t, Unknown, clone.StateOf(a.Name()))
 	require.Equal(t, Unknown, a.StateOf(clone.Name()))
 	require.Equal(t, Dead, Open(home, at("a", "4")).StateOf(a.Name()), "it was started anew")
+}
+
+// TestAProcessIsAliveToItsThreads would fail under qemu-user, where each thread sees
+// another start of the process in /proc/self/stat.
+func TestAProcessIsAliveToItsThreads(t *testing.T) {
+	self := Open(t.TempDir(), ThisPlace())
+	require.NoError(t, self.Err())
+	const threads = 8
+	begun, states := make(chan struct{}), make(chan State)
+	for range threads {
+		go func() {
+			runtime.LockOSThread() // without an unlock the thread ends with the goroutine
+			<-begun
+			states <- self.StateOf(self.Name())
+		}()
+	}
+	close(begun)
+	for range threads {
+		require.Equal(t, Alive, <-states)
+	}
 }
