@@ -114,7 +114,7 @@ func completions(root *kong.Node, words []string, sessions func() []string) []st
 	last, before := words[len(words)-1], words[:len(words)-1]
 	command, open := place(root, before)
 	switch {
-	case command.Name == "script" && open == nil && slices.Contains(before, "check") && !strings.HasPrefix(last, "-"):
+	case command.Name == "check" && open == nil && !strings.HasPrefix(last, "-"):
 		return []string{files}
 	case open != nil && takesFile(open.PlaceHolder):
 		return []string{files}

@@ -16,6 +16,7 @@ import (
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/screen"
+	"github.com/x/pygent/internal/spelling"
 	face "github.com/x/pygent/terminal"
 )
 
@@ -59,11 +60,11 @@ func beginsID(word string) bool {
 // refuse returns an error if a word that follows --resume without being the ID of a
 // session looks as if it were meant as one: it would be sent to the session that is
 // chosen then. What is said there is more than a word, or follows "--".
-func (w which) refuse(message []string) error {
-	if !w.given || w.id != "" || len(message) == 0 || message[0] != w.next || !looksLikeID(w.next) {
+func (w which) refuse(message []string, list []pygent.SessionInfo) error {
+	if !w.given || w.id != "" || len(list) == 0 || len(message) == 0 || message[0] != w.next || !looksLikeID(w.next) {
 		return nil
 	}
-	return fmt.Errorf("no session %s; pygent sessions list --all shows them. To choose one from a list and say this there: pygent --resume -- %s", w.next, quoted(message))
+	return fmt.Errorf("%w. To choose one from a list and say this there, put -- before it: --resume -- %s", noSession(list, w.next), quoted(message))
 }
 
 // looksLikeID reports whether a word is one that a person may take for an ID.
@@ -131,9 +132,6 @@ func (g goesOn) choose(ctx context.Context, cfg *pygent.Config, s *settings, mes
 	if !g.given() && cfg.Sessions != nil && !*cfg.Sessions {
 		return keeping{}, nil
 	}
-	if err := g.Resume.refuse(message); err != nil {
-		return k, err
-	}
 	if k.dir, err = pygent.SessionsDir(); err != nil {
 		if !g.given() {
 			warnNotKept(err)
@@ -145,7 +143,7 @@ func (g goesOn) choose(ctx context.Context, cfg *pygent.Config, s *settings, mes
 		k.path = filepath.Join(k.dir, pygent.NewSessionID())
 		return k, nil
 	}
-	if k.before, err = g.find(ctx, k.dir); err != nil {
+	if k.before, err = g.find(ctx, k.dir, message); err != nil {
 		return k, err
 	}
 	k.path = filepath.Join(k.dir, k.before.ID)
@@ -168,9 +166,12 @@ func (s *settings) namedScript(cfg pygent.Config) string {
 	return cfg.Script
 }
 
-// find returns the session that is to go on.
-func (g goesOn) find(ctx context.Context, dir string) (pygent.SessionInfo, error) {
+// find returns the session that is to go on, and to which message is then sent.
+func (g goesOn) find(ctx context.Context, dir string, message []string) (pygent.SessionInfo, error) {
 	list, err := pygent.ListSessions(dir)
+	if err == nil {
+		err = g.Resume.refuse(message, list)
+	}
 	if err != nil {
 		return pygent.SessionInfo{}, err
 	}
@@ -206,12 +207,33 @@ func withID(list []pygent.SessionInfo, id string) (pygent.SessionInfo, error) {
 	}
 	switch len(found) {
 	case 0:
-		return pygent.SessionInfo{}, fmt.Errorf("no session has an ID that begins with %q; pygent sessions list --all shows them", cut.Line(id, maxValue))
+		return pygent.SessionInfo{}, noSession(list, id)
 	case 1:
 		return found[0], nil
 	}
 	return pygent.SessionInfo{}, fmt.Errorf("%d sessions have an ID that begins with %s, such as %s and %s; give more of it", len(found), id, found[0].ID, found[1].ID)
 }
+
+// noSession says that no session has an ID that begins so.
+func noSession(list []pygent.SessionInfo, id string) error {
+	if len(list) == 0 {
+		return errNoSessions
+	}
+	beginnings := make([]string, len(list))
+	for i, info := range list {
+		beginnings[i] = info.ID[:min(len(info.ID), max(len(id), shortestID))]
+	}
+	like := spelling.Nearest(id, beginnings)
+	if like != "" {
+		like = ", did you mean " + like + "?"
+	}
+	return fmt.Errorf("no session has an ID that begins with %q%s; pygent sessions list --all shows them", cut.Line(id, maxValue), like)
+}
+
+// shortestID is how many characters of an ID are suggested at least.
+const shortestID = 4
+
+var errNoSessions = errors.New("no session is kept; pygent begins one")
 
 // ofDirectory returns the sessions that were begun in a directory.
 func ofDirectory(list []pygent.SessionInfo, dir string) []pygent.SessionInfo {
@@ -373,7 +395,7 @@ func treesOf(sessions string) string { return filepath.Join(filepath.Dir(session
 // pick has the person choose a session from a list.
 func pick(ctx context.Context, list []pygent.SessionInfo) (chosen pygent.SessionInfo, err error) {
 	if len(list) == 0 {
-		return chosen, errors.New("no session is kept; pygent begins one")
+		return chosen, errNoSessions
 	}
 	out := screen.Stdout()
 	width, _ := out.Size()

@@ -112,14 +112,14 @@ func misunderstood(err error) error {
 	word, unexpected := strings.CutPrefix(text, "unexpected argument ")
 	switch {
 	case unexpected && command != nil && len(command.Children) > 0:
-		if like := spelling.Nearest(word, namesOf(command)); like != "" {
-			err = fmt.Errorf("%w, did you mean %s?", err, like)
-		}
-		return fmt.Errorf("%w; pygent help %s lists its commands", err, topicOf(command))
+		word, _, _ = strings.Cut(word, ",") // the parser suggests a name only if there is no default command
+		return noSuch("pygent "+topicOf(command)+" has no command "+word, word, namesOf(command))
 	case unexpected:
 		return fmt.Errorf("%w; pygent help lists the commands", err)
 	case text == `expected "<shell>"`:
 		return errors.New("for which shell? pygent completion bash, zsh or fish")
+	case strings.HasPrefix(text, "expected ") && command != nil && len(command.Children) > 0:
+		return fmt.Errorf("there is more to give: pygent %s %s; pygent help %s tells about it", topicOf(command), strings.Join(namesOf(command), " or "), topicOf(command))
 	case strings.HasPrefix(text, `expected "<`) && command != nil:
 		return fmt.Errorf("there is more to give: %s; pygent help %s tells about it", synopsis(command), topicOf(command))
 	case noValue && strings.Contains(text, "EOL"):
@@ -127,6 +127,9 @@ func misunderstood(err error) error {
 	}
 	if flag, _, found := strings.Cut(text, ": missing value"); found { // of a flag that may be repeated
 		return needsValue(flag)
+	}
+	if arg, given := oneOf(command, text); arg != nil {
+		return noSuch("there is no "+arg.Name+" "+given, given, strings.Split(arg.Enum, ","))
 	}
 	if command != nil && strings.HasPrefix(text, "<") { // an argument
 		return fmt.Errorf("%w; pygent help %s tells about it", err, topicOf(command))
@@ -148,6 +151,31 @@ func commandOf(err error) *kong.Node {
 		}
 	}
 	return named
+}
+
+// noSuch says that a word is none of those that exist, which it lists after the one that
+// was probably meant.
+func noSuch(fault, word string, names []string) error {
+	if like := spelling.Nearest(word, names); like != "" {
+		fault += ", did you mean " + like + "?"
+	}
+	return fmt.Errorf("%s; known are: %s", fault, strings.Join(names, ", "))
+}
+
+// oneOf returns the argument of a command that has one of a few values, and what was
+// given instead, if that is what the parser's error says.
+func oneOf(command *kong.Node, text string) (arg *kong.Positional, given string) {
+	name, rest, found := strings.Cut(text, " must be one of ")
+	if command == nil || !found {
+		return nil, ""
+	}
+	for _, arg := range command.Positional {
+		if arg.Summary() == name {
+			_, given, _ = strings.Cut(rest, " but got ")
+			return arg, strings.Trim(given, `"`)
+		}
+	}
+	return nil, ""
 }
 
 func needsValue(flag string) error {

@@ -191,9 +191,7 @@ func settingsIn(values map[string]any) (n int) {
 
 // scriptCmd works with start-up scripts.
 type scriptCmd struct {
-	Action  string `arg:"" name:"do" enum:"check" help:"check: run FILE as at the start, and show what it registers."`
-	File    string `arg:"" help:"The script."`
-	Project bool   `help:"Give it the rights of a file that was found in the working directory."`
+	Check scriptCheckCmd `cmd:"" help:"Run FILE as at the start, and show what it registers."`
 }
 
 // Help says where a script is looked for.
@@ -203,8 +201,14 @@ PYGENT_SCRIPT or the setting script, else with config.star of the working
 directory, which has the rights of a project's file. --no-script leaves out all.`
 }
 
+// scriptCheckCmd tests a script.
+type scriptCheckCmd struct {
+	File    string `arg:"" help:"The script."`
+	Project bool   `help:"Give it the rights of a file that was found in the working directory."`
+}
+
 // Run loads the script and prints what it registers.
-func (c scriptCmd) Run(ctx context.Context, s *settings, out *output) error {
+func (c scriptCheckCmd) Run(ctx context.Context, s *settings, out *output) error {
 	var opts []script.Option
 	if c.Project {
 		opts = append(opts, script.Project())

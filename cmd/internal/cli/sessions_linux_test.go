@@ -399,6 +399,17 @@ func TestSessionsAreListedShownExportedAndRemoved(t *testing.T) {
 	require.Contains(t, u.fails("sessions", "rm").stderr, "which sessions?")
 	require.Contains(t, u.fails("sessions", "rm", "--older", "soon").stderr, "--older: want a time such as 30d")
 	require.Contains(t, u.fails("sessions", "rm", "zzz").stderr, `no session has an ID that begins with "zzz"; pygent sessions list --all`)
+	wrong := first.ID[:7] + "!"
+	for _, args := range [][]string{{"sessions", "show", wrong}, {"sessions", "export", wrong, "x.md"}, {"sessions", "rm", wrong}, {"run", "--resume=" + wrong}} {
+		got := u.fails(args...)
+		require.Equal(t, exitUsage, got.code, args)
+		require.Contains(t, got.stderr, fmt.Sprintf("no session has an ID that begins with %q, did you mean %s?; pygent sessions list --all shows them\n", wrong, first.ID), args)
+	}
+	for _, resume := range [][]string{{"--resume"}, {"run", "-r"}} {
+		got := u.fails(append(resume, "zzzz", "hello")...)
+		require.Equal(t, exitUsage, got.code)
+		require.Contains(t, got.stderr, `no session has an ID that begins with "zzzz"; pygent sessions list --all shows them. To choose one from a list and say this there, put -- before it: --resume -- "zzzz hello"`)
+	}
 	require.Equal(t, "removed 0 sessions\n", u.does("sessions", "rm", "--older", "1d").stdout)
 	require.Equal(t, "removed 1 session\n", u.does("sessions", "rm", first.ID, first.ID[:5]).stdout)
 	require.Equal(t, "removed 1 session\n", u.does("sessions", "rm", "--older", "0s", "--yes").stdout)
