@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/docker/go-units"
+
+	"github.com/x/pygent/internal/docker"
 	"github.com/x/pygent/internal/egress"
 	"github.com/x/pygent/internal/sandbox"
 	"github.com/x/pygent/internal/settings"
@@ -39,18 +42,38 @@ func (c *ContainerConfig) settings() []settings.Setting {
 		{Key: "container.image", Also: []string{"image"}, Env: "PYGENT_IMAGE", Value: settings.String(&c.Image)},
 		{Key: "container.network", Env: "PYGENT_NETWORK", Value: settings.String(&c.Network)},
 		{Key: "container.allowed_hosts", Env: "PYGENT_ALLOW_HOSTS", AddsUp: true, Value: hosts(&c.AllowedHosts)},
-		{Key: "container.memory", Env: "PYGENT_MEMORY", Value: settings.OrNone(settings.Bytes(&c.Memory), NoLimit)},
+		{Key: "container.memory", Env: "PYGENT_MEMORY", Value: settings.OrNone(settings.Checked(settings.Bytes(&c.Memory), enoughMemory), NoLimit)},
 		{Key: "container.cpus", Env: "PYGENT_CPUS", Value: settings.OrNone(settings.CPUs(&c.CPUs), NoLimit)},
 		{Key: "container.pids", Env: "PYGENT_PIDS", Value: settings.OrNone(settings.Count(&c.Pids), NoLimit)},
 		{Key: "container.user", Env: "PYGENT_USER", Value: settings.String(&c.User)},
 		{Key: "container.capabilities", Env: "PYGENT_CAPS", Value: settings.NamesOrNone(&c.Capabilities)},
 		{Key: "container.read_only", Env: "PYGENT_READ_ONLY", Value: settings.Bool(&c.ReadOnly)},
 		{Key: "container.mounts", Env: "PYGENT_MOUNTS", Value: settings.Mounts(&c.Mounts, newMount)},
-		{Key: "container.gpus", Env: "PYGENT_GPUS", Value: settings.GPUs(&c.GPUs)},
-		{Key: "container.publish", Env: "PYGENT_PUBLISH", Value: settings.Names(&c.Publish)},
+		{Key: "container.gpus", Env: "PYGENT_GPUS", Value: settings.Checked(settings.GPUs(&c.GPUs), areGPUs)},
+		{Key: "container.publish", Env: "PYGENT_PUBLISH", Value: settings.NamesThat(&c.Publish, isPublication)},
 		{Key: "container.shared_files", Env: "PYGENT_SHARED_FILES", Value: settings.Bool(&c.SharedFiles)},
 		{Key: "container.docker_host", Env: "PYGENT_DOCKER_HOST", Value: settings.String(&c.DockerHost)},
 	}
+}
+
+// enoughMemory refuses a size for which no engine makes a container.
+func enoughMemory(bytes int64) error {
+	if bytes < leastMemory {
+		return settings.Want("at least 6m, which engines ask for", settings.Text(units.BytesSize(float64(bytes))))
+	}
+	return nil
+}
+
+func areGPUs(text string) error {
+	if docker.CheckGPUs(text) != nil {
+		return settings.Want(`"all", a number, or ids such as "device=0,1"`, settings.Text(text))
+	}
+	return nil
+}
+
+func isPublication(text string) error {
+	_, err := sandbox.ParsePublication(text)
+	return err
 }
 
 func newMount(source, target string, readOnly bool) Mount { return Mount{source, target, readOnly} }

@@ -1,7 +1,6 @@
 package pygent
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,19 +78,38 @@ func (o *runtimeOptions) localConfig() sandbox.LocalConfig {
 // checkLocal refuses invalid paths for local commands, and makes the others
 // absolute.
 func (o *runtimeOptions) checkLocal() error {
-	for _, paths := range [][]string{o.readable, o.writable} {
-		for i, path := range paths {
-			abs, err := filepath.Abs(path)
-			if err != nil || path == "" {
-				return fmt.Errorf("path %q for local commands: %w", path, cmp.Or(err, errors.New("it is empty")))
+	for _, given := range []struct {
+		option string
+		paths  []string
+	}{{"WithLocalReadable", o.readable}, {"WithLocalWritable", o.writable}} {
+		for i, path := range given.paths {
+			abs, err := localPath(path)
+			if err != nil {
+				return fmt.Errorf("%s: %w", given.option, err)
 			}
-			if filepath.Dir(abs) == abs {
-				return fmt.Errorf("path %q for local commands is a whole file system: name directories in it, or turn the protection off", path)
-			}
-			paths[i] = abs
+			given.paths[i] = abs
 		}
 	}
 	return nil
+}
+
+// localPath makes a path absolute, and refuses one that local commands cannot be given.
+func localPath(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	switch {
+	case path == "":
+		return "", errors.New("a path is empty")
+	case err != nil:
+		return "", fmt.Errorf("path %q: %w", path, err)
+	case filepath.Dir(abs) == abs:
+		return "", fmt.Errorf("%q is a whole file system: name directories in it, or turn the protection off", path)
+	}
+	return abs, nil
+}
+
+func isLocalPath(path string) error {
+	_, err := localPath(path)
+	return err
 }
 
 // ErrUnprotected is returned where [ProtectionRequired] is set and the machine
@@ -184,8 +202,8 @@ type LocalConfig struct {
 func (c *LocalConfig) settings() []settings.Setting {
 	return []settings.Setting{
 		{Key: "local.protection", Env: "PYGENT_LOCAL_PROTECTION", Value: settings.Named(&c.Protection, `"auto", "required" or "off"`)},
-		{Key: "local.readable", Env: "PYGENT_LOCAL_READABLE", Value: settings.Paths(&c.Readable)},
-		{Key: "local.writable", Env: "PYGENT_LOCAL_WRITABLE", Value: settings.Paths(&c.Writable)},
+		{Key: "local.readable", Env: "PYGENT_LOCAL_READABLE", Value: settings.PathsThat(&c.Readable, isLocalPath)},
+		{Key: "local.writable", Env: "PYGENT_LOCAL_WRITABLE", Value: settings.PathsThat(&c.Writable, isLocalPath)},
 		{Key: "local.env", Env: "PYGENT_LOCAL_ENV", Value: settings.Names(&c.Env)},
 	}
 }

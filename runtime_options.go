@@ -124,6 +124,9 @@ func applyRuntimeOptions(opts []RuntimeOption) *runtimeOptions {
 	return o
 }
 
+// leastMemory is what engines ask for at least, in bytes.
+const leastMemory = 6 << 20
+
 // maxCPUs is more than any machine has, and few enough to be counted in billionths.
 const maxCPUs = 1 << 20
 
@@ -134,7 +137,7 @@ func (o *runtimeOptions) check() error {
 		return fmt.Errorf("unknown %v", o.docker)
 	case o.protection < ProtectionAuto || o.protection > ProtectionOff:
 		return fmt.Errorf("unknown %v", o.protection)
-	case o.memory > NoLimit && o.memory < 6<<20:
+	case o.memory > NoLimit && o.memory < leastMemory:
 		return fmt.Errorf("WithMemory: %d bytes are below the 6 MiB that engines ask for", o.memory)
 	case math.IsNaN(o.cpus) || o.cpus > maxCPUs || o.cpus > NoLimit && o.cpus < 0:
 		return fmt.Errorf("WithCPUs: %v is no number of processors", o.cpus)
@@ -163,7 +166,7 @@ func (o *runtimeOptions) check() error {
 	for _, s := range o.publishPorts {
 		p, err := sandbox.ParsePublication(s)
 		if err != nil {
-			return err
+			return fmt.Errorf("WithPublish: %w", err)
 		}
 		o.publish = append(o.publish, p)
 	}
@@ -175,7 +178,7 @@ func (o *runtimeOptions) check() error {
 // checkContainer refuses invalid GPUs and mounts, and completes the mounts.
 func (o *runtimeOptions) checkContainer() error {
 	if err := docker.CheckGPUs(o.gpus); err != nil {
-		return err
+		return fmt.Errorf("WithGPUs: %w", err)
 	}
 	for i, m := range o.mounts {
 		if m.Source == "" || !path.IsAbs(m.Target) {

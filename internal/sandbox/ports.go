@@ -53,7 +53,7 @@ func ParsePublication(s string) (Publication, error) {
 		_, err = portNumber(outside)
 	}
 	if err != nil {
-		return Publication{}, fmt.Errorf("publish %q: %w; write it as 8080, 3000:8080 or 0.0.0.0:3000:8080", s, err)
+		return Publication{}, fmt.Errorf("port %q: %w; write it as 8080, 3000:8080 or 0.0.0.0:3000:8080", s, err)
 	}
 	return Publication{net.JoinHostPort(host, outside), port}, nil
 }

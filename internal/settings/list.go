@@ -35,6 +35,28 @@ func AddBans(at *[]string) Func { return each(asBans, addTo(at)) }
 // user's home.
 func Paths(at *[]string) Value { return &paths{Var: &Var[[]string]{at, asPaths}} }
 
+// PathsThat is [Paths] of which check has nothing against any.
+func PathsThat(at *[]string, check func(path string) error) Value {
+	return &paths{Var: Checked(&Var[[]string]{at, asPaths}, checkEach(check))}
+}
+
+// NamesThat is [Names] of which check has nothing against any.
+func NamesThat(at *[]string, check func(name string) error) *Var[[]string] {
+	return Checked(Names(at), checkEach(check))
+}
+
+// checkEach checks the items of a list.
+func checkEach(check func(string) error) func([]string) error {
+	return func(list []string) error {
+		for i, one := range list {
+			if err := check(one); err != nil {
+				return item(i, err)
+			}
+		}
+		return nil
+	}
+}
+
 type paths struct{ *Var[[]string] }
 
 func (p *paths) expandHome(home string) {
@@ -50,12 +72,7 @@ func each(parse func(any) ([]string, error), f func(string) error) Func {
 		if err != nil {
 			return err
 		}
-		for i, one := range list {
-			if err := f(one); err != nil {
-				return item(i, err)
-			}
-		}
-		return nil
+		return checkEach(f)(list)
 	}
 }
 

@@ -28,6 +28,18 @@ func (v *Var[T]) Set(given any) error {
 	return err
 }
 
+// Checked is a variable that accepts only what check has nothing against. The error of
+// check is shown after the name of the setting; see [Want].
+func Checked[T any](value *Var[T], check func(T) error) *Var[T] {
+	return &Var[T]{value.at, func(given any) (T, error) {
+		parsed, err := value.parse(given)
+		if err == nil {
+			err = check(parsed)
+		}
+		return parsed, err
+	}}
+}
+
 // Func is a [Value] that calls a function.
 type Func func(given any) error
 

@@ -267,7 +267,7 @@ func (c sessionCmd) Run(ctx context.Context, s *settings, parsed *kong.Context, 
 	}))
 	agent, err := kept.newAgent(ctx, opts)
 	if err != nil {
-		return asUsage(err)
+		return asUsage(s.nameOmitted(cfg, err))
 	}
 	defer kept.prune(ctx, cfg.SessionLimits)()
 	if len(parts) > 0 && len(c.Message) == 0 {

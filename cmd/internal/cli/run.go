@@ -67,7 +67,7 @@ func (r *runCmd) Run(ctx context.Context, s *settings, out *output) error {
 	seen := &follower{next: r.handler(out, abandon), out: out, silent: r.JSON, together: !r.Quiet && !r.JSON && oneTerminal()}
 	agent, err := kept.newAgent(ctx, append(opts, pygent.OnEvent(seen.event)))
 	if err != nil {
-		return asUsage(err)
+		return asUsage(s.nameOmitted(cfg, err))
 	}
 	defer kept.prune(ctx, cfg.SessionLimits)()
 	ctx, stop := interruptible(ctx)

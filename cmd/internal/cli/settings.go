@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,7 +87,7 @@ func (s *settings) load(tables ...pygent.ConfigTable) (pygent.Config, error) {
 		nameFlags(err, flags)
 		return cfg, err
 	}
-	if err := s.checkContainer(cfg, ""); err != nil {
+	if err := cmp.Or(s.checkContainer(cfg, ""), s.checkNetwork(cfg)); err != nil {
 		return cfg, err
 	}
 	// Hidden tools add up. An override would replace those of the environment.
@@ -96,6 +97,56 @@ func (s *settings) load(tables ...pygent.ConfigTable) (pygent.Config, error) {
 		}
 	}
 	return cfg, nil
+}
+
+// checkNetwork refuses hosts that are allowed beside a network that reaches all.
+func (s *settings) checkNetwork(cfg pygent.Config) error {
+	c := cfg.Container
+	if len(c.AllowedHosts) == 0 || c.Network == "" || c.Network == "none" || c.Docker == pygent.DockerNever {
+		return nil
+	}
+	return fmt.Errorf("%s: the network %s reaches every host, so %s would be no limit; leave one of them out",
+		s.giverOf(cfg, "container.network", c.Network), c.Network, s.giverOf(cfg, "container.allowed_hosts", ""))
+}
+
+// giverOf is what gave a setting, or added a value to it: a flag, a variable, or a line
+// of a file.
+func (s *settings) giverOf(cfg pygent.Config, key, value string) string {
+	flags, _ := s.variables() // load has checked them
+	for _, given := range slices.Backward(cfg.Sources()) {
+		if given.Key != key || !strings.Contains(given.Value, value) {
+			continue
+		}
+		fromFile := given.Line > 0
+		nameFlag(&given, flags)
+		switch {
+		case fromFile:
+			return fmt.Sprintf("%s (%s)", given.Name, placeOf(given))
+		case given.Name != "":
+			return given.Name
+		}
+	}
+	return key
+}
+
+// nameOmitted names in an error what hides a tool that there is not: the library speaks
+// of tools that are disabled.
+func (s *settings) nameOmitted(cfg pygent.Config, err error) error {
+	if !errors.Is(err, pygent.ErrUnknownTool) {
+		return err
+	}
+	fault := strings.TrimPrefix(err.Error(), "tools disabled: ")
+	for _, name := range cfg.DisabledTools {
+		if !strings.HasPrefix(fault, fmt.Sprintf("%v %q", pygent.ErrUnknownTool, name)) {
+			continue
+		}
+		giver := s.giverOf(cfg, "disabled_tools", name)
+		if strings.Contains(strings.Join(s.OmitTool, ","), name) {
+			giver = "--omit-tool"
+		}
+		return fmt.Errorf("%s: %s", giver, fault)
+	}
+	return err
 }
 
 // checkContainer refuses flags about the container where there is none. who says who

@@ -132,7 +132,7 @@ func (u *uiOpener) open(ctx context.Context, s settings, goes goesOn, message []
 	opts = append(opts, pygent.WithCommands(commands.All()...), pygent.WithResume(goes.goesOnWithFile(cfg)),
 		pygent.WithIO(nil, screen.Stdout()), pygent.WithFirstMessage(pygent.UserMessage(strings.Join(message, " "))))
 	agent, err := kept.newAgent(ctx, opts)
-	return agent, &kept, cfg, err
+	return agent, &kept, cfg, s.nameOmitted(cfg, err)
 }
 
 // more makes the agent of another session. --load was about the first one.
