@@ -103,14 +103,18 @@ func (o *options) chooseModel() (_ agentModel, err error) {
 	return agentModel{m, wrapped, o.modelName}, err
 }
 
-// wrapModel wraps m in the middleware. A panic there becomes an error.
+// wrapModel wraps m in the middleware. A panic there becomes an error, and so does a
+// model that is nil behind its interface.
 func wrapModel(m Model, mw []func(Model) Model) (Model, error) {
+	if isNil(m) {
+		return nil, fmt.Errorf("the model is a nil %T", m)
+	}
 	for _, wrap := range slices.Backward(mw) {
 		if wrap == nil {
 			continue
 		}
 		wrapped, err := guard.Catch(func() (Model, error) { return wrap(m), nil })
-		if err == nil && wrapped == nil {
+		if err == nil && (wrapped == nil || isNil(wrapped)) {
 			err = errors.New("it returned no model")
 		}
 		if err != nil {

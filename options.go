@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"math"
+	"reflect"
 	"time"
 
 	"github.com/x/pygent/internal/budget"
@@ -18,7 +19,8 @@ import (
 // [WithRuntime] and [WithImage], are an error of [New].
 //
 // Nil options are ignored, here and wherever options are taken. An option whose
-// value is nil restores the default.
+// value is nil restores the default. A nil pointer or function behind an interface,
+// such as WithModel((*OpenAIModel)(nil)), is an error.
 //
 // The options of the parts of an agent are options of the agent too: a
 // [RuntimeOption] configures its runtime, a [RunOption] sets a default for each
@@ -177,7 +179,23 @@ var contradictions = [][2]string{
 // other.
 func (o *options) check() error {
 	_, err := newRunOptions(o.run, nil)
-	return cmp.Or(err, o.contradiction(), checkPrices(o.prices), o.compaction.check(), checkWindow(o.window), o.skills.check())
+	return cmp.Or(err, o.contradiction(), o.checkRuntime(), checkPrices(o.prices), o.compaction.check(), checkWindow(o.window), o.skills.check())
+}
+
+// checkRuntime refuses a runtime that is nil behind its interface.
+func (o *options) checkRuntime() error {
+	if o.runtime != nil && isNil(o.runtime) {
+		return fmt.Errorf("option %s: the runtime is a nil %T", o.given["WithRuntime"], o.runtime)
+	}
+	return nil
+}
+
+// isNil reports whether an interface holds a nil pointer or function. It is not nil
+// itself then, so it does not stand for the default, and its methods would panic: it
+// comes from a constructor whose error was not looked at.
+func isNil(value any) bool {
+	v := reflect.ValueOf(value)
+	return (v.Kind() == reflect.Pointer || v.Kind() == reflect.Func) && v.IsNil()
 }
 
 // contradiction returns an error that names two options which contradict each
@@ -220,8 +238,9 @@ func fromConfig(opts ...Option) Option {
 	})
 }
 
-// WithModel sets the model. Default: the one of [SetDefaultModel], else an
-// [OpenAIModel] from the environment.
+// WithModel sets the model. Default, also for nil: the one of [SetDefaultModel], else
+// an [OpenAIModel] from the environment; where that has neither a key nor an address,
+// [New] returns [ErrNoModel].
 func WithModel(m Model) Option {
 	return option(func(o *options) {
 		o.give("WithModel", "WithModel", m != nil)

@@ -79,6 +79,34 @@ func TestNilTakesBackWhatContradictsAnotherOption(t *testing.T) {
 	require.NoError(t, agent.Close())
 }
 
+func TestNilBehindAnInterfaceIsNoPart(t *testing.T) {
+	t.Parallel()
+	var model *pygent.OpenAIModel
+	var rt *struct{ pygent.Runtime }
+	for want, opt := range map[string]pygent.Option{
+		"the model is a nil *pygent.OpenAIModel":         pygent.WithModel(model),
+		"the model is a nil pygent.ModelFunc":            pygent.WithModel(pygent.ModelFunc(nil)),
+		"option WithModelMiddleware: it returned no":     pygent.WithModelMiddleware(func(pygent.Model) pygent.Model { return model }),
+		"option WithRuntime: the runtime is a nil *stru": pygent.WithRuntime(rt),
+		"option LendRuntime: the runtime is a nil *stru": pygent.LendRuntime(rt),
+	} {
+		_, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithRuntime(nowhere{}), opt)
+		require.ErrorContains(t, err, want)
+	}
+	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(stop))
+	require.ErrorContains(t, agent.SetModel(model, ""), "set the model: the model is a nil *pygent.OpenAIModel")
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err, "it keeps its model")
+}
+
+func TestATaskWithoutAModelOfItsOwnHasThatOfTheOthers(t *testing.T) {
+	t.Parallel()
+	m := newTasks(t, pygenttest.NewScriptedModel(stop))
+	id, err := m.StartTask(t.Context(), "work", nil, pygent.WithTaskModel(nil))
+	require.NoError(t, err)
+	require.Equal(t, pygent.TaskFinished, waitTask(t, m, id).State)
+}
+
 func TestOptionsGoBeforeTheConfiguration(t *testing.T) {
 	t.Setenv("PYGENT_HISTORY_FILE", filepath.Join(t.TempDir(), "of-the-environment.json"))
 	cfg := pygent.Config{Workspace: t.TempDir(), Container: pygent.ContainerConfig{Image: "x"}, HistoryFile: filepath.Join(t.TempDir(), "h.json")}

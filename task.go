@@ -345,8 +345,12 @@ func WithTaskPersonaName(name string) TaskOption { return func(o *taskOptions) {
 // WithTaskModelName names the model for the task, as the provider calls it.
 func WithTaskModelName(name string) TaskOption { return func(o *taskOptions) { o.model = name } }
 
-// WithTaskModel sets the model for the task.
+// WithTaskModel sets the model for the task. Nil leaves it the one that it has without
+// this option.
 func WithTaskModel(m Model) TaskOption {
+	if m == nil {
+		return nil
+	}
 	return WithTaskProfile(func(context.Context, TaskSpec) ([]Option, error) {
 		return []Option{WithModel(m)}, nil
 	})

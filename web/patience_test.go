@@ -60,7 +60,7 @@ func (nowhere) Cleanup() error { return nil }
 // serveWire serves a session over a wire.
 func serveWire(t *testing.T, replies ...pygenttest.Reply) (*served, *wire) {
 	t.Helper()
-	server, err := web.New()
+	server, err := web.New(nil)
 	require.NoError(t, err)
 	agent, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel(replies...)), pygent.WithRuntime(nowhere{}), pygent.WithInstructions(false))
 	require.NoError(t, err)

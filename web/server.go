@@ -51,7 +51,9 @@ var errTooMany = fail(http.StatusTooManyRequests, "too_many", "too many sessions
 func New(opts ...Option) (*Server, error) {
 	o := options{hosts: slices.Clone(ownNames)}
 	for _, opt := range opts {
-		opt(&o)
+		if opt != nil {
+			opt(&o)
+		}
 	}
 	if o.err != nil {
 		return nil, fmt.Errorf("make the web page: %w", o.err)
