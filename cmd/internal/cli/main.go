@@ -265,6 +265,7 @@ func (c sessionCmd) Run(ctx context.Context, s *settings, parsed *kong.Context, 
 			show(e)
 		}
 	}))
+	made := newWorkspace(cfg)
 	agent, err := kept.newAgent(ctx, opts)
 	if err != nil {
 		return asUsage(s.nameOmitted(cfg, err))
@@ -275,6 +276,7 @@ func (c sessionCmd) Run(ctx context.Context, s *settings, parsed *kong.Context, 
 	}
 	if err == nil {
 		s.scripts.tell()
+		tellIf(made)
 		tellUnasked(ctx, cfg, agent)
 		release := logs.hold()
 		err = agent.RunInteractive(ctx)

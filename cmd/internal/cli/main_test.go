@@ -593,6 +593,22 @@ func TestWorkspaceIsKept(t *testing.T) {
 	}
 }
 
+func TestANewWorkspaceIsTold(t *testing.T) {
+	t.Parallel()
+	server := pygenttest.NewServer(t, pygenttest.Call("stop", nil), pygenttest.Call("stop", nil))
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "source"), 0o700))
+	run := func(workspace string) string {
+		cmd := command(t, server.Env(), "run", "--no-docker", "--workspace", workspace, "go")
+		cmd.Dir = dir
+		got := finish(t, cmd)
+		require.Equal(t, 0, got.code, got.stderr)
+		return got.stderr
+	}
+	require.Contains(t, run("sourec"), "· the workspace sourec did not exist and was made; did you mean source?\n")
+	require.NotContains(t, run("sourec"), "did not exist")
+}
+
 func TestDemoNeedsNoKey(t *testing.T) {
 	t.Parallel()
 	for _, where := range []string{"docker", "local"} {

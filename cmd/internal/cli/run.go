@@ -65,6 +65,7 @@ func (r *runCmd) Run(ctx context.Context, s *settings, out *output) error {
 		opts = append(opts, pygent.WithDocker(pygent.DockerRequired))
 	}
 	seen := &follower{next: r.handler(out, abandon), out: out, silent: r.JSON, together: !r.Quiet && !r.JSON && oneTerminal()}
+	made := newWorkspace(cfg)
 	agent, err := kept.newAgent(ctx, append(opts, pygent.OnEvent(seen.event)))
 	if err != nil {
 		return asUsage(s.nameOmitted(cfg, err))
@@ -75,6 +76,7 @@ func (r *runCmd) Run(ctx context.Context, s *settings, out *output) error {
 	talks := !r.Quiet && !r.JSON
 	if talks {
 		s.scripts.tell()
+		tellIf(made)
 		tellHistory(kept.name(cfg), agent)
 		tellProtection(ctx, agent)
 	}

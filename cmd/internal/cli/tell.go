@@ -2,8 +2,11 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/term"
@@ -11,11 +14,19 @@ import (
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/screen"
+	"github.com/x/pygent/internal/spelling"
 )
 
 // note tells the user on standard error what is good to know.
 func note(format string, args ...any) {
 	fmt.Fprintf(screen.Stderr(), "· "+format+"\n", args...)
+}
+
+// tellIf is note, of nothing if there is nothing to tell.
+func tellIf(text string) {
+	if text != "" {
+		note("%s", text)
+	}
 }
 
 // tellProtection prints how commands are confined if they run on this machine. A
@@ -40,6 +51,39 @@ func describe(ctx context.Context, agent *pygent.Agent) pygent.RuntimeInfo {
 		return d.Describe(ctx)
 	}
 	return pygent.RuntimeInfo{}
+}
+
+// newWorkspace returns a note that the workspace will be a new directory, or "". Its name
+// may be misspelt: then one beside it has nearly the same.
+func newWorkspace(cfg pygent.Config) string {
+	if cfg.Workspace == "" {
+		return ""
+	}
+	if _, err := os.Stat(cfg.Workspace); !errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	said := "the workspace " + short(cfg.Workspace) + " did not exist and was made"
+	if like := spelling.Nearest(filepath.Base(cfg.Workspace), dirsIn(filepath.Dir(cfg.Workspace))); like != "" {
+		said += "; did you mean " + short(filepath.Join(filepath.Dir(cfg.Workspace), like)) + "?"
+	}
+	return said
+}
+
+// dirsIn are the names of the directories in one, up to a bound.
+func dirsIn(dir string) (names []string) {
+	const most = 1000
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	entries, _ := f.ReadDir(most) // what cannot be read is not suggested
+	for _, e := range entries {
+		if e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	return names
 }
 
 // tellHistory prints what there is of the conversation with a name that goes on.

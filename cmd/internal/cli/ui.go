@@ -131,7 +131,11 @@ func (u *uiOpener) open(ctx context.Context, s settings, goes goesOn, message []
 	}
 	opts = append(opts, pygent.WithCommands(commands.All()...), pygent.WithResume(goes.goesOnWithFile(cfg)),
 		pygent.WithIO(nil, screen.Stdout()), pygent.WithFirstMessage(pygent.UserMessage(strings.Join(message, " "))))
+	made := newWorkspace(cfg)
 	agent, err := kept.newAgent(ctx, opts)
+	if err == nil {
+		tellIf(made)
+	}
 	return agent, &kept, cfg, s.nameOmitted(cfg, err)
 }
 
