@@ -223,6 +223,7 @@ func (a *Agent) RunCommand(ctx context.Context, line string, out io.Writer) (Com
 var errNoCommandLine = errors.New(`a command begins with "/", and its name has no other`)
 
 func (a *Agent) runCommand(ctx context.Context, name, args string, out *slash.Output) (CommandResult, error) {
+	name = a.meant(name)
 	if isBuiltinCommand(name) {
 		return a.runBuiltinCommand(ctx, name, args, out)
 	}
@@ -236,6 +237,15 @@ func (a *Agent) runCommand(ctx context.Context, name, args string, out *slash.Ou
 		err = fmt.Errorf("/%s: %w", name, err)
 	}
 	return result, err
+}
+
+// meant returns the name of a command as it is listed: /quit is /exit, unless it was
+// registered as another one.
+func (a *Agent) meant(name string) string {
+	if _, other := a.commands[name]; name == "quit" && !other {
+		return "exit"
+	}
+	return name
 }
 
 // commandLike returns the name of the command that a misspelt one may mean.
@@ -253,7 +263,7 @@ func (a *Agent) commandLike(name string) string {
 // otherNames are what commands are called elsewhere.
 var otherNames = map[string]string{
 	"clear": "new", "reset": "new",
-	"quit": "exit", "q": "exit", "bye": "exit",
+	"q": "exit", "bye": "exit",
 	"cost": "usage", "tokens": "usage", "context": "usage",
 }
 
@@ -299,6 +309,7 @@ func (a *Agent) runBuiltinCommand(ctx context.Context, name, args string, out io
 // help explains a command or, without a name, lists all of them.
 func (a *Agent) help(name string, out io.Writer) error {
 	entries := a.commandEntries()
+	name = a.meant(name)
 	if name != "" && !slices.ContainsFunc(entries, func(e slash.Entry) bool { return e.Name == name }) {
 		return slash.Unknown(name, a.commandLike(name))
 	}

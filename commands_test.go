@@ -97,6 +97,8 @@ func TestRunCommand(t *testing.T) {
 		"/review main.go": {Message: said("Review main.go.")},
 		"/roleless":       {Message: said("hi")},
 		"/exit":           {Leave: true},
+		"/quit":           {Leave: true},
+		"/help quit":      {Output: "/exit: end the session\n"},
 		"/resume":         {Resume: true},
 	} {
 		result, err := agent.RunCommand(t.Context(), line, nil)
@@ -107,6 +109,7 @@ func TestRunCommand(t *testing.T) {
 		"/nope x":         "no command /nope; /help lists the commands",
 		"/":               "the name of a command follows the /; /help lists them",
 		"/exit now":       "/exit: it takes no arguments",
+		"/quit now":       "/exit: it takes no arguments",
 		"/clear":          "no command /clear, did you mean /new? /help lists the commands",
 		"/Q":              "no command /Q, did you mean /exit? /help lists the commands",
 		"/help reset":     "no command /reset, did you mean /new? /help lists the commands",

@@ -143,7 +143,10 @@ func listTasks(ctx context.Context, a *pygent.Agent, args string, out io.Writer)
 	}
 	var rows [][]string
 	for _, s := range all {
-		took := s.Elapsed(time.Now()).Round(time.Second).String()
+		took := "-" // it has not begun
+		if !s.Started.IsZero() {
+			took = numeral.Took(s.Elapsed(time.Now()))
+		}
 		rows = append(rows, []string{s.ID, s.String(), numeral.Count(s.Steps, "step"), took, cut.Line(s.Prompt, shownPrompt)})
 	}
 	return table(out, rows)
@@ -165,7 +168,7 @@ func listJobs(_ context.Context, a *pygent.Agent, args string, out io.Writer) er
 		default:
 			is = fmt.Sprintf("exit %d", j.ExitCode)
 		}
-		rows = append(rows, []string{j.ID, is, j.Duration.Round(time.Second).String(), numeral.Grouped(j.Printed) + " bytes", cut.Line(j.Command, shownCommand)})
+		rows = append(rows, []string{j.ID, is, numeral.Took(j.Duration), numeral.Grouped(j.Printed) + " bytes", cut.Line(j.Command, shownCommand)})
 	}
 	if len(rows) == 0 {
 		_, err := io.WriteString(out, "no command runs in the background\n")

@@ -140,7 +140,7 @@ func (d *doing) note(e pygent.Event) {
 	case pygent.EventRetry:
 		words = "Trying again"
 		if e.Retry.Wait > 0 {
-			words = "Trying again after a pause of " + seconds(e.Retry.Wait)
+			words = "Trying again after a pause of " + numeral.Took(e.Retry.Wait)
 		}
 	case pygent.EventCompacting:
 		words = "Summing up the conversation"

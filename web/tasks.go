@@ -146,7 +146,7 @@ func (t *task) head() {
 		}
 	}
 	if !st.Started.IsZero() && !st.Ended.IsZero() {
-		fact += " · " + seconds(st.Ended.Sub(st.Started))
+		fact += " · " + numeral.Took(st.Ended.Sub(st.Started))
 	}
 	stop := ""
 	if st.State == pygent.TaskRunning || st.State == pygent.TaskQueued || st.State == pygent.TaskAwaitingUser {

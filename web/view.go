@@ -276,7 +276,7 @@ func (v *view) endThought() {
 		return
 	}
 	v.thought = nil
-	v.putThought(t.key, "Thought for "+seconds(time.Since(t.began)), t.text.String())
+	v.putThought(t.key, "Thought for "+numeral.Took(time.Since(t.began)), t.text.String())
 }
 
 func (v *view) putThought(key, title, text string) {
@@ -288,7 +288,7 @@ func (v *view) retry(r pygent.RetryInfo) {
 	v.withdraw()
 	words := "The model call failed: " + r.Error
 	if r.Wait > 0 {
-		words += "; trying again in " + seconds(r.Wait)
+		words += "; trying again in " + numeral.Took(r.Wait)
 	}
 	if r.Attempt > 0 {
 		words += ", attempt " + strconv.Itoa(r.Attempt+1)
@@ -346,7 +346,7 @@ func (v *view) endLine(words string, r *pygent.Result) {
 
 // turnFacts says what a turn took.
 func turnFacts(steps int, elapsed time.Duration, tokens int64, cost float64) []string {
-	facts := []string{numeral.Count(steps, "step"), seconds(elapsed)}
+	facts := []string{numeral.Count(steps, "step"), numeral.Took(elapsed)}
 	if tokens > 0 {
 		facts = append(facts, numeral.Grouped(tokens)+" tokens")
 	}

@@ -56,6 +56,21 @@ func Ago(d time.Duration) string {
 	return fmt.Sprintf("%d days ago", d/(24*time.Hour))
 }
 
+// Took says how long something took.
+func Took(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	}
+	d = d.Round(time.Second)
+	if d < time.Hour {
+		return fmt.Sprintf("%d:%02d", int(d.Minutes()), int(d.Seconds())%60)
+	}
+	return fmt.Sprintf("%d:%02d:%02d", int(d.Hours()), int(d.Minutes())%60, int(d.Seconds())%60)
+}
+
 // Bytes writes a number of bytes.
 func Bytes(n int64) string {
 	const k = 1000

@@ -3,6 +3,7 @@ package numeral_test
 import (
 	"math"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -33,6 +34,15 @@ func TestSome(t *testing.T) {
 	require.Equal(t, "a, b and 2 others", numeral.Some(names, 2, false))
 	require.Equal(t, "a and many others", numeral.Some(names, 1, true))
 	require.Equal(t, "very many", numeral.Some(nil, 1, true))
+}
+
+func TestTook(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0 ms", 340 * time.Millisecond: "340 ms", 1500 * time.Millisecond: "1.5 s", 59 * time.Second: "59.0 s",
+		61 * time.Second: "1:01", time.Hour + 2*time.Minute + 3*time.Second: "1:02:03",
+	} {
+		require.Equal(t, want, numeral.Took(d))
+	}
 }
 
 func TestBytes(t *testing.T) {
