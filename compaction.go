@@ -9,6 +9,7 @@ import (
 
 	"github.com/x/pygent/internal/compact"
 	"github.com/x/pygent/internal/cut"
+	"github.com/x/pygent/internal/numeral"
 )
 
 // Compaction says how the conversation before it was made shorter for the model,
@@ -40,16 +41,16 @@ type Compaction struct {
 // String says in a line what was done, for people.
 func (c Compaction) String() string {
 	if c.Anew {
-		return fmt.Sprintf("a new conversation begins; the %d messages before it stay in the history", c.Gone)
+		return fmt.Sprintf("a new conversation begins; what was said before (%s) stays in the history", numeral.Count(c.Gone, "message"))
 	}
 	var what []string
 	switch {
 	case c.Summary != "" && c.ByModel:
-		what = append(what, fmt.Sprintf("a summary of the model stands for %d old messages", c.Gone))
+		what = append(what, "a summary of the model stands for "+numeral.Count(c.Gone, "old message"))
 	case c.Summary != "":
-		what = append(what, fmt.Sprintf("a list of its calls stands for %d old messages", c.Gone))
+		what = append(what, "a list of its calls stands for "+numeral.Count(c.Gone, "old message"))
 	case c.Gone > 0:
-		what = append(what, fmt.Sprintf("what tools said in %d old messages is left out", c.Gone))
+		what = append(what, "what tools said in "+numeral.Count(c.Gone, "old message")+" is left out")
 	}
 	if c.Cut > 0 {
 		what = append(what, "the last results are cut")

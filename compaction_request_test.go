@@ -45,7 +45,7 @@ func TestANewConversationSendsNothingOfTheOldOne(t *testing.T) {
 	require.Equal(t, []string{"Be short.", "Hi.", "Hello.", "Who are you?", "Welcome."}, texts(agent.History().Messages()), "the history keeps all")
 	require.NoError(t, agent.Close())
 	require.Len(t, *all, 1)
-	require.Contains(t, (*all)[0].String(), "a new conversation begins; the 2 messages before it stay in the history")
+	require.Contains(t, (*all)[0].String(), "a new conversation begins; what was said before (2 messages) stays in the history")
 
 	agent = open()
 	say(agent, "And now?")

@@ -12,6 +12,7 @@ import (
 	"github.com/x/pygent/internal/feed"
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/nudge"
+	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/repeat"
 )
 
@@ -373,11 +374,11 @@ func (r *run) sayLast(limit string) string {
 }
 
 func (r *run) stepLimit() string {
-	return fmt.Sprintf("the limit of %d steps is reached", r.opts.MaxSteps)
+	return "the limit of " + numeral.Count(r.opts.MaxSteps, "step") + " is reached"
 }
 
 func (r *run) toolCallLimit() string {
-	return fmt.Sprintf("the limit of %d tool calls is reached", r.opts.MaxToolCalls)
+	return "the limit of " + numeral.Count(r.opts.MaxToolCalls, "tool call") + " is reached"
 }
 
 // sumsUp reports whether the model may sum up when this run reaches a limit. A

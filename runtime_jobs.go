@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -16,6 +15,7 @@ import (
 	"github.com/x/pygent/internal/guest"
 	"github.com/x/pygent/internal/jobbook"
 	"github.com/x/pygent/internal/jsonobj"
+	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/plain"
 )
 
@@ -392,7 +392,7 @@ func (n *notedJobs) read(ctx context.Context, id string, offset int64) (JobOutpu
 // String joins the notices.
 func (n *notedJobs) String() string {
 	if n.more > 0 {
-		n.notices = append(n.notices, fmt.Sprintf("[and of %d more jobs there is news: see job_list]", n.more))
+		n.notices = append(n.notices, "[and of "+numeral.Count(n.more, "more job")+" there is news: see job_list]")
 	}
 	return strings.Join(n.notices, "\n")
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/x/pygent/internal/escape"
 	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/sandbox"
 	"github.com/x/pygent/internal/snapshot"
 	"github.com/x/pygent/internal/transient"
@@ -147,7 +148,7 @@ func (s *Snapshot) checkUnused(h *History, name string) error {
 	if name != "" {
 		name += " "
 	}
-	return s.failed(fmt.Errorf("the history %shas %d messages already; name a file that does not exist", name, h.Len()))
+	return s.failed(fmt.Errorf("the history %shas %s already; name a file that does not exist", name, numeral.Count(h.Len(), "message")))
 }
 
 // checkEmpty refuses a workspace with files in it, before those of a snapshot are

@@ -285,7 +285,7 @@ func TestSnapshotGoesOnlyToEmptyPlaces(t *testing.T) {
 	require.NoError(t, h.Append(pygent.UserMessage("before")))
 	require.NoError(t, h.Close())
 	_, err = pygent.New(append(base, pygent.WithHistoryFile(path))...)
-	require.ErrorContains(t, err, "has 1 messages already")
+	require.ErrorContains(t, err, "has 1 message already")
 
 	work, fresh := filepath.Join(t.TempDir(), "work"), filepath.Join(t.TempDir(), "h.json")
 	a := newAgentOf(t, append(base, pygent.WithWorkspace(work), pygent.WithHistoryFile(fresh))...)

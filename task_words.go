@@ -42,7 +42,7 @@ func (q *Question) words() string {
 	for i, option := range q.Options {
 		line := fmt.Sprintf("\n%d. %s", i+1, onOneLine(plain.Clean(cut.Head(option, maxAskedOptions))))
 		if size += len(line); size > maxAskedOptions {
-			text += fmt.Sprintf("\nand %d more options", len(q.Options)-i)
+			text += "\nand " + numeral.Count(len(q.Options)-i, "more option")
 			break
 		}
 		text += line

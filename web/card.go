@@ -152,7 +152,7 @@ func (c *card) end(e pygent.Event) {
 	}
 	c.facts = changeFacts(r)
 	if took > 0 {
-		facts = append(facts, seconds(took))
+		facts = append(facts, numeral.Took(took))
 	}
 	c.fact = strings.Join(facts, " · ")
 	c.open = c.state == cardBad || len(r.Changes) > 0 && c.state == cardOK
@@ -352,7 +352,7 @@ func diffHTML(b *strings.Builder, c pygent.FileChange) {
 	rows := edit.Rows(c.Before, c.After, c.Line)
 	for i, row := range rows {
 		if i == maxDiffLines {
-			fmt.Fprintf(b, `<div class="h"><i></i><b></b><span>%d more lines</span></div>`, len(rows)-i)
+			fmt.Fprintf(b, `<div class="h"><i></i><b></b><span>%s</span></div>`, numeral.Count(len(rows)-i, "more line"))
 			break
 		}
 		text := esc(head(strings.TrimRight(row.Text, "\r\n"), 2000))

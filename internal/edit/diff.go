@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/x/pygent/internal/cut"
+	"github.com/x/pygent/internal/numeral"
 )
 
 // Bounds of a difference that is shown.
@@ -58,7 +59,7 @@ func Diff(before, after string, line int) string {
 	fmt.Fprintf(&text, "@@ line %d @@", rows[0].Line)
 	for i, row := range rows {
 		if i == shownDiff {
-			fmt.Fprintf(&text, "\n… (%d more lines)", lines(rows[i:]))
+			text.WriteString("\n… (" + numeral.Count(lines(rows[i:]), "more line") + ")")
 			break
 		}
 		text.WriteString("\n" + row.String())
@@ -73,7 +74,7 @@ func (r Row) String() string {
 	}
 	text := cut.Head(r.Text, lineBytes)
 	if n := len(r.Text) - len(text); n > 0 {
-		text += fmt.Sprintf(" … (%d more bytes)", n)
+		text += " … (" + numeral.Count(n, "more byte") + ")"
 	}
 	return string(r.Sign) + " " + text
 }

@@ -19,6 +19,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/x/pygent/internal/escape"
+	"github.com/x/pygent/internal/numeral"
 )
 
 // File is the name of the file that makes a folder a skill.
@@ -303,7 +304,7 @@ func (p Place) find(index int) (found []Found, warnings []string) {
 		}
 	}
 	if more := len(warnings) - mostWarnings; more > 0 {
-		warnings = append(warnings[:mostWarnings], fmt.Sprintf("%s: %d more problems", p.Path, more))
+		warnings = append(warnings[:mostWarnings], p.Path+": "+numeral.Count(more, "more problem"))
 	}
 	return found, warnings
 }

@@ -152,7 +152,7 @@ func TestRunTellsTheStatusByItsExitCode(t *testing.T) {
 		{"an answer that is the question", []pygenttest.Reply{pygenttest.Text("More?"), call("continue", map[string]any{"prompt": "More?", "options": []string{"a"}})}, nil, 3, "More?\n- a\n", ""},
 		{"words beside a call", []pygenttest.Reply{pygenttest.TextAndCalls("I look.", bash("true")), call("continue", map[string]any{"prompt": "Which?"})}, nil, 3, "Which?\n", "I look."},
 		{"words beside a question", []pygenttest.Reply{pygenttest.TextAndCalls("It is 42.", call("continue", map[string]any{"prompt": "More?"}))}, nil, 3, "It is 42.\nMore?\n", ""},
-		{"steps", []pygenttest.Reply{call("bash", map[string]any{"cmd": "true"})}, []string{"--max-steps", "1"}, 4, "", "limit of 1 steps"},
+		{"steps", []pygenttest.Reply{call("bash", map[string]any{"cmd": "true"})}, []string{"--max-steps", "1"}, 4, "", "limit of 1 step is reached"},
 		{"time", []pygenttest.Reply{pygenttest.Text("late").WithGate(nil)}, []string{"--timeout", "300ms"}, 4, "", "took longer than 300ms"},
 		{"empty", []pygenttest.Reply{pygenttest.Text(""), pygenttest.Text("")}, nil, 5, "", "answered nothing"},
 		{"failed", []pygenttest.Reply{pygenttest.QuotaExceeded()}, nil, 1, "", "insufficient_quota"},

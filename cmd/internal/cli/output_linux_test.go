@@ -91,6 +91,6 @@ func TestLostOutputHidesNoOtherFailure(t *testing.T) {
 	server := pygenttest.NewServer(t, pygenttest.TextAndCalls("So far.", bash("true")))
 	code, stderr := finishTo(t, command(t, server.Env(), "run", "--no-docker", "--quiet", "--max-steps", "1", "-e", "PYGENT_MAX_TOOL_CALLS=5", "go"), full)
 	require.Equal(t, exitFailed, code, stderr)
-	require.Contains(t, stderr, "the limit of 1 steps is reached")
+	require.Contains(t, stderr, "the limit of 1 step is reached")
 	require.Contains(t, stderr, "no space left on device")
 }
