@@ -21,6 +21,7 @@ import (
 	"github.com/x/pygent/internal/skills"
 	"github.com/x/pygent/internal/survey"
 	"github.com/x/pygent/internal/toolschema"
+	"github.com/x/pygent/internal/workspace"
 )
 
 // Skill is a folder of instructions for a kind of work, and of files that go
@@ -272,11 +273,11 @@ func (a *Agent) readUserSkill(ctx context.Context, rt Runtime, f skills.Found, d
 func (a *Agent) copySkill(ctx context.Context, rt Runtime, dir, dest string) error {
 	a.skills.mu.Lock()
 	defer a.skills.mu.Unlock()
-	stage, err := os.MkdirTemp("", "pygent-skill-")
+	stage, err := workspace.MakeTemp(false)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(stage)
+	defer func() { _ = workspace.RemoveTemp(stage) }() // else, as after a kill, a later process removes it
 	if err := skills.Copy(dir, stage); err != nil {
 		return err
 	}

@@ -99,6 +99,35 @@ func TestSkillsOfTheUserWorkInEveryRuntime(t *testing.T) {
 	})
 }
 
+// uploads is a runtime that tells from where it gets files.
+type uploads struct {
+	pygent.Runtime
+	from []string
+}
+
+func (u *uploads) Unwrap() pygent.Runtime { return u.Runtime }
+
+func (u *uploads) UploadFile(ctx context.Context, src, dest string) error {
+	if _, err := os.Stat(filepath.Join(filepath.Dir(src), "owner")); err != nil {
+		return err
+	}
+	u.from = append(u.from, src)
+	return u.Runtime.UploadFile(ctx, src, dest)
+}
+
+// A process that is killed while it copies a skill leaves what the next one removes.
+func TestASkillIsCopiedFromADirectoryThatTellsItsOwner(t *testing.T) {
+	t.Parallel()
+	skills := t.TempDir()
+	writeFiles(t, skills, map[string]string{"greet/SKILL.md": skillFile("greet", "Greets.", "Hi."), "greet/more.md": "more"})
+	rt := &uploads{Runtime: localRuntime(t)}
+	agent := newAgentOn(t, rt, pygenttest.NewScriptedModel(readSkill("greet"), stop), pygent.WithSkills(skills))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Len(t, rt.from, 1)
+	require.NoDirExists(t, filepath.Dir(rt.from[0]))
+}
+
 func TestCopiesOfSkillsLeaveTheWorkspaceWithTheAgent(t *testing.T) {
 	t.Parallel()
 	skills, workspace := t.TempDir(), t.TempDir()

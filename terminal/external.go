@@ -12,6 +12,7 @@ import (
 
 	"github.com/x/pygent/internal/lineinput"
 	"github.com/x/pygent/internal/slash"
+	"github.com/x/pygent/internal/workspace"
 )
 
 // externalEdit lets the person edit the draft in a program of their own. The session
@@ -69,13 +70,14 @@ func editorCommand(env func(string) string, find func(string) (string, error)) (
 // errKilled is the error of a program that a signal has ended.
 var errKilled = errors.New("it was ended by a signal")
 
-// editOutside has a program change a text, in a file that only the user can read.
+// editOutside has a program change a text, in a file that only the user can read. If this
+// process is killed meanwhile, a later one removes it.
 func editOutside(ctx context.Context, words []string, text string, terminal *os.File) (changed string, err error) {
-	dir, err := os.MkdirTemp("", "pygent-draft-")
+	dir, err := workspace.MakeTemp(false)
 	if err != nil {
 		return "", fmt.Errorf("edit the draft: %w", err)
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, workspace.RemoveTemp(dir)) }()
 	file := filepath.Join(dir, "message.md")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return "", fmt.Errorf("edit the draft: %w", err)

@@ -26,6 +26,7 @@ func TestTheDraftInAnEditor(t *testing.T) {
 	editor := program(t, `
 [ "$1" = --wait ] || exit 9
 stat -c %a "$2" "$(dirname "$2")"
+ls "$(dirname "$(dirname "$2")")"
 echo "was: $(wc -c <"$2")"
 read line
 printf '%s\n' "edited: $line" '' 'last' >>"$2"
@@ -39,8 +40,8 @@ printf '%s\n' "edited: $line" '' 'last' >>"$2"
 	p.Paste(long)
 	p.Await("[pasted 50 lines]")
 	p.Key("ctrl+g")
-	p.Await("600", "700", "was: 600")
-	persontest.Give(t, gate) // a question comes while the editor has the terminal
+	p.Await("600", "700", "owner", "was: 600") // the note by which it is removed if we are killed
+	persontest.Give(t, gate)                   // a question comes while the editor has the terminal
 	p.Type("y\n")
 	p.Await("Run this on your machine?")
 	p.reads()
@@ -51,7 +52,7 @@ printf '%s\n' "edited: $line" '' 'last' >>"$2"
 	p.Await("Sent.", "Ready")
 	msgs := p.leaves()
 	require.Equal(t, long+"edited: y\n\nlast", msgs[len(msgs)-2].Text())
-	left, err := filepath.Glob(filepath.Join(temp, "pygent-draft-*"))
+	left, err := filepath.Glob(filepath.Join(temp, "pygent-*"))
 	require.NoError(t, err)
 	require.Empty(t, left)
 }
@@ -83,7 +84,7 @@ func TestTheDraftStaysWithoutAnEditor(t *testing.T) {
 			p.Await(tt.says, "› my draft")
 			p.Key("ctrl+c")
 			p.leaves()
-			left, err := filepath.Glob(filepath.Join(temp, "pygent-draft-*"))
+			left, err := filepath.Glob(filepath.Join(temp, "pygent-*"))
 			require.NoError(t, err)
 			require.Empty(t, left)
 		})

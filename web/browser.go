@@ -7,18 +7,21 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+
+	"github.com/x/pygent/internal/workspace"
 )
 
 // openBrowser opens a page in the user's browser, until close is called. The address
 // has the token, and other users of the machine can read the arguments of programs; so
-// the browser is given a file that only the user can read, which leads there. That
-// there is no browser is no error: the address was printed.
+// the browser is given a file that only the user can read, which leads there. If this
+// process is killed, a later one removes the file. That there is no browser is no error:
+// the address was printed.
 func openBrowser(address string) (closeFile func()) {
-	dir, err := os.MkdirTemp("", "pygent-page-")
+	dir, err := workspace.MakeTemp(false)
 	if err != nil {
 		return func() {}
 	}
-	closeFile = func() { _ = os.RemoveAll(dir) }
+	closeFile = func() { _ = workspace.RemoveTemp(dir) }
 	path := filepath.Join(dir, "open.html")
 	page := fmt.Sprintf(`<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer"><meta http-equiv="refresh" content="0; url=%[1]s"><title>Pygent</title><a href="%[1]s">Open the page</a>`,
 		html.EscapeString(address))

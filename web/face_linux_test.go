@@ -21,7 +21,7 @@ import (
 
 func TestAnAgentIsShownUntilTheContextEnds(t *testing.T) {
 	dir := t.TempDir()
-	browser := "#!/bin/sh\ncp \"$1\" '" + dir + "/part' && mv '" + dir + "/part' '" + dir + "/opened'\n"
+	browser := "#!/bin/sh\ntest -f \"$(dirname \"$(dirname \"$1\")\")/owner\" && cp \"$1\" '" + dir + "/part' && mv '" + dir + "/part' '" + dir + "/opened'\n"
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "xdg-open"), []byte(browser), 0o755))
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	r, w := io.Pipe()
