@@ -1,18 +1,28 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 
+	"github.com/containerd/errdefs"
+
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/docker"
 )
 
 // demoCmd shows a session with a scripted model. The loop, the tools and the
 // container are real.
 type demoCmd struct{}
+
+// Help says where the commands of the demo run.
+func (demoCmd) Help() string {
+	return `Its commands run in a container if an engine has the image already, and else on
+this machine. --docker insists on a container, for which it fetches the image.`
+}
 
 const demoTask = "Write a shell script that prints the primes below 50, and run it."
 
@@ -26,6 +36,10 @@ func (demoCmd) Run(ctx context.Context, s *settings, out *output) error {
 	cfg.HistoryFile, cfg.ConfirmBash = "", nil // the demo is not a conversation of the user
 	ctx, stop := interruptible(ctx)
 	defer stop()
+	if lacksImage(ctx, cfg) {
+		out.println("! the engine does not have the image "+cmp.Or(cfg.Container.Image, pygent.DefaultImage)+", and the demo fetches nothing: running on this machine instead (--docker fetches it)")
+		cfg.Container.Docker = pygent.DockerNever
+	}
 	agent, err := demoAgent(ctx, cfg, cfg.Options(), out)
 	if err != nil && ctx.Err() != nil {
 		return &exitError{exitCancel, err}
@@ -48,9 +62,24 @@ func (demoCmd) Run(ctx context.Context, s *settings, out *output) error {
 	return join(err, cleanUp(agent))
 }
 
+// lacksImage reports whether the user chose no runtime and there is an engine that would
+// have to pull the image.
+func lacksImage(ctx context.Context, cfg pygent.Config) bool {
+	owned, err := cfg.WritableDirs()
+	if err != nil || cfg.Container.Docker != pygent.DockerAuto {
+		return false
+	}
+	engine, err := docker.Connect(ctx, cfg.Container.DockerHost, owned...)
+	if err != nil {
+		return false // there is none, as the runtime will say
+	}
+	defer engine.Close()
+	_, err = engine.ImageInspect(ctx, cmp.Or(cfg.Container.Image, pygent.DefaultImage))
+	return errdefs.IsNotFound(err)
+}
+
 // demoAgent makes an agent for the demo. If the user chose no runtime and the
-// container does not start, perhaps because there is no network to get its image
-// from, it uses the local runtime. The script is harmless.
+// container does not start, it uses the local runtime. The script is harmless.
 func demoAgent(ctx context.Context, cfg pygent.Config, opts []pygent.Option, out *output) (*pygent.Agent, error) {
 	opts = append(opts,
 		pygent.WithModel(demoModel{}),

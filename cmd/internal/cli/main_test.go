@@ -626,6 +626,16 @@ func TestDemoNeedsNoKey(t *testing.T) {
 	}
 }
 
+func TestDemoFetchesNoImage(t *testing.T) {
+	t.Parallel()
+	dockerImage(t)
+	got := finish(t, command(t, nil, "demo", "--image", "localhost:1/pygent-test/none"))
+	require.Equal(t, 0, got.code, got.stderr)
+	require.Contains(t, got.stdout, "! the engine does not have the image localhost:1/pygent-test/none, and the demo fetches nothing: running on this machine instead (--docker fetches it)\n")
+	require.NotContains(t, got.stdout, "pulling")
+	require.Contains(t, got.stdout, "primes.sh prints the primes below 50: "+demoResult)
+}
+
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	for _, arg := range []string{"version", "--version"} {
