@@ -37,7 +37,7 @@ func (demoCmd) Run(ctx context.Context, s *settings, out *output) error {
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	if lacksImage(ctx, cfg) {
-		out.println("! the engine does not have the image "+cmp.Or(cfg.Container.Image, pygent.DefaultImage)+", and the demo fetches nothing: running on this machine instead (--docker fetches it)")
+		out.println("! the engine does not have the image " + cmp.Or(cfg.Container.Image, pygent.DefaultImage) + ", and the demo fetches nothing: running on this machine instead (--docker fetches it)")
 		cfg.Container.Docker = pygent.DockerNever
 	}
 	agent, err := demoAgent(ctx, cfg, cfg.Options(), out)

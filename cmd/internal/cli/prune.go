@@ -53,8 +53,9 @@ func (p *pruneCmd) choose(ctx context.Context, found []pygent.Leftover, out *out
 	}
 	var chosen []pygent.Leftover
 	asks := !p.Yes && seen()
-	for _, l := range found {
-		out.println(l)
+	found = byReason(found)
+	for i, l := range found {
+		out.println(described(found, i))
 		if p.Yes && l.Sure || asks && wanted(ctx, l) {
 			chosen = append(chosen, l)
 		}
@@ -66,6 +67,37 @@ func (p *pruneCmd) choose(ctx context.Context, found []pygent.Leftover, out *out
 		out.println("nothing was removed; --yes removes what this user's pygent surely left, and a NAME removes whatever has it")
 	}
 	return chosen, nil
+}
+
+// byReason returns leftovers with those together that are kept for the same reason, and
+// first those that are not.
+func byReason(found []pygent.Leftover) []pygent.Leftover {
+	first := map[string]int{"": -1}
+	for i, l := range found {
+		if _, known := first[l.Why]; !known {
+			first[l.Why] = i
+		}
+	}
+	return slices.SortedStableFunc(slices.Values(found), func(a, b pygent.Leftover) int { return first[a.Why] - first[b.Why] })
+}
+
+// described is the line for a leftover among others that byReason has sorted. A reason
+// that several have stands above the first of them.
+func described(found []pygent.Leftover, i int) string {
+	l := found[i]
+	same := func(at int) bool { return at >= 0 && at < len(found) && found[at].Why == l.Why }
+	if l.Why == "" || !same(i-1) && !same(i+1) {
+		return l.String()
+	}
+	head, n := "", 1
+	for same(i + n) {
+		n++
+	}
+	if !same(i - 1) {
+		head = fmt.Sprintf("for each of these %d, %s:\n", n, l.Why)
+	}
+	l.Why = ""
+	return head + "  " + l.String()
 }
 
 // named returns the leftovers with these names. A name that is not among them is

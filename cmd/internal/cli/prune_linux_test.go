@@ -66,6 +66,20 @@ func TestPruneRemovesOnlyWhatIsChosen(t *testing.T) {
 	require.Equal(t, "nothing is left over\n", finish(t, l.prune(t)).stdout)
 }
 
+func TestPruneTellsAReasonOfSeveralOnce(t *testing.T) {
+	t.Parallel()
+	l := newLeftBehind(t)
+	another := filepath.Join(l.temp, "pygent-0")
+	require.NoError(t, os.MkdirAll(filepath.Join(another, "workspace"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(another, "owner"), []byte("host/boot/pid:[1]/8/1"), 0o600))
+	got := finish(t, l.prune(t))
+	require.Equal(t, exitOK, got.code, got.stderr)
+	require.Regexp(t, `^directory `+l.proved+`, [^\n]*\n`+
+		`for each of these 2, it does not prove [^\n]*:\n`+
+		`  directory `+another+`, [^\n:]* of process 8 on host\n`+
+		`  directory `+l.earlier+`, [^\n:]* of process 7 on host\n`, got.stdout)
+}
+
 func TestPruneAsksForEach(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
