@@ -250,7 +250,7 @@ func (s *session) banner(ctx context.Context) {
 		s.talk.Say("The conversation was interrupted; /resume goes on with it.")
 	}
 	if s.talk.Asks() && info.Temporary && !s.agent.opts.lent {
-		s.talk.Aside("The workspace is temporary: at the end you are asked whether to keep its files.")
+		s.talk.Aside("The workspace is temporary: if files are made in it, you are asked at the end whether to keep them.")
 	}
 	if s.talk.Asks() {
 		s.talk.Aside("Type a message; /help lists the commands, /exit leaves.")

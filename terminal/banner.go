@@ -159,7 +159,7 @@ func (s *session) files(info pygent.RuntimeInfo) []string {
 	}
 	lines := []string{begin + dir}
 	if info.Temporary {
-		lines = append(lines, s.fact("", s.theme.warn("temporary: at the end you are asked whether to keep them"))...)
+		lines = append(lines, s.fact("", s.theme.warn("temporary: if files are made there, you are asked at the end whether to keep them"))...)
 	}
 	return lines
 }

@@ -16,7 +16,7 @@ import (
 func leavesPlain(t *testing.T, script string) *terminal {
 	t.Helper()
 	term := openTerminal(t, pygenttest.NewServer(t))
-	term.expect("The workspace is temporary: at the end you are asked whether to keep its files.")
+	term.expect("The workspace is temporary: if files are made in it, you are asked at the end whether to keep them.")
 	term.expect("> ")
 	term.send("!" + script + "\n")
 	term.expect("\n> ")

@@ -90,7 +90,7 @@ func TestASessionShowsWhereItIs(t *testing.T) {
 	for name, tt := range map[string]struct {
 		env, args, want []string
 	}{
-		"a temporary workspace": {nil, nil, []string{"Pygent · gpt-x", "commands  on this machine", "temporary: at the end you are asked whether to keep them"}},
+		"a temporary workspace": {nil, nil, []string{"Pygent · gpt-x", "commands  on this machine", "temporary: if files are made there, you are asked at the end"}},
 		"without protection":    {[]string{"PYGENT_LOCAL_PROTECTION=off"}, nil, []string{"commands  on this machine, without protection"}},
 		"the current directory": {[]string{"PYGENT_PERSONA_NAME=Ada"}, []string{"--cwd"}, []string{"Ada · gpt-x", "files     /", "/001\n"}},
 	} {
