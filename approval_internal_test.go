@@ -13,7 +13,7 @@ func TestSettingsTellOfASessionsApproval(t *testing.T) {
 	t.Parallel()
 	type told struct{ asks, confirms bool }
 	var all []told
-	agent, err := New(WithModel(ModelFunc(nil)), WithRuntime(struct{ Runtime }{}), OnEvent(func(e Event) {
+	agent, err := New(WithModel(ModelFunc(noAnswer)), WithRuntime(struct{ Runtime }{}), OnEvent(func(e Event) {
 		if e.Type == EventSettings {
 			all = append(all, told{e.Settings.Approval, e.Settings.Confirm})
 		}

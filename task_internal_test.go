@@ -51,9 +51,12 @@ func TestOpenTasksAreThoseAtWork(t *testing.T) {
 	require.Empty(t, open, "it rests")
 }
 
+// noAnswer is a model that is never asked.
+func noAnswer(context.Context, *ChatRequest) (*ChatResponse, error) { return nil, ErrNoModel }
+
 func TestTasksAddToWhatTheyInheritApart(t *testing.T) {
 	t.Parallel()
-	agent, err := New(WithDocker(DockerNever), WithModel(ModelFunc(nil)),
+	agent, err := New(WithDocker(DockerNever), WithModel(ModelFunc(noAnswer)),
 		WithBannedCommands("a"), WithBannedCommands("b"), WithBannedCommands("c"),
 		WithBannedApps("a"), WithBannedApps("b"), WithBannedApps("c"),
 		WithApprovalFor("bash"), WithApprovalFor("stop"), WithApprovalFor("bash"))
