@@ -17,6 +17,7 @@ import (
 	"github.com/x/pygent/internal/callback"
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/spelling"
 	"github.com/x/pygent/internal/treestore"
 )
@@ -362,7 +363,31 @@ func (a *Agent) closeTasks() error {
 	if a.tasks.given {
 		return nil
 	}
+	a.tellUncollected()
 	return a.Tasks().Close()
+}
+
+// mostUncollected is for how many tasks it is told which of their files go.
+const mostUncollected = 5
+
+// tellUncollected tells which files go with the agent's tasks. Those of the tasks of a
+// task are nobody's but that task's.
+func (a *Agent) tellUncollected() {
+	m := a.tasks.made()
+	if m == nil || a.opts.depth > 0 {
+		return
+	}
+	local, ok := m.exec.(interface{ uncollected() []string })
+	if !ok {
+		return
+	}
+	all := local.uncollected()
+	for _, text := range all[:min(len(all), mostUncollected)] {
+		a.emit(Event{Type: EventNotice, Text: text})
+	}
+	if more := len(all) - mostUncollected; more > 0 {
+		a.emit(Event{Type: EventNotice, Text: "and so did " + numeral.Count(more, "other task")})
+	}
 }
 
 // openTasks returns the tasks that the agent delegated and that are still at

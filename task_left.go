@@ -123,6 +123,55 @@ func (t *localTask) left(result *Result, cause error, outcome func(*TaskStatus))
 	return left
 }
 
+// madeFiles are files that a task made or changed.
+type madeFiles struct {
+	names []string // at most maxLeftFiles
+	more  bool     // there are others
+}
+
+// noteMade looks for the files that a run made which has finished. Nobody needs them if
+// they are collected, or if the answer was all that was wanted; else they go when the
+// manager is closed, which [localTask.uncollected] is for.
+func (t *localTask) noteMade(result *Result, outcome func(*TaskStatus)) {
+	end := TaskStatus{Result: result}
+	outcome(&end)
+	agent := t.worker()
+	t.mu.Lock()
+	called, began := t.did.title != "", t.began
+	t.mu.Unlock()
+	if agent == nil || end.State != TaskFinished || !called {
+		return
+	}
+	var made madeFiles
+	changes, rest, whole := takeInventory(agent.Runtime(), lookAtCancelled).Since(began, maxLeftFiles)
+	for _, c := range changes {
+		if (c.Kind == inventory.New || c.Kind == inventory.Changed) && !isOwnFile(c.Path) {
+			made.names = append(made.names, plainLine(c.Path))
+		}
+	}
+	made.more = (rest > 0 || !whole) && len(made.names) == len(changes) && len(changes) > 0
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.made = made
+}
+
+// collected notes that somebody has taken files of the task.
+func (t *localTask) collected() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.made = madeFiles{}
+}
+
+// uncollected tells of the files that go with the task, in a line; empty for none.
+func (t *localTask) uncollected() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.made.names) == 0 || !t.status.State.AtRest() {
+		return ""
+	}
+	return fmt.Sprintf("task %s made files that were not collected, and go with it: %s", t.spec.ID, numeral.Some(t.made.names, namedTemporary, t.made.more))
+}
+
 // lastCall is the call that an agent made last.
 type lastCall struct{ id, title, outcome string }
 

@@ -189,3 +189,48 @@ func TestNobodyLooksAtTheFilesOfTasksOfAClosedManager(t *testing.T) {
 	require.Equal(t, pygent.TaskCancelled, status.State)
 	require.Nil(t, status.Left, "it would tell the call")
 }
+
+func TestFilesOfATaskThatNobodyCollectedAreToldAtTheEnd(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		does     string
+		collects bool
+		want     string
+	}{
+		"it made files":          {"echo more >> copied; echo x > report", false, "made files that were not collected, and go with it: copied, report"},
+		"one of them is wanted":  {"echo more >> copied; echo x > report", true, ""},
+		"it made none":           {"cat copied", false, ""},
+		"it made many":           {"touch 1 2 3 4 5 6 7", false, "and go with it: 1, 2, 3, 4, 5 and 2 others"},
+		"they are its own alone": {"mkdir .pygent && echo x > .pygent/notes", false, ""},
+		"it has taken them away": {"rm copied", false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			model := pygenttest.NewScriptedModel(follow(
+				always(callBash("echo copied > copied")), always(delegate("Work", "copied")), wait,
+				func(id string) pygenttest.Reply {
+					if tt.collects {
+						return pygenttest.Call("collect_file", map[string]any{"task_id": id, "path": "report"})
+					}
+					return stop
+				},
+				always(stop))).RepeatLast().On("Work", callBash(tt.does), stop)
+			var told []string
+			agent, err := pygent.New(pygent.WithModel(model), pygent.WithDocker(pygent.DockerNever), pygent.OnEvent(func(e pygent.Event) {
+				if e.Type == pygent.EventNotice {
+					told = append(told, e.Text)
+				}
+			}))
+			require.NoError(t, err)
+			_, err = agent.RunUntilStop(t.Context(), "go")
+			require.NoError(t, err)
+			require.NoError(t, agent.Close())
+			if tt.want == "" {
+				require.Empty(t, told)
+				return
+			}
+			require.Len(t, told, 1)
+			require.Regexp(t, "^task .* "+tt.want+"$", told[0])
+		})
+	}
+}

@@ -33,6 +33,7 @@ type localTask struct {
 	began     inventory.Inventory      // what the workspace held before the first run
 	sent      chan Answer              // gets the answer that is sent to the question of a tool; nil where none is asked
 	did       lastCall                 // of the run that goes on
+	made      madeFiles                // by runs that finished, and not collected
 }
 
 func newLocalTask(spec TaskSpec, host taskHost) *localTask {
@@ -140,6 +141,7 @@ func (t *localTask) Run(ctx context.Context, msg taskMessage, grant taskGrant, e
 		cause := context.Cause(ctx)
 		outcome := func(s *TaskStatus) { s.end(limits, cause, err) }
 		left := t.left(result, cause, outcome) // a container must run to tell
+		t.noteMade(result, outcome)
 		if result == nil || result.Status != StatusAwaitingUser {
 			t.Park()
 		}

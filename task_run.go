@@ -179,8 +179,24 @@ func (x *localExecutor) export(ctx context.Context, id, path string, w io.Writer
 		}
 		return asOf, false, ErrTaskManagerClosed
 	}
+	if err == nil {
+		t.collected()
+	}
 	after := t.snapshot()
 	return asOf, !before.State.AtRest() || !after.State.AtRest() || before.Runs != after.Runs, err
+}
+
+// uncollected tells which files of tasks at rest nobody has collected, in a line for each
+// task, the oldest first.
+func (x *localExecutor) uncollected() (told []string) {
+	tasks := x.crew.Tasks()
+	slices.SortStableFunc(tasks, func(a, b *localTask) int { return a.snapshot().Created.Compare(b.snapshot().Created) })
+	for _, t := range tasks {
+		if text := t.uncollected(); text != "" {
+			told = append(told, text)
+		}
+	}
+	return told
 }
 
 func (x *localExecutor) remove(ctx context.Context, id string) error {

@@ -52,8 +52,14 @@ func (a *Agent) TemporaryFiles(ctx context.Context, besides ...FileInfo) (files 
 	return slices.DeleteFunc(all, func(f FileInfo) bool {
 		was, ok := known[f.Path]
 		same := ok && was.Size == f.Size && was.Mode == f.Mode && was.ModTime.Equal(f.ModTime)
-		return same || f.Mode.IsDir() || transient.Is(path.Base(f.Path)) || strings.HasPrefix(f.Path, ".pygent/") || strings.HasPrefix(f.Path, ".git/")
+		return same || f.Mode.IsDir() || isOwnFile(f.Path)
 	}), more, nil
+}
+
+// isOwnFile reports whether a file of a workspace is one that git, pygent or a program
+// keeps for itself.
+func isOwnFile(name string) bool {
+	return transient.Is(path.Base(name)) || strings.HasPrefix(name, ".pygent/") || strings.HasPrefix(name, ".git/")
 }
 
 // KeepTemporary copies the workspace to a directory of this machine, which must be

@@ -259,9 +259,9 @@ func (c sessionCmd) Run(ctx context.Context, s *settings, parsed *kong.Context, 
 		return asUsage(err)
 	}
 	var over atomic.Bool // whether the session has ended; until then it shows its events itself
-	show := warnings(pygent.EventPrinter(screen.Stderr()))
+	show := pygent.EventPrinter(screen.Stderr())
 	opts = append(opts, first, pygent.WithCommands(sessionCommands()...), pygent.WithResume(c.goesOnWithFile(cfg)), pygent.OnEvent(func(e pygent.Event) {
-		if over.Load() {
+		if over.Load() && (e.Type == pygent.EventWarning || e.Type == pygent.EventNotice) {
 			show(e)
 		}
 	}))
