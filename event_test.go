@@ -1,3 +1,8 @@
+//go:build !race
+
+// These tests compute much in one goroutine: the race detector would see nothing in them, and
+// make them about ten times as slow.
+
 package pygent
 
 import (
@@ -13,6 +18,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -249,4 +255,77 @@ func hasJSON(s *ast.StructType) bool {
 		}
 	}
 	return false
+}
+
+// Logs and replays are bounded by what sizeOf counts.
+func TestLongTextsOfEventsCount(t *testing.T) {
+	t.Parallel()
+	const size = 1 << 20
+	// Names, ids and kinds are short, and so is what this package makes itself.
+	short := []string{"ID", "Task", "Type", "Source", "Model", "Role", "ToolCallID", "Name", "FileName", "Title", "Kind", "Agent", "Why", "Session",
+		"By", "Status", "Code", "RequestID", "End", "Outcome", "Path", "Tool", "Parent", "Root", "Call", "State", "Paths", "Disabled", "FullPath", "Note", "Host", "Job", "Change", "Unpriced", "Commit"}
+	made := regexp.MustCompile(`\.(Runtime|Settings|Retry|Refused\[\])\.`)
+	for k := 0; ; k++ {
+		var e Event
+		n := k
+		path := setLeaf(reflect.ValueOf(&e).Elem(), &n, "Event", size)
+		if path == "" {
+			require.Greater(t, k, 100)
+			with := Message{Extra: map[string]json.RawMessage{"reasoning_content": make([]byte, size)}}
+			require.GreaterOrEqual(t, sizeOf(Event{Message: &with}), size)
+			return
+		}
+		name := strings.TrimRight(path[strings.LastIndexByte(path, '.')+1:], "[]")
+		if !slices.Contains(short, name) && !made.MatchString(path) {
+			require.GreaterOrEqual(t, sizeOf(e), size, path)
+		}
+	}
+}
+
+// setLeaf sets the nth text below v to one of the given size, and returns its path; it is empty if
+// there is none.
+func setLeaf(v reflect.Value, n *int, path string, size int) string {
+	switch v.Kind() {
+	case reflect.String:
+		if *n--; *n >= 0 {
+			return ""
+		}
+		v.SetString(strings.Repeat("x", size))
+		return path
+	case reflect.Pointer:
+		if strings.Count(path, ".") > 5 {
+			return ""
+		}
+		to := reflect.New(v.Type().Elem())
+		path = setLeaf(to.Elem(), n, path, size)
+		if path != "" {
+			v.Set(to)
+		}
+		return path
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			if *n--; *n >= 0 {
+				return ""
+			}
+			v.SetBytes(make([]byte, size))
+			return path
+		}
+		all := reflect.MakeSlice(v.Type(), 1, 1)
+		path = setLeaf(all.Index(0), n, path+"[]", size)
+		if path != "" {
+			v.Set(all)
+		}
+		return path
+	case reflect.Struct:
+		for i := range v.NumField() {
+			f := v.Type().Field(i)
+			if !f.IsExported() {
+				continue
+			}
+			if at := setLeaf(v.Field(i), n, path+"."+f.Name, size); at != "" {
+				return at
+			}
+		}
+	}
+	return ""
 }

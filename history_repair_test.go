@@ -53,25 +53,6 @@ func tricky() []pygent.Message {
 	)
 }
 
-// TestDamagedBytesCostOneMessage zeroes bytes at many places in files of every
-// layout, and looks for the messages that it did not touch.
-func TestDamagedBytesCostOneMessage(t *testing.T) {
-	t.Parallel()
-	msgs := tricky()
-	for layout, write := range layouts {
-		for _, tt := range []struct{ length, stride, lose int }{{1, 3, 1}, {40, 17, 2}} {
-			t.Run(fmt.Sprintf("%s, %d bytes", layout, tt.length), func(t *testing.T) {
-				data, length := write(t, msgs), tt.length
-				for at := 0; at+length <= len(data); at += tt.stride {
-					torn := bytes.Clone(data)
-					copy(torn[at:], make([]byte, length))
-					checkDamaged(t, torn, msgs, tt.lose)
-				}
-			})
-		}
-	}
-}
-
 // TestLostBracketsCostOneMessage removes the two brackets at the end of each
 // message that has them. Without them the message seems to contain all the
 // later ones.
@@ -388,35 +369,4 @@ func TestUserMessageWithoutContent(t *testing.T) {
 	require.Equal(t, "["+sent, jsonOf(t, h.Conversation()))
 	require.NoError(t, h.SetSystem("s"))
 	require.Equal(t, `[{"role":"system","content":"s"},`+sent, jsonOf(t, h.Conversation()))
-}
-
-// Reading a hostile file must not take more than a few times its size in
-// memory.
-func TestHostileFilesEnd(t *testing.T) {
-	t.Parallel()
-	const size = 1 << 20
-	for name, unit := range map[string]string{
-		"nested":           `{"role":[`,
-		"nested in fields": `{"role":{"role":`,
-		"begun":            `{"role":"`,
-		"in lines":         "\n{\"role\":[",
-		"numbers":          `1,`,
-		"braces":           `{ `,
-		"long end":         `{"role":"user","content":"x"},`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "history.json")
-			writeFile(t, path, `[{"role":"user","content":"x"},`+strings.Repeat(unit, size/len(unit))+strings.Repeat(" ", size))
-			h, err := pygent.OpenHistory(path)
-			if name == "numbers" {
-				require.ErrorIs(t, err, pygent.ErrNotHistory)
-				return
-			}
-			require.NoError(t, err)
-			if name != "long end" {
-				require.Equal(t, 1, h.Len())
-			}
-			require.NoError(t, h.Close())
-		})
-	}
 }

@@ -6,9 +6,12 @@
 package pygent_test
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -112,4 +115,156 @@ func TestALongRunKeepsOldTextsInItsFileAlone(t *testing.T) {
 	require.Less(t, int64(late)-int64(early), int64(awaySteps*awayResult/4), "%d results of %d bytes came in between", awaySteps*2/3, awayResult)
 	requireWhole(t, h.Messages(), awaySteps)
 	require.NoError(t, h.Close())
+}
+
+// Reading a hostile file must not take more than a few times its size in
+// memory.
+func TestHostileFilesEnd(t *testing.T) {
+	t.Parallel()
+	const size = 1 << 20
+	for name, unit := range map[string]string{
+		"nested":           `{"role":[`,
+		"nested in fields": `{"role":{"role":`,
+		"begun":            `{"role":"`,
+		"in lines":         "\n{\"role\":[",
+		"numbers":          `1,`,
+		"braces":           `{ `,
+		"long end":         `{"role":"user","content":"x"},`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "history.json")
+			writeFile(t, path, `[{"role":"user","content":"x"},`+strings.Repeat(unit, size/len(unit))+strings.Repeat(" ", size))
+			h, err := pygent.OpenHistory(path)
+			if name == "numbers" {
+				require.ErrorIs(t, err, pygent.ErrNotHistory)
+				return
+			}
+			require.NoError(t, err)
+			if name != "long end" {
+				require.Equal(t, 1, h.Len())
+			}
+			require.NoError(t, h.Close())
+		})
+	}
+}
+
+// TestDamagedBytesCostOneMessage zeroes bytes at many places in files of every
+// layout, and looks for the messages that it did not touch.
+func TestDamagedBytesCostOneMessage(t *testing.T) {
+	t.Parallel()
+	msgs := tricky()
+	for layout, write := range layouts {
+		for _, tt := range []struct{ length, stride, lose int }{{1, 3, 1}, {40, 17, 2}} {
+			t.Run(fmt.Sprintf("%s, %d bytes", layout, tt.length), func(t *testing.T) {
+				data, length := write(t, msgs), tt.length
+				for at := 0; at+length <= len(data); at += tt.stride {
+					torn := bytes.Clone(data)
+					copy(torn[at:], make([]byte, length))
+					checkDamaged(t, torn, msgs, tt.lose)
+				}
+			})
+		}
+	}
+}
+
+// What another program does to the file loses nothing that is still in memory, and
+// of the rest, what the model was last sent stays.
+func TestOldTextsOfAFileThatOthersChange(t *testing.T) {
+	t.Parallel()
+	const steps = 20 // enough for several compactions
+	tests := map[string]struct {
+		change func(t *testing.T, path string)
+		lost   bool // what only the file had
+	}{
+		"removed":   {change: func(t *testing.T, path string) { require.NoError(t, os.Remove(path)) }},
+		"replaced":  {change: replaceFile},
+		"truncated": {func(t *testing.T, path string) { require.NoError(t, os.Truncate(path, 10)) }, true},
+	}
+	if runtime.GOOS == "windows" {
+		delete(tests, "removed") // an open file cannot be
+		delete(tests, "replaced")
+	}
+	for name, test := range tests {
+		for _, then := range []string{"append", "system"} {
+			t.Run(name+", then "+then, func(t *testing.T) {
+				dir := t.TempDir()
+				path := filepath.Join(dir, "history.json")
+				h := longHistory(t, path, steps, func(int) {})
+				count, sent := h.Len(), jsonOf(t, h.Conversation())
+				test.change(t, path)
+				msgs := h.Messages()
+				require.Len(t, msgs, count)
+				require.True(t, sent == jsonOf(t, h.Conversation()))
+				if then == "append" {
+					require.NoError(t, h.Append(pygent.UserMessage("more")))
+				} else {
+					require.NoError(t, h.SetSystem("another"))
+				}
+				check := func(h *pygent.History) {
+					msgs := h.Messages()
+					require.GreaterOrEqual(t, len(msgs), count)
+					if !test.lost {
+						requireWhole(t, msgs, steps)
+						return
+					}
+					said := jsonOf(t, msgs)
+					require.True(t, strings.Contains(said, "left out to save room"))
+					require.True(t, strings.Contains(said, jsonOf(t, awayText(steps))[1:1000]), "the end was in memory")
+				}
+				check(h)
+				require.NotEmpty(t, h.Repairs())
+				if test.lost {
+					require.Contains(t, strings.Join(h.Repairs(), "\n"), "old messages are not in the file any more")
+				}
+				require.NoError(t, h.Close())
+
+				files, err := filepath.Glob(path + ".continued-*[0-9]")
+				require.NoError(t, err)
+				if len(files) == 0 {
+					files = []string{path}
+				}
+				again, err := pygent.OpenHistory(files[0])
+				require.NoError(t, err)
+				defer again.Close()
+				require.Empty(t, again.Repairs())
+				require.True(t, jsonOf(t, h.Conversation()) == jsonOf(t, again.Conversation()), "the model is sent the same")
+				check(again)
+			})
+		}
+	}
+}
+
+// The record is whole while it is open, when it is closed, and when it is opened again.
+func TestOldTextsAreReadFromTheFile(t *testing.T) {
+	t.Parallel()
+	const steps = awaySteps / 3
+	path := filepath.Join(t.TempDir(), "history.json")
+	h := longHistory(t, path, steps, func(int) {})
+	require.NoError(t, h.SetSystem("another"))
+	requireWhole(t, h.Messages(), steps)
+	require.NoError(t, h.Append(pygent.UserMessage("more")))
+	require.NoError(t, h.Close())
+	requireWhole(t, h.Messages(), steps)
+	require.Empty(t, h.Repairs())
+
+	again, err := pygent.OpenHistory(path)
+	require.NoError(t, err)
+	defer again.Close()
+	require.Empty(t, again.Repairs())
+	require.True(t, jsonOf(t, h.Messages()) == jsonOf(t, again.Messages()))
+	require.True(t, jsonOf(t, h.Entries()) == jsonOf(t, again.Entries()))
+	require.True(t, jsonOf(t, h.Conversation()) == jsonOf(t, again.Conversation()))
+}
+
+func TestConfigManyFaultsAreBounded(t *testing.T) {
+	t.Parallel()
+	s := newSources(t)
+	var b strings.Builder
+	for i := range 5000 {
+		fmt.Fprintf(&b, "nonsense_%d = 1\n", i)
+	}
+	s.file(b.String())
+	_, err := s.Load()
+	require.Equal(t, 21, strings.Count(err.Error(), "\n")+1)
+	require.ErrorContains(t, err, "and 4980 faults more")
 }

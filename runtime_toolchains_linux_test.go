@@ -120,6 +120,7 @@ func testToolchains(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(home, "dotfiles", "git"), []byte("[user]\n\tname = Included\n\temail = i@example.test\n"), 0o600))
 	t.Setenv("GOFLAGS", "-buildvcs=false")
 	t.Setenv("GOTOOLCHAIN", "local")
+	t.Setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC") // programs this short end sooner without the best code
 	before := tree(t, home)
 	eachLevel(t, func(t *testing.T, level confine.Level) {
 		r := newTestRuntime(t, pygent.NewLocalRuntime, atLevel(level), pygent.WithLocalProtection(pygent.ProtectionRequired))
