@@ -316,6 +316,34 @@ func (k *keeping) newAgent(ctx context.Context, opts []pygent.Option) (agent *py
 	return agent, err
 }
 
+// company looks for a session that another process has open in the same workspace, beside
+// what else goes on. said waits for it and tells of it, with "" for none.
+func (k *keeping) company(cfg pygent.Config) (said func() string) {
+	if cfg.Workspace == "" { // a temporary one is nobody else's
+		return func() string { return "" }
+	}
+	found := make(chan string, 1)
+	go func() { found <- k.otherIn(cfg.Workspace) }()
+	return func() string { return <-found }
+}
+
+// otherIn tells of a session that another process has open in a directory.
+func (k *keeping) otherIn(dir string) string {
+	_, list, err := kept()
+	if err != nil {
+		return ""
+	}
+	if abs, err := filepath.Abs(dir); err == nil {
+		dir = abs
+	}
+	for _, info := range list {
+		if info.Open && !info.Temporary && info.ID != filepath.Base(k.path) && resolved(info.Workspace) == resolved(dir) {
+			return fmt.Sprintf("session %s (%s) is open in another process and works in this workspace too: each sees what the other does to the files", info.ID, cut.Line(info.Title, shownTitle))
+		}
+	}
+	return ""
+}
+
 // warnOfMissing says what the session had and its agent has not, as without the script
 // that it was started with. What a script denied is allowed then.
 func (k *keeping) warnOfMissing(is pygent.Setup) {

@@ -265,7 +265,7 @@ func (c sessionCmd) Run(ctx context.Context, s *settings, parsed *kong.Context, 
 			show(e)
 		}
 	}))
-	made := newWorkspace(cfg)
+	made, company := newWorkspace(cfg), kept.company(cfg)
 	agent, err := kept.newAgent(ctx, opts)
 	if err != nil {
 		return asUsage(s.nameOmitted(cfg, err))
@@ -277,6 +277,7 @@ func (c sessionCmd) Run(ctx context.Context, s *settings, parsed *kong.Context, 
 	if err == nil {
 		s.scripts.tell()
 		tellIf(made)
+		tellIf(company())
 		tellUnasked(ctx, cfg, agent)
 		release := logs.hold()
 		err = agent.RunInteractive(ctx)

@@ -65,7 +65,7 @@ func (r *runCmd) Run(ctx context.Context, s *settings, out *output) error {
 		opts = append(opts, pygent.WithDocker(pygent.DockerRequired))
 	}
 	seen := &follower{next: r.handler(out, abandon), out: out, silent: r.JSON, together: !r.Quiet && !r.JSON && oneTerminal()}
-	made := newWorkspace(cfg)
+	made, company := newWorkspace(cfg), kept.company(cfg)
 	agent, err := kept.newAgent(ctx, append(opts, pygent.OnEvent(seen.event)))
 	if err != nil {
 		return asUsage(s.nameOmitted(cfg, err))
@@ -77,6 +77,7 @@ func (r *runCmd) Run(ctx context.Context, s *settings, out *output) error {
 	if talks {
 		s.scripts.tell()
 		tellIf(made)
+		tellIf(company())
 		tellHistory(kept.name(cfg), agent)
 		tellProtection(ctx, agent)
 	}

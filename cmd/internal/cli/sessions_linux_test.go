@@ -251,6 +251,22 @@ func TestAKilledRunGoesOn(t *testing.T) {
 	require.Equal(t, 1, len(u.sessions()))
 }
 
+func TestTwoThatWorkInOnePlaceAreTold(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, bash("touch begun; sleep 600"), stop("Done."), stop("Done."), stop("Done."))
+	cmd := u.command("run", "--no-docker", "--cwd", "the first")
+	require.NoError(t, cmd.Start())
+	require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(u.dir, "begun")); return err == nil }, time.Minute, 10*time.Millisecond)
+	told := "· session " + u.session().ID + " (the first) is open in another process and works in this workspace too: each sees what the other does to the files\n"
+	link := filepath.Join(t.TempDir(), "link")
+	require.NoError(t, os.Symlink(u.dir, link))
+	require.Contains(t, u.does("run", "--no-docker", "--workspace", link, "the second").stderr, told)
+	require.NotContains(t, u.does("run", "--no-docker", "elsewhere").stderr, "in another process")
+	require.NoError(t, cmd.Process.Kill())
+	_ = cmd.Wait()
+	require.NotContains(t, u.does("run", "--no-docker", "--cwd", "alone").stderr, "in another process")
+}
+
 // sits starts a session at a terminal.
 func (u *user) sits(args ...string) *person {
 	u.t.Helper()
