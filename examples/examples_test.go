@@ -51,7 +51,9 @@ var wants = map[string]string{
 		"to the model: The team: Planner, Tester, Reviewer\nlint: lint --level=errors --fix main.py\nbash: error: denied: this project has a tool for that: lint\n" +
 		"list_personas: - Planner: A colleague who splits work into small steps, and writes them down before anybody begins.\n" +
 		"- Tester: A colleague who writes tests that can fail, and runs them.\n- Reviewer: A colleague who reviews changes, strictly but kindly.\n",
-	"fork":        "cp numbers.txt lines: 292 bytes\ntr -d '\\n' < numbers.txt > digits: 192 bytes\nsed 's/$/,/' numbers.txt > commas: 392 bytes\nthe best way made digits\n",
+	"fork": "cp numbers.txt lines: 292 bytes\ntr -d '\\n' < numbers.txt > digits: 192 bytes\nsed 's/$/,/' numbers.txt > commas: 392 bytes\nthe best way made digits\n",
+	"snapshot": "from 6 messages, and 1 file of 10 bytes:\n$ paste -sd+ numbers.txt | tee sum.txt\n1+2+3+4+5\n\nstopped\n" +
+		"from 6 messages, and 1 file of 10 bytes:\n$ wc -l < numbers.txt; ls\n5\nnumbers.txt\n\nstopped\n",
 	"config_file": "Reviewer, a strict but friendly reviewer\nerror: denied: the command \"curl\" is banned here\nstopped\n",
 }
 
