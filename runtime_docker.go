@@ -95,6 +95,7 @@ func (o *runtimeOptions) dockerConfig() docker.Config {
 		GPUs:         o.gpus,
 		SharedFiles:  o.sharedFiles,
 		NoGuest:      o.noGuest,
+		NoSocket:     o.noSocket,
 	}
 	for _, m := range o.mounts {
 		c.Mounts = append(c.Mounts, docker.Mount(m))

@@ -116,7 +116,7 @@ func (e *ownEngine) newRuntime(t *testing.T, opts ...pygent.RuntimeOption) (r py
 func TestEngineThatIsStopped(t *testing.T) {
 	t.Parallel()
 	e := newOwnEngine(t)
-	r, dir := e.newRuntime(t, impatient())
+	r, dir := e.newRuntime(t, pygent.WithTestAttached(), impatient())
 	running := beginBash(t, r, dir, ticking, pygent.BashTimeout(100*time.Millisecond))
 	require.NoError(t, e.daemon.Process.Signal(syscall.SIGSTOP))
 	res := <-running
@@ -138,7 +138,7 @@ func TestEngineThatIsKilled(t *testing.T) {
 	for name, flags := range map[string][]string{"ends its containers": nil, "restores its containers": {"--live-restore"}} {
 		t.Run(name, func(t *testing.T) {
 			e := newOwnEngine(t, flags...)
-			r, dir := e.newRuntime(t)
+			r, dir := e.newRuntime(t, pygent.WithTestAttached())
 			running := beginBash(t, r, dir, ticking, pygent.BashTimeout(2500*time.Millisecond))
 			e.kill(t)
 			res := <-running
@@ -157,12 +157,41 @@ func TestEngineThatIsKilled(t *testing.T) {
 	}
 }
 
+// TestCommandsGoOnWithoutTheirEngine stops the engine and kills it. What goes to the
+// guest does not pass it.
+func TestCommandsGoOnWithoutTheirEngine(t *testing.T) {
+	t.Parallel()
+	e := newOwnEngine(t)
+	r, dir := e.newRuntime(t)
+	bash(t, r, "echo >/here")
+	running := beginBash(t, r, dir, "until test -f stopped; do sleep 0.02; done; echo on")
+	require.NoError(t, e.daemon.Process.Signal(syscall.SIGSTOP))
+	require.NoError(t, r.WriteFile(t.Context(), "stopped", nil))
+	res := <-running
+	require.NoError(t, res.err)
+	require.Equal(t, "on\n", res.Output)
+	limited := bash(t, r, ticking, pygent.BashTimeout(100*time.Millisecond))
+	require.True(t, limited.TimedOut)
+	require.NotContains(t, limited.Note, "may still run")
+	requireStill(t, dir)
+	require.NoError(t, e.daemon.Process.Signal(syscall.SIGCONT))
+
+	e.kill(t)
+	require.Equal(t, "kept\n", bash(t, r, "test -f /here && cat f").Output)
+	e.start(t) // which ends the container
+	require.Eventually(t, func() bool { return bash(t, r, "test -f /here").ExitCode == 1 }, 20*time.Second, 20*time.Millisecond)
+	require.Equal(t, "kept\n", bash(t, r, "cat f").Output)
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		assert.Len(c, containersOf(t, e.client, dir), 1)
+	}, 20*time.Second, 20*time.Millisecond)
+}
+
 // TestGuestOutlivesItsEngineForAMoment kills the engine, so that only the guest
 // itself can end what it runs.
 func TestGuestOutlivesItsEngineForAMoment(t *testing.T) {
 	t.Parallel()
 	e := newOwnEngine(t)
-	r, dir := e.newRuntime(t, pygent.WithTestPace(0, 100*time.Millisecond, time.Second, 0))
+	r, dir := e.newRuntime(t, pygent.WithTestAttached(), pygent.WithTestPace(0, 100*time.Millisecond, time.Second, 0))
 	running := beginBash(t, r, dir, "echo $$ >pid; "+ticking, pygent.BashTimeout(2*time.Second))
 	e.kill(t)
 	<-running
@@ -176,7 +205,7 @@ func TestGuestOutlivesItsEngineForAMoment(t *testing.T) {
 func TestJobsOfAnEngineThatIsKilledAreLost(t *testing.T) {
 	t.Parallel()
 	e := newOwnEngine(t)
-	r, _ := e.newRuntime(t)
+	r, _ := e.newRuntime(t, pygent.WithTestAttached())
 	defer r.Cleanup()
 	agent := newAgentOn(t, r, pygenttest.NewScriptedModel(background("echo up; sleep 1000"), pygenttest.Text("It runs."), pygenttest.Text("I see."),
 		background("echo again; sleep 1000"), pygenttest.Call("job_output", map[string]any{"id": "2", "until": "again"}), pygenttest.Text("It runs again.")), pygent.LendRuntime(r))

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docker/docker/client"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/x/pygent"
 )
@@ -66,6 +68,15 @@ func requireStill(t *testing.T, dir string) {
 	}, 30*time.Second, 200*time.Millisecond)
 }
 
+// pause pauses a container. On a busy machine the engine may give up before the kernel
+// has frozen all processes of one that keeps starting some.
+func pause(t *testing.T, engine *client.Client, id string) {
+	t.Helper()
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		assert.NoError(c, engine.ContainerPause(t.Context(), id))
+	}, 20*time.Second, 10*time.Millisecond)
+}
+
 // It is not parallel: a busy engine would pause the container after the time limit.
 func TestPausedContainerIsGivenUp(t *testing.T) {
 	engine := testEngine(t)
@@ -84,7 +95,7 @@ func TestPausedContainerIsGivenUp(t *testing.T) {
 			r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithWorkspace(dir), tc.pace)
 			bash(t, r, "echo kept >f")
 			pause := func() {
-				require.NoError(t, engine.ContainerPause(t.Context(), containersOf(t, engine, dir)[0].ID))
+				pause(t, engine, containersOf(t, engine, dir)[0].ID)
 			}
 			var res ended
 			if name == "before the command began" {
@@ -120,7 +131,7 @@ func TestACommandIsToldThatItsContainerDoesNotAnswer(t *testing.T) {
 		}))
 	running := beginBash(t, r, dir, "until test -e over; do sleep 0.01; done; echo over", pygent.BashTimeout(pygent.NoLimit))
 	box := containersOf(t, engine, dir)[0]
-	require.NoError(t, engine.ContainerPause(t.Context(), box.ID))
+	pause(t, engine, box.ID)
 	require.Equal(t, "container "+strings.TrimPrefix(box.Names[0], "/")+" does not answer yet", (<-silent).Text)
 	require.NoError(t, engine.ContainerUnpause(t.Context(), box.ID))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "over"), nil, 0o600))
@@ -157,7 +168,7 @@ func TestEveryCallOfAPausedContainerEnds(t *testing.T) {
 			dir := realTempDir(t)
 			r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithWorkspace(dir), calling())
 			bash(t, r, "echo kept >f")
-			require.NoError(t, engine.ContainerPause(t.Context(), containersOf(t, engine, dir)[0].ID))
+			pause(t, engine, containersOf(t, engine, dir)[0].ID)
 			require.ErrorContains(t, call(context.Background(), r), "did not answer")
 			require.Zero(t, bash(t, r, "test -f f").ExitCode)
 		})
@@ -174,7 +185,7 @@ func TestEngineThatDoesNotAnswer(t *testing.T) {
 			dir := realTempDir(t)
 			shared := pygent.WithSharedFiles(true)
 			r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithWorkspace(dir),
-				pygent.WithDockerHost(f.host), shared, impatient())
+				pygent.WithDockerHost(f.host), shared, pygent.WithTestAttached(), impatient())
 			bash(t, r, "echo kept >f")
 			running := beginBash(t, r, dir, ticking, pygent.BashTimeout(200*time.Millisecond))
 			f.freeze()
@@ -207,7 +218,7 @@ func TestGuestNoticesThatItsHostIsGone(t *testing.T) {
 	f := newFaultyEngine(t, "unix")
 	dir := realTempDir(t)
 	r, err := pygent.NewDockerRuntime(t.Context(), pygent.WithImage(testImage()), pygent.WithWorkspace(dir),
-		pygent.WithDockerHost(f.host), pygent.WithTestPace(100*time.Millisecond, 50*time.Millisecond, 2*time.Second, 0))
+		pygent.WithDockerHost(f.host), pygent.WithTestAttached(), pygent.WithTestPace(100*time.Millisecond, 50*time.Millisecond, 2*time.Second, 0))
 	require.NoError(t, err)
 	running := beginBash(t, r, dir, ticking, pygent.BashTimeout(-1))
 	f.freeze()
@@ -226,7 +237,7 @@ func TestEngineThatGoesAway(t *testing.T) {
 	t.Parallel()
 	f := newFaultyEngine(t, "unix")
 	dir := realTempDir(t)
-	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithWorkspace(dir), pygent.WithDockerHost(f.host))
+	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithWorkspace(dir), pygent.WithDockerHost(f.host), pygent.WithTestAttached())
 	running := beginBash(t, r, dir, ticking, pygent.BashTimeout(time.Millisecond*2500))
 	f.cut()
 	res := <-running
@@ -342,7 +353,7 @@ func TestPlainExec(t *testing.T) {
 		// it is just about to start another command, such as the one that ends this one,
 		// it can do nothing with the container any more.
 		running := beginBash(t, r, dir, ticking, pygent.BashTimeout(3*time.Second))
-		require.NoError(t, engine.ContainerPause(t.Context(), containersOf(t, engine, dir)[0].ID))
+		pause(t, engine, containersOf(t, engine, dir)[0].ID)
 		res := <-running
 		require.NoError(t, res.err)
 		require.True(t, res.TimedOut)

@@ -28,13 +28,18 @@ type faultyEngine struct {
 // newFaultyEngine listens on a Unix socket or on TCP, as a remote engine does.
 func newFaultyEngine(t *testing.T, network string) *faultyEngine {
 	t.Helper()
+	return newFaultyEngineOf(t, testEngine(t), network)
+}
+
+func newFaultyEngineOf(t *testing.T, engine *client.Client, network string) *faultyEngine {
+	t.Helper()
 	address := "127.0.0.1:0"
 	if network == "unix" {
 		address = filepath.Join(shortDir(t), "s")
 	}
 	l, err := net.Listen(network, address)
 	require.NoError(t, err)
-	f := &faultyEngine{host: network + "://" + l.Addr().String(), engine: testEngine(t), open: map[net.Conn]bool{}}
+	f := &faultyEngine{host: network + "://" + l.Addr().String(), engine: engine, open: map[net.Conn]bool{}}
 	f.moves = sync.NewCond(&f.mu)
 	var wg sync.WaitGroup
 	wg.Go(func() {

@@ -88,6 +88,7 @@ type runtimeOptions struct {
 	// Only tests set the fields below.
 	pace        sandbox.Pace
 	noGuest     bool                                                                       // commands of a container run by plain exec
+	noSocket    bool                                                                       // guests of containers use stdin and stdout
 	confinement func(context.Context) confine.Support                                      // what this machine allows; nil asks it
 	connect     func(ctx context.Context, d *net.Dialer, address string) (net.Conn, error) // dials hosts; nil does it as usual
 	ownedBy     *owner.Self                                                                // nil is this process

@@ -44,3 +44,9 @@ func SiblingOptions(parent Runtime) []RuntimeOption {
 	t, env := parent.(*workspaceRuntime).sibling()
 	return t.options(env)
 }
+
+// WithTestAttached keeps the guest of a container from the socket, as an engine does
+// that has another kernel. What it says passes the engine then.
+func WithTestAttached() RuntimeOption {
+	return runtimeOption{"", func(o *runtimeOptions) { o.noSocket = true }}
+}

@@ -251,6 +251,23 @@ func TestEngineThatIsWronglySaidToShareFiles(t *testing.T) {
 	})
 }
 
+// TestRemoteEngineBehindASocketOfThisMachine has an address that suggests that the engine
+// sees files of this machine, a socket among them.
+func TestRemoteEngineBehindASocketOfThisMachine(t *testing.T) {
+	engine := remoteEngine(t)
+	for name, opts := range map[string][]pygent.RuntimeOption{"nobody says": nil, "it is said not to": {pygent.WithSharedFiles(false)}} {
+		t.Run(name, func(t *testing.T) {
+			f := newFaultyEngineOf(t, engine, "unix")
+			dir := t.TempDir()
+			write(t, dir, map[string]string{"f": "seed"})
+			r := newTestRuntime(t, pygent.NewDockerRuntime, append(opts, pygent.WithImage(testImage()), pygent.WithWorkspace(dir), pygent.WithDockerHost(f.host))...)
+			require.Equal(t, "seed", bash(t, r, "cat f; rm f; echo x >g").Output)
+			require.NoError(t, r.Cleanup())
+			require.Equal(t, map[string]string{"g": "644 x\n"}, read(t, dir))
+		})
+	}
+}
+
 // twin makes the engine's machine have a directory of the same name as dir, and
 // a guest at the same path as here, so that a container which mounts them
 // starts.

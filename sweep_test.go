@@ -227,7 +227,7 @@ func TestSweepLeavesWhatIsInUse(t *testing.T) {
 	require.NoError(t, th.engine.ContainerStart(t.Context(), running.name, container.StartOptions{}))
 	paused := th.of(gone, owner.HoldsNothing)[0]
 	require.NoError(t, th.engine.ContainerStart(t.Context(), paused.name, container.StartOptions{}))
-	require.NoError(t, th.engine.ContainerPause(t.Context(), paused.name))
+	pause(t, th.engine, paused.name)
 	mounted := th.of(gone, owner.HoldsNothing)[1]
 	th.container("of-somebody-"+mounted.name, testBusyboxImage(), nil, mount.Mount{Type: mount.TypeVolume, Source: mounted.name, Target: "/x"})
 	used := []thing{running, paused, mounted}

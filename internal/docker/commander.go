@@ -48,6 +48,7 @@ type commander struct {
 	proved bool       // it is known whether it does
 	volume string     // of the workspace, where it does not
 	place  place      // of the last container that was made
+	unseen bool       // the engine cannot mount a socket of this process
 
 	image     imageKey // of the last container that was begun
 	unchanged bool     // nothing is mounted over it

@@ -242,7 +242,7 @@ func (b *Container) greet(ctx context.Context, p place) error {
 		b.watched.Go(b.watchStream)
 		return nil
 	}
-	stream := guest.Attach(b.stream.Reader, b.stream.Conn)
+	stream := b.guestStream(p)
 	client, err := guest.Connect(ctx, stream, guest.Config{
 		Workspace: Workspace, Nonce: p.nonce, Own: true, Owner: *b.spec.owner, HostOwner: b.spec.hostOwner,
 		Patience: b.spec.pace.Patience, KeepAlive: b.spec.pace.KeepAlive, Silence: cmp.Or(b.spec.pace.Silence, hostSilence),
@@ -265,6 +265,17 @@ func (b *Container) greet(ctx context.Context, p place) error {
 	b.commands = g
 	b.watched.Go(func() { b.watch(client.Done()) })
 	return nil
+}
+
+// guestStream returns the stream of the container's guest.
+func (b *Container) guestStream(p place) interface {
+	io.ReadWriteCloser
+	Stderr() string
+} {
+	if p.socket != nil {
+		return guest.AttachDirect(b.stream.Reader, b.stream.Conn, p.socket)
+	}
+	return guest.Attach(b.stream.Reader, b.stream.Conn)
 }
 
 func (b *Container) create(ctx context.Context) error {

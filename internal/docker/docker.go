@@ -50,6 +50,7 @@ type Config struct {
 	GPUs         string // as for CheckGPUs
 	SharedFiles  *bool  // whether the engine sees our files; nil asks its address
 	NoGuest      bool   // commands run by plain exec, as on a platform without a guest
+	NoSocket     bool   // guests use stdin and stdout, as where they cannot reach a socket of ours
 }
 
 // Mount is a file or directory of the engine's machine that a container sees.

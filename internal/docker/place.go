@@ -23,8 +23,9 @@ import (
 
 // Where a container sees the guest.
 const (
-	guestDir  = "/.pygent"
-	guestPath = guestDir + "/guest"
+	guestDir   = "/.pygent"
+	guestPath  = guestDir + "/guest"
+	socketPath = guestDir + "/socket"
 )
 
 // errNotShared is the error of an engine that does not see our file system.
@@ -40,6 +41,7 @@ type place struct {
 	program *guestProgram // nil when commands run by plain exec
 	file    string        // of the program, mounted from this machine; empty when it is copied
 	nonce   string        // a file in dir that the guest must see; empty when that is known
+	socket  *guestSocket  // by which the guest may reach this process; nil for none
 }
 
 // sharesFiles reports whether an engine can be expected to see our files: one
@@ -66,6 +68,10 @@ func (p place) apply(spec containerSpec) containerSpec {
 	}
 	spec.host.Mounts = append(spec.host.Mounts, program)
 	spec.config.Entrypoint = []string{guestPath}
+	if p.socket != nil { // which is not read-only, because one could not connect to it then
+		spec.host.Mounts = append(spec.host.Mounts, mount.Mount{Type: mount.TypeBind, Source: p.socket.path, Target: socketPath})
+		spec.config.Entrypoint = append(spec.config.Entrypoint, socketPath)
+	}
 	return spec
 }
 

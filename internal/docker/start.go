@@ -211,7 +211,7 @@ func (c *commander) launch(ctx context.Context, name string, know func(shell str
 		if !errors.Is(err, errNotShared) || c.proved {
 			return box, err
 		}
-		c.shared = false
+		c.shared, c.unseen = false, true
 	}
 	if p.program == nil {
 		return nil, fmt.Errorf("image %q is for %s/%s, for which pygent has no guest: it needs an engine that shares this machine's file system",
@@ -232,7 +232,7 @@ func (c *commander) launchShared(ctx context.Context, p place, name string, know
 		}
 		defer remove()
 	}
-	box, err := startContainer(ctx, c.engine, c.spec, p, name, know, c.emit)
+	box, err := c.startIn(ctx, p, name, know)
 	if err != nil {
 		return nil, err
 	}
@@ -249,12 +249,29 @@ func (c *commander) launchRemote(ctx context.Context, p place, name string, know
 		}
 	}
 	p.volume = c.volume
-	box, err := startContainer(ctx, c.engine, c.spec, p, name, know, c.emit)
+	box, err := c.startIn(ctx, p, name, know)
 	if err != nil {
 		return nil, err
 	}
 	c.place = p
 	return c.mountFiles(ctx, box, c.volume)
+}
+
+// startIn starts a container in its place, with a socket of this process if the engine
+// may see that. A workspace in a volume does not tell: it may be somebody's choice.
+func (c *commander) startIn(ctx context.Context, p place, name string, know func(string)) (*Container, error) {
+	if p.program != nil && !c.unseen && !c.config.NoSocket && (c.shared || sharesFiles(c.engine)) {
+		if s, err := listenForGuest(); err == nil {
+			defer s.forget()
+			p.socket = s
+			box, err := startContainer(ctx, c.engine, c.spec, p, name, know, c.emit)
+			if !s.isNamed(err) {
+				return box, err
+			}
+			c.unseen, p.socket = true, nil
+		}
+	}
+	return startContainer(ctx, c.engine, c.spec, p, name, know, c.emit)
 }
 
 // mountFiles gives the guest of a container its files, and removes the container

@@ -2,10 +2,10 @@
 // program that is either PID 1 of a container or a child of this process. It runs
 // commands and handles files there about as fast as a local fork.
 //
-// A [Client] speaks to it over one byte stream: the attached stdin and stdout of
-// a container (see [Attach]), or the socket of a child (see [StartLocal]). The
-// program itself is in package binary. Started in a container without arguments,
-// it waits for a client. When the stream ends, it kills everything that it
+// A [Client] speaks to it over one byte stream: the attached stdin and stdout of a
+// container (see [Attach]), a socket that it mounts (see [AttachDirect]), or the socket
+// of a child (see [StartLocal]). The program itself is in package binary. Started in a
+// container, it waits for a client. When the stream ends, it kills everything that it
 // started and exits.
 //
 // Everything that comes from the guest is bounded and treated as hostile, because

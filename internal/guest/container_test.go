@@ -36,6 +36,15 @@ func TestReadOnlyRootAndOrdinaryUser(t *testing.T) {
 	}
 }
 
+func TestGuestThatCannotConnectUsesStdio(t *testing.T) {
+	for name, socket := range map[string]string{"no such file": "/none", "no socket": "/.pygent/guest", "too long": "/" + strings.Repeat("x", 200)} {
+		t.Run(name, func(t *testing.T) {
+			g := container(t, busyboxImage(t), containerOptions{socket: socket})
+			require.Equal(t, "hello\n", output(run(t, g.client, "echo hello")))
+		})
+	}
+}
+
 func TestNonceInAContainer(t *testing.T) {
 	r := container(t, busyboxImage(t), containerOptions{config: guest.Config{Nonce: "nonce"}})
 	require.False(t, r.client.Info().NonceSeen)

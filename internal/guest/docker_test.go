@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -28,6 +29,14 @@ type containerOptions struct {
 	readonly bool
 	pids     int64 // default 256
 	config   guest.Config
+	socket   string // that the guest is to connect to; empty for none
+}
+
+func (o containerOptions) arguments() []string {
+	if o.socket == "" {
+		return nil
+	}
+	return []string{o.socket}
 }
 
 // running is a guest in a container.
@@ -94,7 +103,7 @@ func startContainer(t testing.TB, image string, options containerOptions) *runni
 	ctx := context.Background()
 	pids := cmp.Or(options.pids, 256)
 	created, err := c.ContainerCreate(ctx, &containertypes.Config{
-		Image: image, Entrypoint: []string{"/.pygent/guest"}, Cmd: []string{},
+		Image: image, Entrypoint: append([]string{"/.pygent/guest"}, options.arguments()...), Cmd: []string{},
 		OpenStdin: true, StdinOnce: true, AttachStdin: true, AttachStdout: true, AttachStderr: true,
 		WorkingDir: "/workspace", User: options.user,
 	}, &containertypes.HostConfig{
@@ -114,7 +123,13 @@ func startContainer(t testing.TB, image string, options containerOptions) *runni
 	attached, err := c.ContainerAttach(ctx, r.id, containertypes.AttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
 	require.NoError(t, err)
 	require.NoError(t, c.ContainerStart(ctx, r.id, containertypes.StartOptions{}))
-	stream := guest.Attach(attached.Reader, attached.Conn)
+	var stream interface {
+		io.ReadWriteCloser
+		Stderr() string
+	} = guest.Attach(attached.Reader, attached.Conn)
+	if options.socket != "" {
+		stream = guest.AttachDirect(attached.Reader, attached.Conn, listenHere(t))
+	}
 	options.config.Workspace = "/workspace"
 	r.client, err = guest.Connect(ctx, stream, options.config)
 	require.NoError(t, err, "stderr: %s", stream.Stderr())

@@ -15,6 +15,13 @@ import (
 // something that it must not send.
 var errIntrusion = errors.New("the guest broke the rules of the session")
 
+// What the guest of a container writes to stdout first if the host has named a socket:
+// how the session goes on.
+const (
+	ByStdio  = 'a' // by stdin and stdout
+	BySocket = 's' // by the socket, to which it has connected
+)
+
 // window is how many bytes of one stream may be on their way, or wait to be read. On
 // its way through the engine's proxies an answer takes a millisecond or several, and
 // the next part of a long body must not wait for it.

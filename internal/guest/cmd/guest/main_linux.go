@@ -1,12 +1,13 @@
 // Command guest is PID 1 of pygent's containers, and the child process that runs
-// the commands of its local runtime. It speaks with the host on stdin and stdout.
-// When stdin ends, it kills everything that it started and exits. Package guest
-// is the other side.
+// the commands of its local runtime. It speaks with the host on stdin and stdout, or by
+// the socket whose path is its only argument. When that stream ends, it kills everything
+// that it started and exits. Package guest is the other side.
 package main
 
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -21,6 +22,7 @@ import (
 	"github.com/x/pygent/internal/guest/server"
 	"github.com/x/pygent/internal/guest/setid"
 	"github.com/x/pygent/internal/guest/supervise"
+	"github.com/x/pygent/internal/guest/wire"
 )
 
 // threads is how many threads the guest makes at its start; see
@@ -55,7 +57,7 @@ func keep() error {
 	return err
 }
 
-// serve serves the host until stdin ends.
+// serve serves the host until the stream to it ends.
 func serve() error {
 	supervise.Harden()
 	runtime.GOMAXPROCS(min(runtime.GOMAXPROCS(0), 4))
@@ -66,7 +68,7 @@ func serve() error {
 	supervise.Threads(threads)
 	// Commands must not inherit the descriptors that the guest inherited.
 	_ = unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)
-	stream, err := takeStdio()
+	stream, err := takeStream()
 	if err != nil {
 		return err
 	}
@@ -98,7 +100,35 @@ func newSupervisor(launch supervise.Launcher) (supervise.Supervisor, error) {
 	return pool, err
 }
 
-// stdio is the stream to the host.
+// takeStream returns the stream to the host. If the host names a socket as the only
+// argument, and this process can connect to it, that is the stream. Then stdin may end.
+func takeStream() (io.ReadWriteCloser, error) {
+	stdio, err := takeStdio()
+	if err != nil || len(os.Args) != 2 {
+		return stdio, err
+	}
+	socket, err := connect(os.Args[1])
+	if err != nil { // it may be of another kernel, or be forbidden
+		_, err = stdio.Write([]byte{wire.ByStdio})
+		return stdio, err
+	}
+	_, err = stdio.Write([]byte{wire.BySocket})
+	return socket, err
+}
+
+// connect connects to a socket.
+func connect(path string) (*os.File, error) {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("socket", err)
+	}
+	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: path}); err != nil {
+		return nil, errors.Join(os.NewSyscallError("connect", err), unix.Close(fd))
+	}
+	return os.NewFile(uintptr(fd), "socket"), nil
+}
+
+// stdio is the stream to the host by stdin and stdout.
 type stdio struct {
 	in, out  *os.File
 	resizing sync.Mutex  // held while out changes its size
