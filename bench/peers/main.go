@@ -55,6 +55,9 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if !*figures { // else bench/table tells what goes on
+		b.progress = os.Stderr
+	}
 	start := time.Now()
 	if err := b.run(ctx); err != nil {
 		exit(err)

@@ -17,6 +17,7 @@ type bench struct {
 	rounds, steps, chunks int
 	histories             []int
 	peers                 []peer
+	progress              io.Writer // gets how far it is; nil for nobody
 
 	tables []table
 }
@@ -59,6 +60,7 @@ func (b *bench) run(ctx context.Context) error {
 func (b *bench) play(ctx context.Context, url string) error {
 	conversations := b.conversations()
 	for _, p := range b.peers {
+		b.tell("%s plays once for the server that refuses what OpenAI refuses", p.name)
 		for _, c := range conversations {
 			if _, err := measure(ctx, p, url+strictServer, c); err != nil {
 				return fmt.Errorf("%s, before anything is measured: %w", p.name, err)
@@ -66,6 +68,7 @@ func (b *bench) play(ctx context.Context, url string) error {
 		}
 	}
 	for round := range b.rounds {
+		b.tell("round %d of %d", round+1, b.rounds)
 		for _, c := range conversations {
 			for i := range b.peers {
 				i = (i + round) % len(b.peers) // each of them comes first in turn
@@ -79,6 +82,13 @@ func (b *bench) play(ctx context.Context, url string) error {
 		}
 	}
 	return nil
+}
+
+// tell says how far it is.
+func (b *bench) tell(format string, args ...any) {
+	if b.progress != nil {
+		fmt.Fprintf(b.progress, "peers: "+format+"\n", args...)
+	}
 }
 
 func (b *bench) conversations() []conversation {
