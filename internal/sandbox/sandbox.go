@@ -117,7 +117,7 @@ func OpenWorkspace(ctx context.Context, c Config, open bool, mounts ...string) (
 		}
 		return w, fmt.Errorf("%w: workspace: %w", ErrStart, err)
 	}
-	if err := w.Tree.RemoveStages(); err != nil {
+	if err := w.Tree.RemoveStages(ctx); err != nil {
 		c.Logger.Debug("remove what copies that were killed left in the workspace", "error", err)
 	}
 	for _, file := range c.InitialFiles {

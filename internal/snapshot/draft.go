@@ -100,7 +100,7 @@ func Begin(dir string, replace bool) (*Draft, error) {
 	d := &Draft{parent: parent, dir: dir, replace: replace}
 	if _, err = d.inPlace(); err == nil {
 		// What killed processes left here takes room.
-		_ = tree.RemoveStages(parent)
+		_ = tree.RemoveStages(context.Background(), parent)
 		removeBegun(parent)
 		d.stage, d.release, err = tree.MakeStage(parent)
 	}
@@ -224,11 +224,23 @@ func (d *Draft) place() error {
 		if info, err := d.parent.Lstat(base); err == nil && info.IsDir() {
 			_ = d.parent.Remove(base) // it is empty, or Rename refuses it
 		}
-		return d.parent.Rename(d.stage, base)
+		return placing(d.parent.Rename(d.stage, base))
 	}
 	err = exchange.Exchange(d.parent, d.stage, base)
 	if errors.Is(err, errors.ErrUnsupported) {
 		return d.placeSlowly(base)
+	}
+	return placing(err)
+}
+
+// placing leaves out of an error the name of the draft, which nobody knows.
+func placing(err error) error {
+	var link *os.LinkError
+	if errors.As(err, &link) {
+		err = link.Err
+	}
+	if err != nil {
+		err = fmt.Errorf("put it in its place: %w", err)
 	}
 	return err
 }
@@ -240,7 +252,7 @@ func (d *Draft) placeSlowly(base string) error {
 		return err
 	}
 	if err := d.parent.Rename(d.stage, base); err != nil {
-		return errors.Join(err, d.parent.Rename(aside, base))
+		return errors.Join(placing(err), d.parent.Rename(aside, base))
 	}
 	return tree.Remove(d.parent, aside)
 }

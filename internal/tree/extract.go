@@ -3,6 +3,7 @@ package tree
 import (
 	"archive/tar"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -115,7 +116,7 @@ func stage(root *os.Root, o ExtractOptions, fill func(b *builder, into string) e
 	}
 	// A process that was killed may have left a stage here. When a workspace is
 	// opened, nobody looks for them in its subdirectories.
-	_ = RemoveStages(base)
+	_ = RemoveStages(context.Background(), base)
 	s, err := stageIn(base, o, func(b *builder) error { return fill(b, filepath.Join(missing, under)) })
 	if err != nil {
 		_ = base.Close()

@@ -52,11 +52,11 @@ func (m *mover) merge(dir string) error {
 func (m *mover) each(dir string, do func(name string, isDir bool) error) error {
 	f, err := m.root.Open(filepath.Join(m.stage, dir))
 	if err != nil {
-		return err
+		return placing(dir, err)
 	}
 	entries, err := f.ReadDir(-1)
 	if err = errors.Join(err, f.Close()); err != nil {
-		return err
+		return placing(dir, err)
 	}
 	for _, e := range entries {
 		if err := do(filepath.Join(dir, e.Name()), e.IsDir()); err != nil {
@@ -103,7 +103,16 @@ func (m *mover) directory(name string) error {
 func (m *mover) rename(name string) error {
 	err := m.root.Rename(filepath.Join(m.stage, name), name)
 	m.moved = m.moved || err == nil
-	return err
+	return placing(name, err)
+}
+
+// placing says which file of the tree an error is about, whose name in the stage nobody
+// knows.
+func placing(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("put %s in its place: %w", name, withoutPath(err))
 }
 
 // halfway adds to an error that the tree is neither in its place nor gone.

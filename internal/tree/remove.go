@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -23,10 +24,13 @@ const (
 // it needs to. It works for trees of any depth, with bounded recursion and
 // short paths, and continues after an error. It is no error if name does not
 // exist.
-func Remove(root *os.Root, name string) error {
+func Remove(root *os.Root, name string) error { return remove(context.Background(), root, name) }
+
+// remove is Remove until ctx ends.
+func remove(ctx context.Context, root *os.Root, name string) error {
 	info, err := root.Lstat(name)
 	if err == nil && info.IsDir() {
-		err = Empty(root, name)
+		err = empty(ctx, root, name)
 	}
 	if err == nil {
 		err = root.Remove(name)
@@ -39,7 +43,10 @@ func Remove(root *os.Root, name string) error {
 
 // Empty removes the content of a directory below root, in the same way as
 // [Remove].
-func Empty(root *os.Root, name string) error {
+func Empty(root *os.Root, name string) error { return empty(context.Background(), root, name) }
+
+// empty is Empty until ctx ends.
+func empty(ctx context.Context, root *os.Root, name string) error {
 	info, err := root.Lstat(name)
 	if err != nil {
 		return err
@@ -48,7 +55,7 @@ func Empty(root *os.Root, name string) error {
 	if err != nil {
 		return err
 	}
-	r := remover{top: top}
+	r := remover{ctx: ctx, top: top}
 	for moved := -1; moved < r.moved && r.moved < maxMoved; {
 		moved = r.moved
 		r.empty(top, ".", 1)
@@ -58,6 +65,7 @@ func Empty(root *os.Root, name string) error {
 
 // remover is one run of [Empty].
 type remover struct {
+	ctx   context.Context
 	top   *os.Root
 	moved int   // directories moved to the top
 	err   error // the first one
@@ -70,6 +78,10 @@ func (r *remover) empty(dir *os.Root, at string, depth int) {
 	names, err := namesIn(dir)
 	r.note(err)
 	for _, name := range names {
+		if r.ctx.Err() != nil {
+			r.note(context.Cause(r.ctx))
+			return
+		}
 		r.remove(dir, at, name, depth)
 	}
 }
@@ -105,7 +117,7 @@ func (r *remover) toTop(dir *os.Root, at, name string) {
 	makeWritable(dir, name)
 	to := ".pygent-deep-" + strconv.FormatUint(rand.Uint64(), 36)
 	if err := r.top.Rename(filepath.Join(at, name), to); err != nil {
-		r.note(err)
+		r.note(fmt.Errorf("move the directory %s up: %w", filepath.Join(at, name), withoutPath(err)))
 		return
 	}
 	r.moved++

@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -79,8 +80,8 @@ func closeLock(lock *os.File) error {
 }
 
 // RemoveStages removes the temporary directories of processes that did not
-// complete their trees. It looks only in root itself, not below.
-func RemoveStages(root *os.Root) error {
+// complete their trees, until ctx ends. It looks only in root itself, not below.
+func RemoveStages(ctx context.Context, root *os.Root) error {
 	dir, err := root.Open(".")
 	if err != nil {
 		return err
@@ -88,14 +89,25 @@ func RemoveStages(root *os.Root) error {
 	names, err := dir.Readdirnames(-1)
 	err = errors.Join(err, dir.Close())
 	for _, name := range names {
+		if ctx.Err() != nil {
+			return errors.Join(err, context.Cause(ctx))
+		}
 		if !isStage(root, name) {
 			continue
 		}
 		if lock, ok := take(root, name); ok {
-			err = errors.Join(err, Remove(root, name), closeLock(lock))
+			err = errors.Join(err, removeStage(ctx, root, name), closeLock(lock))
 		}
 	}
 	return err
+}
+
+// removeStage removes a stage until ctx ends. What is left then still has its mark.
+func removeStage(ctx context.Context, root *os.Root, name string) error {
+	if err := remove(ctx, root, filepath.Join(name, stageTree)); err != nil {
+		return err
+	}
+	return Remove(root, name)
 }
 
 // isStage reports whether newStage made a directory. One whose process was

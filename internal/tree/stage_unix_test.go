@@ -4,6 +4,7 @@ package tree_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -94,7 +95,7 @@ func TestStagesOfTheDeadAreRemoved(t *testing.T) {
 	staged, err := tree.Stage(bytes.NewReader(archive), root, tree.ExtractOptions{})
 	require.NoError(t, err)
 
-	require.NoError(t, tree.RemoveStages(root))
+	require.NoError(t, tree.RemoveStages(t.Context(), root))
 	for _, name := range []string{dead, cut, begun} {
 		require.NoDirExists(t, filepath.Join(to, name))
 	}
@@ -108,6 +109,50 @@ func TestStagesOfTheDeadAreRemoved(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(to, ".pygent-stage-*"))
 	require.NoError(t, err)
 	require.Len(t, left, len(kept)-2+2)
+}
+
+// endsAfter is a context that ends when it was asked a number of times.
+type endsAfter struct {
+	context.Context
+	left int
+}
+
+func (c *endsAfter) Err() error {
+	if c.left--; c.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+func TestTheRemovalOfStagesEndsWithItsContext(t *testing.T) {
+	to := t.TempDir()
+	root, err := os.OpenRoot(to)
+	require.NoError(t, err)
+	defer root.Close()
+	for asked := range 5 {
+		stage := killedStage(t, to, tarOf(t, file("d/f", "x"), file("d/g", "y"), file("e", "z")))
+		require.ErrorIs(t, tree.RemoveStages(&endsAfter{t.Context(), asked}, root), context.Canceled)
+		require.DirExists(t, filepath.Join(to, stage))
+		require.NoError(t, tree.RemoveStages(t.Context(), root))
+		require.NoDirExists(t, filepath.Join(to, stage), "what is left is known for a stage")
+	}
+}
+
+// Nobody knows the names in a stage.
+func TestErrorsOfATreeThatIsPlacedNameItsFiles(t *testing.T) {
+	to := t.TempDir()
+	root, err := os.OpenRoot(to)
+	require.NoError(t, err)
+	defer root.Close()
+	staged, err := tree.Stage(bytes.NewReader(tarOf(t, file("d/f", "x"))), root, tree.ExtractOptions{})
+	require.NoError(t, err)
+	dirs, err := filepath.Glob(filepath.Join(to, ".pygent-stage-*", "*", "d"))
+	require.NoError(t, err)
+	require.Len(t, dirs, 1)
+	require.NoError(t, os.RemoveAll(filepath.Dir(dirs[0])))
+	err = errOf(staged.Commit())
+	require.ErrorIs(t, err, os.ErrNotExist)
+	require.NotContains(t, err.Error(), ".pygent")
 }
 
 // TestOnlyStagesAreLeftOutOfCopies packs a stage, and a directory of a similar
@@ -127,7 +172,7 @@ func TestOnlyStagesAreLeftOutOfCopies(t *testing.T) {
 	require.NoError(t, extract(archive, root, tree.ExtractOptions{}))
 	require.NoDirExists(t, filepath.Join(to, stage))
 	require.DirExists(t, filepath.Join(to, ".pygent-stage-mine"))
-	require.NoError(t, tree.RemoveStages(source)) // so that the directory can be removed
+	require.NoError(t, tree.RemoveStages(t.Context(), source)) // so that the directory can be removed
 }
 
 // TestAPipeIsNoMarkOfAStage has a pipe to which somebody may write in the place
@@ -146,7 +191,7 @@ func TestAPipeIsNoMarkOfAStage(t *testing.T) {
 	defer root.Close()
 	ended := make(chan error, 1)
 	go func() {
-		ended <- errors.Join(tree.RemoveStages(root), tree.Pack(io.Discard, root, ".", tree.PackOptions{}))
+		ended <- errors.Join(tree.RemoveStages(t.Context(), root), tree.Pack(io.Discard, root, ".", tree.PackOptions{}))
 	}()
 	select {
 	case err := <-ended:

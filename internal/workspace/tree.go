@@ -371,8 +371,8 @@ func (t *Tree) overwrite(rel string, r io.Reader) error {
 }
 
 // RemoveStages removes the temporary directories of interrupted copies from the
-// tree's directory.
-func (t *Tree) RemoveStages() error { return tree.RemoveStages(t.root) }
+// tree's directory, until ctx ends.
+func (t *Tree) RemoveStages(ctx context.Context) error { return tree.RemoveStages(ctx, t.root) }
 
 // Pack calls take with the archive of the file or directory name; see package
 // tree. If name is a symbolic link, it is followed inside the tree.
