@@ -17,7 +17,8 @@ import (
 // its own, so that a caller may give up waiting. The fields may be read once
 // the channel above them is closed.
 type containerStart struct {
-	mounts bool // an earlier container has shown that the engine sees the workspace's directory
+	mounts bool   // an earlier container has shown that the engine sees the workspace's directory
+	before string // the name of the last container, if it is not known to have ended
 
 	known  chan struct{} // the shell is known, or the start is over
 	shell  string
@@ -76,6 +77,9 @@ func (c *commander) ready(ctx context.Context, wait time.Duration) (*Container, 
 
 // awaitCleared waits until no container from before is left.
 func (s *containerStart) awaitCleared(ctx context.Context, wait time.Duration) error {
+	if s.before == "" {
+		return nil
+	}
 	if wait < 0 {
 		wait = 2 * engineTimeout // the start gives up before
 	}
@@ -93,7 +97,7 @@ func (s *containerStart) awaitCleared(ctx context.Context, wait time.Duration) e
 	if doubt := s.doubt.Load(); doubt != nil {
 		return *doubt
 	}
-	return fmt.Errorf("%w: %w", ErrLost, errEngineSilent)
+	return fmt.Errorf("%w: container %s: %w", ErrLost, s.before, errEngineSilent)
 }
 
 // begin starts a container in the background. The caller holds mu.
@@ -101,6 +105,9 @@ func (c *commander) begin() *containerStart {
 	c.starts++
 	s := &containerStart{known: make(chan struct{}), cleared: make(chan struct{}), done: make(chan struct{})}
 	s.mounts = c.proved && c.volume == ""
+	if c.last != nil { // no other start goes on, which could change it
+		s.before = c.last.name
+	}
 	c.current = s
 	name := fmt.Sprintf("pygent-%s-%d", c.spec.id, c.starts)
 	c.wg.Go(func() {
