@@ -178,8 +178,28 @@ func (x *Terminal) Screen() Screen {
 }
 
 // Lines returns everything that the terminal has, from the first line that has
-// scrolled away on.
-func (x *Terminal) Lines() []Line { return x.emulator.lines() }
+// scrolled away on. It waits for the end of a frame that has begun.
+func (x *Terminal) Lines() []Line {
+	for {
+		x.drawing.Lock()
+		x.mu.Lock()
+		within, change := x.within, x.change
+		x.mu.Unlock()
+		var lines []Line
+		if !within {
+			lines = x.emulator.lines()
+		}
+		x.drawing.Unlock()
+		if !within {
+			return lines
+		}
+		select {
+		case <-change:
+		case <-x.done: // it was killed within the frame
+			return x.emulator.lines()
+		}
+	}
+}
 
 // All returns the text of Lines, joined by line feeds, without blanks at its ends.
 func (x *Terminal) All() string {
