@@ -53,6 +53,22 @@ func realTempDir(t *testing.T) string {
 	return dir
 }
 
+// TestDockerCopiesWithAContainerThatRuns does what docker cp does, for which the engine
+// mounts again everything that the container has mounted.
+func TestDockerCopiesWithAContainerThatRuns(t *testing.T) {
+	t.Parallel()
+	engine := testEngine(t)
+	dir := realTempDir(t)
+	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithWorkspace(dir))
+	bash(t, r, "echo here >/f")
+	id := containersOf(t, engine, dir)[0].ID
+	content, _, err := engine.CopyFromContainer(t.Context(), id, "/f")
+	require.NoError(t, err)
+	defer content.Close()
+	require.NoError(t, engine.CopyToContainer(t.Context(), id, "/tmp", content, container.CopyToContainerOptions{}))
+	require.Equal(t, "here\n", bash(t, r, "cat /tmp/f").Output)
+}
+
 func TestDockerContainerIsHardened(t *testing.T) {
 	t.Parallel()
 	engine := testEngine(t)
@@ -80,7 +96,7 @@ func TestDockerContainerIsHardened(t *testing.T) {
 	for _, m := range info.Mounts {
 		writable[m.Destination] = m.RW
 	}
-	require.Equal(t, map[string]bool{"/workspace": true, "/.pygent/guest": false, "/.pygent/socket": true}, writable)
+	require.Equal(t, map[string]bool{"/workspace": true, "/.pygent/guest": false, "/.pygent/socket": false}, writable)
 	require.True(t, info.Config.OpenStdin)
 	require.True(t, info.Config.StdinOnce)
 	require.NotEmpty(t, info.Config.Labels["pygent.runtime"])

@@ -160,6 +160,7 @@ type Container struct {
 	emit     func(sandbox.Event)
 
 	stream  types.HijackedResponse // of PID 1; closing it ends the container
+	socket  *guestSocket           // that it mounts; nil for none
 	gone    chan struct{}          // closed when the stream has ended
 	watched sync.WaitGroup         // of the goroutine that closes gone
 	closing atomic.Bool
@@ -174,6 +175,7 @@ type Container struct {
 // place.
 func startContainer(ctx context.Context, engine *client.Client, spec containerSpec, p place, name string, know func(shell string), emit func(sandbox.Event)) (*Container, error) {
 	b := newContainer(engine, p.apply(spec), name, emit)
+	b.socket = p.socket
 	err := b.create(ctx)
 	if err != nil && p.missing(err) {
 		return nil, fmt.Errorf("%w: %w", errNotShared, err)
@@ -219,6 +221,9 @@ func newContainer(engine *client.Client, spec containerSpec, name string, emit f
 		err := b.commands.Close()
 		b.stream.Close()
 		b.watched.Wait()
+		if b.socket != nil {
+			err = errors.Join(err, b.socket.forget())
+		}
 		return err
 	})
 	return b

@@ -68,8 +68,9 @@ func (p place) apply(spec containerSpec) containerSpec {
 	}
 	spec.host.Mounts = append(spec.host.Mounts, program)
 	spec.config.Entrypoint = []string{guestPath}
-	if p.socket != nil { // which is not read-only, because one could not connect to it then
-		spec.host.Mounts = append(spec.host.Mounts, mount.Mount{Type: mount.TypeBind, Source: p.socket.path, Target: socketPath})
+	if p.socket != nil { // to which one can connect even so, but not change its mode or attributes
+		socket := mount.Mount{Type: mount.TypeBind, Source: p.socket.path, Target: socketPath, ReadOnly: true}
+		spec.host.Mounts = append(spec.host.Mounts, socket)
 		spec.config.Entrypoint = append(spec.config.Entrypoint, socketPath)
 	}
 	return spec

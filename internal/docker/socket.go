@@ -9,27 +9,34 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/x/pygent/internal/filelock"
 	"github.com/x/pygent/internal/guest/binary"
 	"github.com/x/pygent/internal/owner"
 )
 
-// socketDir is where the sockets are of containers that are about to start, in the
-// directory of the guest's program. Other users cannot even look into it.
+// socketDir is where the sockets of containers are, each in a directory of its own. It is
+// in the directory of the guest's program. Other users cannot even look into it.
 const socketDir = "sockets"
 
-// socketTime is longer than a container takes to start. An older socket was left by a
-// process that was killed.
-const socketTime = time.Hour
+// socketName is the name of a socket in its directory.
+const socketName = "socket"
+
+// settleTime is longer than a process takes to lock the directory that it has made for a
+// socket. Older ones that nobody has locked were left by a process that was killed.
+const settleTime = time.Minute
 
 // guestSocket is a socket of this process that one container mounts, for its guest. As
-// soon as that has connected, nobody else can.
+// soon as that has connected, nobody else can. But its name stays as long as the
+// container: to copy files into or out of it, or to start it again, the engine mounts
+// everything once more.
 type guestSocket struct {
 	*net.UnixListener
-	dir  *os.Root
-	path string // for the mount
-	name string
+	path   string       // for the mount
+	lock   *os.File     // the directory of the socket, locked as long as the name is needed
+	forget func() error // removes the directory, and ends listening; runs once
 }
 
 // listenForGuest returns a socket for the guest of a container that may run on our kernel
@@ -39,23 +46,25 @@ func listenForGuest() (*guestSocket, error) {
 	if runtime.GOOS != "linux" {
 		return nil, errors.ErrUnsupported
 	}
-	path, err := socketPlace()
+	place, err := socketPlace()
 	if err != nil {
 		return nil, err
 	}
-	dir, err := owner.OpenPrivate(path)
-	if err != nil {
+	removeOldSockets(place)
+	dir := filepath.Join(place, rand.Text())
+	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
 	}
-	s := &guestSocket{dir: dir, name: rand.Text()}
-	s.path = filepath.Join(path, s.name)
-	if err := s.listen(); err != nil {
-		return nil, errors.Join(err, dir.Close())
+	s := &guestSocket{path: filepath.Join(dir, socketName)}
+	s.forget = sync.OnceValue(func() error { return errors.Join(s.close(), os.RemoveAll(dir)) })
+	if err := s.listen(dir); err != nil {
+		return nil, errors.Join(err, s.forget())
 	}
 	return s, nil
 }
 
-// socketPlace returns the path of [socketDir], which only this user and root can replace.
+// socketPlace makes [socketDir] if need be, and returns its path. Only this user and root
+// can look into it or replace it.
 func socketPlace() (string, error) {
 	cache, err := binary.CacheDir()
 	if err != nil {
@@ -70,53 +79,72 @@ func socketPlace() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(cache, socketDir)
-	return path, owner.Secluded(path)
+	if err := owner.Secluded(path); err != nil {
+		return "", err
+	}
+	dir, err := owner.OpenPrivate(path)
+	if err != nil {
+		return "", err
+	}
+	defer dir.Close()
+	info, err := os.Lstat(path)
+	if err == nil && (!info.IsDir() || !owner.Private(info, 0o077)) {
+		err = fmt.Errorf("%s: %w", path, owner.ErrShared)
+	}
+	return path, err
 }
 
-func (s *guestSocket) listen() error {
-	here, err := s.dir.Open(".")
-	if err != nil {
+func (s *guestSocket) listen(dir string) (err error) {
+	if s.lock, err = os.Open(dir); err != nil {
 		return err
 	}
-	defer here.Close()
-	info, err := here.Stat()
-	if err == nil && !owner.Private(info, 0o077) {
-		err = owner.ErrShared
-	}
-	if err != nil {
+	if err := filelock.Lock(s.lock); err != nil {
 		return err
 	}
-	s.removeOld(here)
 	// The path may be longer than an address can be.
-	address := &net.UnixAddr{Net: "unix", Name: fmt.Sprintf("/proc/self/fd/%d/%s", here.Fd(), s.name)}
+	address := &net.UnixAddr{Net: "unix", Name: fmt.Sprintf("/proc/self/fd/%d/%s", s.lock.Fd(), socketName)}
 	if s.UnixListener, err = net.ListenUnix("unix", address); err != nil {
 		return err
 	}
-	s.SetUnlinkOnClose(false)                          // here is closed by then
-	if err := s.dir.Chmod(s.name, 0o666); err != nil { // for every user of the container
-		return errors.Join(err, s.Close(), s.dir.Remove(s.name))
-	}
-	return nil
+	s.SetUnlinkOnClose(false)
+	return os.Chmod(s.path, 0o666) // for every user of the container
 }
 
-// removeOld removes what killed processes have left.
-func (s *guestSocket) removeOld(here *os.File) {
-	list, _ := here.ReadDir(-1)
+// close ends listening and unlocks the directory.
+func (s *guestSocket) close() error {
+	if s.UnixListener != nil {
+		_ = s.Close() // the stream of the container may have closed it
+	}
+	if s.lock == nil {
+		return nil
+	}
+	return filelock.Close(s.lock)
+}
+
+// removeOldSockets removes what killed processes have left.
+func removeOldSockets(place string) {
+	list, _ := os.ReadDir(place)
 	for _, e := range list {
-		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > socketTime {
-			_ = s.dir.Remove(e.Name())
+		if info, err := e.Info(); err == nil && info.IsDir() && time.Since(info.ModTime()) > settleTime {
+			removeOldSocket(filepath.Join(place, e.Name()))
 		}
+	}
+}
+
+// removeOldSocket removes the directory of a socket unless a process has locked it.
+func removeOldSocket(dir string) {
+	lock, err := os.Open(dir)
+	if err != nil {
+		return
+	}
+	defer filelock.Close(lock)
+	if filelock.Lock(lock) == nil {
+		_ = os.Remove(filepath.Join(dir, socketName))
+		_ = os.Remove(dir) // whatever else it holds is not ours
 	}
 }
 
 // isNamed reports whether an error of the engine is about the socket.
 func (s *guestSocket) isNamed(err error) bool {
-	return err != nil && strings.Contains(err.Error(), s.name)
-}
-
-// forget removes the name of the socket, which nobody needs once a container has mounted
-// it, and ends listening.
-func (s *guestSocket) forget() error {
-	_ = s.Close() // the stream of the container may have closed it
-	return errors.Join(s.dir.Remove(s.name), s.dir.Close())
+	return err != nil && strings.Contains(err.Error(), s.path)
 }

@@ -269,11 +269,14 @@ func (c *commander) launchRemote(ctx context.Context, p place, name string, know
 func (c *commander) startIn(ctx context.Context, p place, name string, know func(string)) (*Container, error) {
 	if p.program != nil && !c.unseen && !c.config.NoSocket && (c.shared || sharesFiles(c.engine)) {
 		if s, err := listenForGuest(); err == nil {
-			defer s.forget()
 			p.socket = s
 			box, err := startContainer(ctx, c.engine, c.spec, p, name, know, c.emit)
-			if !s.isNamed(err) {
-				return box, err
+			if err == nil {
+				return box, nil
+			}
+			named := s.isNamed(err)
+			if err = errors.Join(err, s.forget()); !named {
+				return nil, err
 			}
 			c.unseen, p.socket = true, nil
 		}
