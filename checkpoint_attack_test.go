@@ -12,6 +12,9 @@ import (
 // TestWhatIsInTheWayIsKept has the user do something after a turn that an undo would
 // have to overwrite.
 func TestWhatIsInTheWayIsKept(t *testing.T) {
+	if testing.Short() {
+		t.Skip("undoes turns with many kinds of files")
+	}
 	t.Parallel()
 	const turn = "printf 2 > a; mkdir d; printf 2 > d/f; rm gone; ln -s a l; chmod 700 x; mkdir case; printf 2 > case/f; rm -r dir; printf 2 > dir"
 	cases := map[string]struct {

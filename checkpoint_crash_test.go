@@ -52,6 +52,9 @@ func TestDyingChild(t *testing.T) {
 // TestATurnInWhichTheProcessDied has checkpoints at its start and its end, also if it
 // had not come to make them. What the user changes from then on is the user's.
 func TestATurnInWhichTheProcessDied(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills many processes")
+	}
 	t.Parallel()
 	for when, made := range map[string]string{"asked": "1\n", "written": "2\n"} {
 		t.Run(when, func(t *testing.T) {

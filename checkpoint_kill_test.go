@@ -85,6 +85,9 @@ func writeTurn(base string) pygent.Tool {
 // moments. The next one must find files and conversation of one moment.
 // PYGENT_CHECKPOINT_KILLS sets how often.
 func TestAKilledUndoIsOldOrNew(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills many processes")
+	}
 	t.Parallel()
 	base := t.TempDir()
 	kills := 10

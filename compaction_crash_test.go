@@ -45,6 +45,9 @@ func TestCompactionChild(t *testing.T) {
 }
 
 func TestACompactionSurvivesKill(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills many processes")
+	}
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "history.json")
 	self, err := os.Executable()

@@ -139,6 +139,9 @@ func (s *squeezed) tool(_ context.Context, _ pygent.Runtime, in struct {
 }
 
 func TestRandomConversationsStayLegalWhateverIsCompacted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays long conversations")
+	}
 	t.Parallel()
 	providers := []pygenttest.Provider{"", pygenttest.Gemini, pygenttest.Mistral, pygenttest.Ollama}
 	for seed := range uint64(8) {

@@ -357,6 +357,9 @@ func accepted(requests []pygenttest.Request) (bodies []string) {
 // sent, byte for byte, however often it was compacted before, and a strict server
 // accepts it.
 func TestResumedSessionsSendTheSameRequests(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays long conversations")
+	}
 	t.Parallel()
 	for _, way := range allWays() {
 		t.Run(way.String(), func(t *testing.T) {

@@ -81,6 +81,9 @@ func requireStablePrefixes(t *testing.T, server *pygenttest.Server) (broken int)
 }
 
 func TestALongRunStaysInItsWindow(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays long conversations")
+	}
 	t.Parallel()
 	for _, api := range []pygent.OpenAIProtocol{pygent.OpenAIChat, pygent.OpenAIResponses} {
 		for _, strict := range []pygenttest.Provider{"", pygenttest.Gemini, pygenttest.Mistral, pygenttest.Ollama} {
@@ -147,6 +150,9 @@ func TestOldResultsShrinkFirst(t *testing.T) {
 
 // A resumed session sends what the dead one would have sent.
 func TestAResumedSessionSendsTheSameBytes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays long conversations")
+	}
 	t.Parallel()
 	for name, open := range map[string]func(t *testing.T) func() *pygent.History{
 		"file": func(t *testing.T) func() *pygent.History {
@@ -304,6 +310,9 @@ func requireRefusals(server *pygenttest.Server) (n int) {
 }
 
 func TestAFailedSummaryIsReplacedByAList(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays long conversations")
+	}
 	t.Parallel()
 	for name, reply := range map[string]pygenttest.Reply{
 		"error": pygenttest.Status(http.StatusBadRequest, "invalid", "no"), "empty": pygenttest.Text(" "), "too long": pygenttest.ContextTooLarge(5000),

@@ -40,10 +40,14 @@ var snakeCase = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
 
 func TestEveryValueComesBackFromJSON(t *testing.T) {
 	t.Parallel()
+	seeds := uint64(300)
+	if testing.Short() {
+		seeds = 20
+	}
 	for _, zero := range jsonValues {
 		typ := reflect.TypeOf(zero)
 		t.Run(typ.Name(), func(t *testing.T) {
-			for seed := range uint64(300) {
+			for seed := range seeds {
 				f := filler{rand.New(rand.NewPCG(seed, 0))}
 				value := reflect.New(typ)
 				if seed > 0 { // seed 0 tests the zero value

@@ -141,6 +141,9 @@ func TestHistoryChild(t *testing.T) {
 }
 
 func TestHistorySurvivesKill(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills many processes")
+	}
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "history.json")
 	self, err := os.Executable()

@@ -50,6 +50,9 @@ func TestDelegationIsBounded(t *testing.T) {
 
 // A tool that returned ten images of 1 MiB made requests of 14 MB.
 func TestRequestsDoNotGrowWithTheImagesOfTools(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays long conversations")
+	}
 	t.Parallel()
 	const steps, size = 7, 2 << 20
 	script := make([]pygenttest.Reply, steps)
@@ -86,6 +89,9 @@ func TestRequestsDoNotGrowWithTheImagesOfTools(t *testing.T) {
 }
 
 func TestHostileAnswersTakeLittleMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("reads answers of many megabytes")
+	}
 	for _, c := range hostileAnswers {
 		t.Run(c.name, func(t *testing.T) {
 			m := newModel(t, pygent.OpenAIHTTPClient(respond(c.body)), pygent.OpenAIAPI(c.api))
@@ -120,6 +126,9 @@ func TestALongRunKeepsOldTextsInItsFileAlone(t *testing.T) {
 // Reading a hostile file must not take more than a few times its size in
 // memory.
 func TestHostileFilesEnd(t *testing.T) {
+	if testing.Short() {
+		t.Skip("reads large files")
+	}
 	t.Parallel()
 	const size = 1 << 20
 	for name, unit := range map[string]string{
@@ -151,6 +160,9 @@ func TestHostileFilesEnd(t *testing.T) {
 // TestDamagedBytesCostOneMessage zeroes bytes at many places in files of every
 // layout, and looks for the messages that it did not touch.
 func TestDamagedBytesCostOneMessage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("damages a file at every byte")
+	}
 	t.Parallel()
 	msgs := tricky()
 	for layout, write := range layouts {
@@ -170,6 +182,9 @@ func TestDamagedBytesCostOneMessage(t *testing.T) {
 // What another program does to the file loses nothing that is still in memory, and
 // of the rest, what the model was last sent stays.
 func TestOldTextsOfAFileThatOthersChange(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays long conversations")
+	}
 	t.Parallel()
 	const steps = 20 // enough for several compactions
 	tests := map[string]struct {

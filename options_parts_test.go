@@ -47,6 +47,9 @@ func TestRunOptionsOfTheAgentAreWhereItsRunsStart(t *testing.T) {
 }
 
 func TestOfEveryLimitZeroIsTheDefaultAndNoLimitIsNone(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs many agents")
+	}
 	t.Parallel()
 	for name, limit := range map[string]func(n int) pygent.Option{
 		"MaxSteps":            func(n int) pygent.Option { return pygent.MaxSteps(n) },

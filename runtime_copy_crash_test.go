@@ -100,6 +100,9 @@ func TestCopyingProcess(t *testing.T) {
 // TestCopyWhoseProcessDies leaves everything under its name as it was, and the next copy,
 // or the next start in the workspace, removes what it has left.
 func TestCopyWhoseProcessDies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills many processes")
+	}
 	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("nothing tells there what a living process makes from what a dead one has left")

@@ -406,7 +406,7 @@ func TestMorePathsCanBeOpened(t *testing.T) {
 		require.FileExists(t, filepath.Join(writable, "d", "made"))
 	})
 	_, err := pygent.NewLocalRuntime(t.Context(), pygent.WithLocalReadable(""))
-	require.ErrorContains(t, err, "it is empty")
+	require.ErrorContains(t, err, "a path is empty")
 	_, err = pygent.NewLocalRuntime(t.Context(), pygent.WithLocalReadable("/"))
 	require.ErrorContains(t, err, "whole file system")
 }

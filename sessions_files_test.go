@@ -182,6 +182,9 @@ func TestSessionChild(t *testing.T) {
 // rounds the workspace is removed as well, as a later start of another session does.
 // PYGENT_SESSION_KILLS sets how often.
 func TestAKilledSessionHasFilesAndWordsOfOneMoment(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills many processes")
+	}
 	base, temp := t.TempDir(), t.TempDir()
 	t.Setenv("TMPDIR", temp)
 	kills := 10

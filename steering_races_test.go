@@ -57,7 +57,11 @@ func TestTheLastSettingsEventSaysWhatIsSet(t *testing.T) {
 			last, n = *e.Settings, n+1
 		}
 	}))
-	for round := range 5000 {
+	rounds := 5000
+	if testing.Short() {
+		rounds = 50
+	}
+	for round := range rounds {
 		var wg sync.WaitGroup
 		for i := range 4 {
 			wg.Go(func() { assert.NoError(t, agent.SetModel(nil, fmt.Sprint(round, i))) })

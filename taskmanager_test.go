@@ -526,6 +526,9 @@ func TestInvalidTaskOptionsAreErrors(t *testing.T) {
 }
 
 func TestManyTasksEndAndLeaveNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs many tasks")
+	}
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
 	rt := localRuntime(t)

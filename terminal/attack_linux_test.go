@@ -49,6 +49,9 @@ func (p *person) unread(server *pygenttest.Server, env ...string) (cmd *exec.Cmd
 // A session goes on, with an empty draft, after events that it missed because the
 // window did not take the output.
 func TestASessionGoesOnAfterEventsThatItMissed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("prints megabytes")
+	}
 	var replies []pygenttest.Reply
 	for i := range 60 {
 		replies = append(replies, bash(fmt.Sprintf("seq -f '%%0200g' %d 400", i)))

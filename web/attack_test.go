@@ -35,6 +35,9 @@ func TestAThousandConnectionsKeepNobodyOut(t *testing.T) {
 // A command that prints without end neither holds the page up nor fills its memory: the
 // end of the output is seen, and what the person does meanwhile counts.
 func TestAFloodOfOutputIsSeenAtItsEnd(t *testing.T) {
+	if testing.Short() {
+		t.Skip("prints megabytes")
+	}
 	s := serve(t, []pygenttest.Reply{
 		pygenttest.Call("bash", map[string]any{"cmd": "i=0; while [ ! -e stop ]; do head -c 100000 /dev/zero | tr '\\0' x; echo \"line $((i=i+1))\"; done; echo the end"}),
 		pygenttest.Text("It ended."),

@@ -17,6 +17,9 @@ import (
 // What a page is sent of a session is bounded, even if the model never ends an answer:
 // the beginning goes, and the end is seen.
 func TestAnEndlessAnswerIsKeptToItsEnd(t *testing.T) {
+	if testing.Short() {
+		t.Skip("prints megabytes")
+	}
 	var text strings.Builder
 	for i := range 4500 {
 		fmt.Fprintf(&text, "Paragraph %d.\n\n", i)

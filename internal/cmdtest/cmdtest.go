@@ -5,6 +5,7 @@ package cmdtest
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -19,7 +20,8 @@ import (
 var binary string
 
 // Main builds the command, runs the tests and ends the process. If they pass, it
-// calls after, whose error makes them fail; after may be nil.
+// calls after, whose error makes them fail; after may be nil. Where only short tests are
+// wanted, it builds nothing, and [Command] skips the test.
 func Main(m *testing.M, after func() error) {
 	code, err := run(m, after)
 	if err != nil {
@@ -35,8 +37,11 @@ func run(m *testing.M, after func() error) (code int, err error) {
 		return 1, err
 	}
 	defer os.RemoveAll(dir)
-	if binary, err = Build(dir); err != nil {
-		return 1, err
+	flag.Parse()
+	if !testing.Short() {
+		if binary, err = Build(dir); err != nil {
+			return 1, err
+		}
 	}
 	if code = m.Run(); code == 0 && after != nil {
 		err = after()
@@ -60,6 +65,9 @@ func Build(dir string) (string, error) {
 // fails by itself and not with all others of its package.
 func Command(ctx context.Context, t *testing.T, env []string, args ...string) *exec.Cmd {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("runs the command")
+	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, binary, args...)

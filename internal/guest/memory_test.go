@@ -45,6 +45,9 @@ func TestLargeFilesDoNotGrowMemory(t *testing.T) {
 }
 
 func TestOutputDoesNotGrowMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("prints a gigabyte")
+	}
 	c := local(t)
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -56,6 +59,9 @@ func TestOutputDoesNotGrowMemory(t *testing.T) {
 }
 
 func TestLongNamesDoNotFillMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("lists names of 300 MB")
+	}
 	var b bytes.Buffer
 	w := wire.NewListWriter(&b)
 	dir := ""

@@ -89,6 +89,9 @@ func TestNoWayToASetuidFileInAContainer(t *testing.T) {
 
 // A local guest of root has the same filter, and may look into every process.
 func TestNoWayToASetuidFileBesideUs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("tries many attacks")
+	}
 	workspace := t.TempDir()
 	c := localIn(t, workspace, guest.Config{})
 	if c.Info().Setid == "" {

@@ -17,6 +17,9 @@ import (
 )
 
 func TestProgramsStayWithinLimits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("computes for seconds")
+	}
 	for name, source := range map[string]string{
 		"a loop":                  "for i in range(1000000):\n    for j in range(1000000):\n        pass",
 		"a long text":             "x = 'a' * 1000000000",
@@ -116,6 +119,9 @@ func TestProgramsStayWithinLimits(t *testing.T) {
 
 // Keys may be chosen so that a table looks at all of them for each.
 func TestKeysThatClash(t *testing.T) {
+	if testing.Short() {
+		t.Skip("computes for seconds")
+	}
 	for name, source := range map[string]string{
 		"a set":        "x = set([i << 32 for i in range(100000)])",
 		"of a range":   "x = set(range(0, 100000 << 32, 1 << 32))",

@@ -110,9 +110,13 @@ func (e *emulator) release() {
 }
 
 // startProcess starts a process. The test is skipped, or fails, where the emulator is
-// not installed.
+// not installed, and skipped where only short ones are wanted: a session at a terminal takes
+// long, and needs more than Go.
 func startProcess(t testing.TB) *emulatorProcess {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("plays a session at a terminal")
+	}
 	_, file, _, _ := runtime.Caller(0)
 	script := filepath.Join(filepath.Dir(file), "emulator", "emulator.mjs")
 	home := filepath.Join(filepath.Dir(file), "..", "..", ".build", "xterm")

@@ -34,6 +34,9 @@ func TestCopyingProcess(t *testing.T) {
 // to their places. Each has its old content or its new one then, and the next copy
 // completes the tree and removes what is left.
 func TestCopyKilledAtAnyMoment(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills many processes")
+	}
 	const rounds, files, size = 4, 200, 2 << 10
 	from, to := t.TempDir(), t.TempDir()
 	content := func(round int) string { return strings.Repeat(fmt.Sprint(round), size) }

@@ -105,6 +105,9 @@ func fill(t testing.TB) string {
 }
 
 func TestBothWaysToCopyMakeTheSame(t *testing.T) {
+	if testing.Short() {
+		t.Skip("copies a large tree many times")
+	}
 	from := fill(t)
 	want := describe(t, from)
 	for way, do := range bothWays {
@@ -129,6 +132,9 @@ func TestADuplicateOfAFileGetsItsName(t *testing.T) {
 }
 
 func TestTreesThatAreTooLargeLeaveNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("copies a large tree many times")
+	}
 	deep := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(deep, strings.Repeat("d/", 300)), 0o755))
 	for way, do := range bothWays {
@@ -150,6 +156,9 @@ func TestTreesThatAreTooLargeLeaveNothing(t *testing.T) {
 }
 
 func TestADuplicateEndsWithItsContextAtAnyMoment(t *testing.T) {
+	if testing.Short() {
+		t.Skip("copies a large tree twenty times")
+	}
 	from := fill(t)
 	random := rand.New(rand.NewPCG(3, 4))
 	for range 20 {
@@ -172,6 +181,9 @@ func TestADuplicateEndsWithItsContextAtAnyMoment(t *testing.T) {
 // Whoever writes the files meanwhile decides what is copied, but no copy fails, and
 // none is longer than the file was at some moment.
 func TestFilesThatChangeAreCopiedNevertheless(t *testing.T) {
+	if testing.Short() {
+		t.Skip("copies for seconds while files change")
+	}
 	from := t.TempDir()
 	sizes := []int64{0, 10, 64 << 10, 300 << 10, 9 << 20}
 	for i := range 8 {
@@ -207,6 +219,9 @@ func TestFilesThatChangeAreCopiedNevertheless(t *testing.T) {
 
 // Others exchange files and directories for links that lead out while they are copied.
 func TestADuplicateTakesNothingFromOutside(t *testing.T) {
+	if testing.Short() {
+		t.Skip("copies for seconds while directories change")
+	}
 	outside, from := t.TempDir(), t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(outside, "in"), 0o755))
 	for _, name := range []string{"file", "in/file", "secret"} {
@@ -258,6 +273,9 @@ func TestADuplicateTakesNothingFromOutside(t *testing.T) {
 // Several entries of an archive may have one name. The last one counts, whoever makes
 // the files.
 func TestOfEqualNamesTheLastCounts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("unpacks many archives")
+	}
 	random := rand.New(rand.NewPCG(9, 10))
 	for range 20 {
 		var entries []entry
@@ -296,6 +314,9 @@ func TestOfEqualNamesTheLastCounts(t *testing.T) {
 }
 
 func TestManyDirectoriesAreCopied(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes thirty thousand directories")
+	}
 	from := t.TempDir()
 	for i := range 10_000 {
 		require.NoError(t, os.MkdirAll(filepath.Join(from, fmt.Sprintf("%d/%d", i%100, i)), 0o755))

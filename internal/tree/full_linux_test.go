@@ -11,6 +11,9 @@ import (
 )
 
 func TestAFullDiskKeepsNothingOfACopy(t *testing.T) {
+	if testing.Short() {
+		t.Skip("copies a large tree many times")
+	}
 	if os.Geteuid() != 0 {
 		t.Skip("only root mounts a small file system")
 	}

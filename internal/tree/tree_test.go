@@ -369,6 +369,9 @@ func TestRemoveTakesAllAndNothingElse(t *testing.T) {
 }
 
 func TestRemoveTellsWhatIsLeftWhenOthersRemoveToo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("removes many trees")
+	}
 	for range 3 {
 		top := t.TempDir()
 		root := openRoot(t, top)
@@ -534,6 +537,9 @@ func TestWalkPastGoesOnAfterWhatItCannotList(t *testing.T) {
 }
 
 func TestWalkFindsAllOfAHugeDirectory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes a huge directory")
+	}
 	dir := t.TempDir()
 	const count = 5000
 	for i := range count {

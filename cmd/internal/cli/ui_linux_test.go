@@ -130,7 +130,6 @@ func TestSessionsOfAPageAreLoadedAndRemoved(t *testing.T) {
 // What cannot work is said before there is an agent, with the flags that are missing.
 func TestThePageIsNotServedByFlagsThatDoNotFit(t *testing.T) {
 	t.Parallel()
-	u := newUser(t)
 	for name, tt := range map[string]struct {
 		flags []string
 		says  string
@@ -142,6 +141,7 @@ func TestThePageIsNotServedByFlagsThatDoNotFit(t *testing.T) {
 		"half of TLS":    {[]string{"--tls-cert", "cert.pem"}, "--tls-cert and --tls-key need each other"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			u := newUser(t)
 			got := u.fails(append([]string{"ui", "--no-open", "--no-docker"}, tt.flags...)...)
 			require.Equal(t, exitUsage, got.code)
 			require.Contains(t, got.stderr, tt.says)
