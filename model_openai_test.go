@@ -6,13 +6,16 @@ import (
 	"encoding/pem"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -209,6 +212,25 @@ func TestOpenAIModelSendsItsOptions(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, `{"model":"gpt-4.1-mini","n_predict":7,"provider":{"only":["x"]},"temperature":0.5,`+
 		`"messages":[{"role":"user","content":"Go."}]}`, string(s.Requests()[1].Body))
+}
+
+// openai-go adds headers with the system, the architecture and the version of Go.
+func TestRequestsTellNothingOfTheMachine(t *testing.T) {
+	t.Parallel()
+	for _, api := range []pygent.OpenAIProtocol{pygent.OpenAIChat, pygent.OpenAIResponses} {
+		s := pygenttest.NewServer(t, pygenttest.Status(500, "", "again"), pygenttest.Text("a"), pygenttest.Text("b"))
+		m := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIAPI(api))
+		agent := newAgentOn(t, nowhere{}, m, pygent.WithRetry(pygent.RetryPolicy{BaseDelay: time.Millisecond}))
+		_, err := agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply())
+		require.NoError(t, err)
+		_, err = m.Chat(t.Context(), ask())
+		require.NoError(t, err)
+		require.Len(t, s.Requests(), 3)
+		for _, r := range s.Requests() {
+			names := slices.Sorted(maps.Keys(r.Header))
+			require.Equal(t, []string{"Accept", "Accept-Encoding", "Authorization", "Content-Length", "Content-Type", "User-Agent"}, names)
+		}
+	}
 }
 
 func TestOpenAIModelTrustsTheCAFile(t *testing.T) {
