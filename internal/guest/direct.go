@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,9 @@ const (
 	// acceptTime is how long a connection may take of which the guest says that it is
 	// there.
 	acceptTime = 5 * time.Second
+	// passwordTime is how long a connection may take to send a password, which the guest
+	// has sent before.
+	passwordTime = 100 * time.Millisecond
 	// lastWordsTime is how long an engine may take to hand on what a guest that has ended
 	// wrote to stderr.
 	lastWordsTime = time.Second
@@ -39,9 +43,9 @@ type Direct struct {
 }
 
 // AttachDirect returns the stream of a container without a terminal, whose guest was
-// started with the path by which it sees the socket of l. Only the container may be able
-// to connect to that. conn is the connection to the attached container, and r reads from
-// it. Close closes all.
+// started with the path by which it sees the socket of l. Whoever else connects is turned
+// away. conn is the connection to the attached container, and r reads from it. Close
+// closes all.
 func AttachDirect(r io.Reader, conn net.Conn, l net.Listener) *Direct {
 	return &Direct{attached: Attach(r, conn), conn: conn, listener: l}
 }
@@ -79,14 +83,17 @@ func (d *Direct) choose() {
 	case wire.ByStdio:
 		d.way = d.attached
 	case wire.BySocket:
-		d.way, d.err = d.accept()
+		var password [wire.PasswordSize]byte
+		if _, d.err = io.ReadFull(d.attached, password[:]); d.err == nil {
+			d.way, d.err = d.accept(password[:])
+		}
 	default:
 		d.err = fmt.Errorf("the guest begins with %q", said[:])
 	}
 }
 
-// accept takes the guest's connection.
-func (d *Direct) accept() (net.Conn, error) {
+// accept takes the guest's connection, which begins with the password.
+func (d *Direct) accept(password []byte) (net.Conn, error) {
 	d.mu.Lock()
 	l := d.listener
 	d.mu.Unlock()
@@ -95,17 +102,31 @@ func (d *Direct) accept() (net.Conn, error) {
 	}
 	late := time.AfterFunc(acceptTime, d.stopListening)
 	defer late.Stop()
-	conn, err := l.Accept()
-	if err != nil {
-		return nil, err
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if !knows(conn, password) {
+			_ = conn.Close()
+			continue
+		}
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if d.closed {
+			return nil, errors.Join(net.ErrClosed, conn.Close())
+		}
+		d.direct = conn
+		return conn, nil
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return nil, errors.Join(net.ErrClosed, conn.Close())
-	}
-	d.direct = conn
-	return conn, nil
+}
+
+// knows reports whether a connection begins with the password.
+func knows(conn net.Conn, password []byte) bool {
+	said := make([]byte, len(password))
+	_ = conn.SetReadDeadline(time.Now().Add(passwordTime))
+	_, err := io.ReadFull(conn, said)
+	return err == nil && subtle.ConstantTimeCompare(said, password) == 1 && conn.SetReadDeadline(time.Time{}) == nil
 }
 
 func (d *Direct) stopListening() {

@@ -58,16 +58,27 @@ func requireSaid(t *testing.T, r io.Reader, text string) {
 	require.Equal(t, text, string(said))
 }
 
+// password is what guests of these tests send.
+const password = "sixteen letters."
+
+// Others connect as well, before the guest.
 func TestGuestChoosesTheSocket(t *testing.T) {
 	l := listenHere(t)
 	d, engine := attachDirect(t, l)
 	dialled := make(chan net.Conn, 1)
 	go func() {
-		conn, err := net.Dial("unix", l.Addr().String())
-		if err == nil {
-			engine.says(1, string(wire.BySocket))
+		for _, begins := range []string{"", "pass", "another password", password} {
+			conn, err := net.Dial("unix", l.Addr().String())
+			if err == nil {
+				_, err = conn.Write([]byte(begins))
+			}
+			if err != nil || begins == password {
+				dialled <- conn
+				break
+			}
+			defer conn.Close()
 		}
-		dialled <- conn
+		engine.says(1, string(wire.BySocket)+password)
 	}()
 	_, err := d.Write([]byte("hello"))
 	require.NoError(t, err)
@@ -143,7 +154,7 @@ func (d *deaf) Close() error {
 func TestGuestThatOnlySaysThatItConnects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, engine := attachDirect(t, &deaf{closed: make(chan struct{})})
-		go engine.says(1, string(wire.BySocket))
+		go engine.says(1, string(wire.BySocket)+password)
 		begun := time.Now()
 		_, err := d.Read(make([]byte, 1))
 		require.ErrorIs(t, err, net.ErrClosed)
@@ -152,7 +163,7 @@ func TestGuestThatOnlySaysThatItConnects(t *testing.T) {
 }
 
 func TestCloseEndsTheWaitForTheGuest(t *testing.T) {
-	for name, said := range map[string]string{"that says nothing": "", "that does not connect": string(wire.BySocket)} {
+	for name, said := range map[string]string{"that says nothing": "", "that does not connect": string(wire.BySocket) + password, "that is cut off": string(wire.BySocket) + "six"} {
 		t.Run(name, func(t *testing.T) {
 			d, engine := attachDirect(t, &deaf{closed: make(chan struct{})})
 			ended := make(chan error, 2)

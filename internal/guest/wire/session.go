@@ -19,8 +19,13 @@ var errIntrusion = errors.New("the guest broke the rules of the session")
 // how the session goes on.
 const (
 	ByStdio  = 'a' // by stdin and stdout
-	BySocket = 's' // by the socket, to which it has connected
+	BySocket = 's' // by the socket, to which it has connected; a password follows
 )
+
+// PasswordSize is the size in bytes of the password that the guest has already sent by
+// the socket when it sends it by stdout. Others may be able to connect, but only the guest
+// writes to both.
+const PasswordSize = 16
 
 // window is how many bytes of one stream may be on their way, or wait to be read. On
 // its way through the engine's proxies an answer takes a millisecond or several, and

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -107,12 +108,17 @@ func takeStream() (io.ReadWriteCloser, error) {
 	if err != nil || len(os.Args) != 2 {
 		return stdio, err
 	}
+	password := make([]byte, wire.PasswordSize)
+	_, _ = rand.Read(password) // never fails
 	socket, err := connect(os.Args[1])
+	if err == nil {
+		_, err = socket.Write(password)
+	}
 	if err != nil { // it may be of another kernel, or be forbidden
 		_, err = stdio.Write([]byte{wire.ByStdio})
 		return stdio, err
 	}
-	_, err = stdio.Write([]byte{wire.BySocket})
+	_, err = stdio.Write(append([]byte{wire.BySocket}, password...))
 	return socket, err
 }
 
