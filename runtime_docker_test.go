@@ -174,6 +174,11 @@ func TestDockerMissingImageIsOneClearError(t *testing.T) {
 		require.ErrorContains(t, err, "docker pull 127.0.0.1:1/pygent-test/none:1")
 		require.NotContains(t, err.Error(), " --", "a program has no flags of the command")
 	}
+	require.Eventually(t, func() bool { // Cleanup hands over no more
+		mu.Lock()
+		defer mu.Unlock()
+		return len(events) >= 2
+	}, 20*time.Second, 10*time.Millisecond)
 	require.NoError(t, r.Cleanup())
 	mu.Lock()
 	require.Len(t, events, 2)
