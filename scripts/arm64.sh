@@ -37,13 +37,14 @@ build() { GOARCH=arm64 CGO_ENABLED=0 go test -c -o "$work/$1" "$2"; }
 run() {
 	local way=$1 binary=$work/$2
 	[ -e "$binary" ] || build "$2" "$3"
-	(cd "$3" && "$way" "$binary" -test.v -test.timeout "${patience}s" -test.run "$4" </dev/null 2>&1) |
+	(cd "$3" && "$way" "$binary" -test.v -test.parallel 1 -test.timeout "${patience}s" -test.run "$4" </dev/null 2>&1) |
 		awk -f scripts/test.awk
 }
 
 # Left out are:
 # - tests with containers, whose programs are for this machine's architecture;
-# - tests with many concurrent commands, some of which the emulator fails to start;
+# - tests with many concurrent commands, some of which the emulator fails to start (so no
+#   tests run at the same time);
 # - tests with processes that escape by setsid. The emulator does not support
 #   subreapers, without which the guest does not promise to find such processes.
 guest='^Test(HelloTellsWhereItRuns|CommandResults|OrderOfBothStreamsIsTrue|EnvironmentAndDirectory|LargeScripts|OutputIsBoundedAndSpilled|CancelKillsAndReturnsOutput|FilesAreWrittenAndRead|FilesOutsideTheWorkspaceAreRefused|DirectoriesAreUploadedAndExported)$/^local$'

@@ -30,20 +30,6 @@ export GORACE="atexit_sleep_ms=50 ${GORACE:-}"
 # sessions. The decompressor has no goroutines.
 race=(-race -gcflags=compress/flate=-race=false)
 
-# The functions that go through JSON byte by byte take half the processor time of many
-# tests with the race detector, which sees nothing in them: they call nobody else, and
-# what they write is their caller's. A copy of their files leaves them out; a function
-# that another release of Go names differently is only slower.
-json=$(go env GOROOT)/src/encoding/json
-functions='checkValid|state[A-Z0-9][A-Za-z0-9]*|eof|(push|pop)ParseState|isSpace|readIndex|skip|scanNext|scanWhile|rescanLiteral|unquote|unquoteBytes|appendString|appendCompact|appendIndent|appendHTMLEscape'
-mkdir -p .build/json
-for file in "$json"/{decode,encode,indent,scanner}.go; do
-	sed -E "s,^func (\\([a-z]+ \\*[A-Za-z]+\\) )?($functions)[[(],//go:norace\n&," "$file" >".build/json/${file##*/}"
-	printf '%s"%s": "%s"' "${separator=}" "$file" "$PWD/.build/json/${file##*/}"
-	separator=', '
-done | sed 's/.*/{"Replace": {&}}/' >.build/json/overlay.json
-race+=(-overlay "$PWD/.build/json/overlay.json")
-
 # Most tests wait most of the time, for a program or for a person's pause, so more of
 # them, and more packages, run at once than there are processors. scripts/lint.sh vets.
 flags=(-count=1 -timeout 40m -p $(($(nproc) + 1)) -parallel 8 -vet=off -v)
