@@ -79,7 +79,7 @@ func TestStartErrorsThatPass(t *testing.T) {
 	})
 	t.Run("gone", func(t *testing.T) {
 		f := newFaultyEngine(t, "unix")
-		r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithDockerHost(f.host))
+		r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithDockerHost(f.host), pygent.WithTestAttached())
 		bash(t, r, "true")
 		f.cut()
 		require.Eventually(t, func() bool {
