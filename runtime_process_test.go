@@ -399,7 +399,7 @@ func TestProcessOfAContainerThatDiesOrStops(t *testing.T) {
 	engine := testEngine(t)
 	for name, harm := range map[string]func(id string) error{
 		"killed": func(id string) error { return engine.ContainerKill(t.Context(), id, "KILL") },
-		"paused": func(id string) error { return engine.ContainerPause(t.Context(), id) },
+		"paused": func(id string) error { pause(t, engine, id); return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := realTempDir(t)
