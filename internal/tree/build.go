@@ -273,19 +273,6 @@ func (b *builder) write(d *place, f newFile, buf []byte) error {
 	return nil
 }
 
-// withoutPath removes the path of a file in the stage from an error.
-func withoutPath(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		return p.Err
-	}
-	var l *os.LinkError
-	if errors.As(err, &l) {
-		return l.Err
-	}
-	return err
-}
-
 // mode returns the mode for a file or directory: what is wanted, except write
 // permissions that the umask forbids.
 func (b *builder) mode(wanted fs.FileMode) fs.FileMode {

@@ -10,6 +10,8 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+
+	"github.com/x/pygent/internal/patherr"
 )
 
 // Duplicate copies the file or directory name below from into to, where both are on this
@@ -131,7 +133,7 @@ func copying(name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s: %w", name, withoutPath(err))
+	return fmt.Errorf("%s: %w", name, patherr.Cause(err))
 }
 
 func (c *copier) regular(e Entry) error {

@@ -12,6 +12,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/x/pygent/internal/patherr"
 )
 
 // ExtractOptions are the options of [Extract].
@@ -247,7 +249,7 @@ func unpacking(name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("unpack %q: %w", name, withoutPath(err))
+	return fmt.Errorf("unpack %q: %w", name, patherr.Cause(err))
 }
 
 func (x *extractor) regular(path string, h *tar.Header) error {

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/x/pygent/internal/patherr"
 )
 
 // mover moves the content of a stage to the same names below root.
@@ -112,7 +114,7 @@ func placing(name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("put %s in its place: %w", name, withoutPath(err))
+	return fmt.Errorf("put %s in its place: %w", name, patherr.Cause(err))
 }
 
 // halfway adds to an error that the tree is neither in its place nor gone.

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+
+	"github.com/x/pygent/internal/patherr"
 )
 
 const (
@@ -117,7 +119,7 @@ func (r *remover) toTop(dir *os.Root, at, name string) {
 	makeWritable(dir, name)
 	to := ".pygent-deep-" + strconv.FormatUint(rand.Uint64(), 36)
 	if err := r.top.Rename(filepath.Join(at, name), to); err != nil {
-		r.note(fmt.Errorf("move the directory %s up: %w", filepath.Join(at, name), withoutPath(err)))
+		r.note(fmt.Errorf("move the directory %s up: %w", filepath.Join(at, name), patherr.Cause(err)))
 		return
 	}
 	r.moved++

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/x/pygent/internal/patherr"
 	"github.com/x/pygent/internal/tree"
 )
 
@@ -31,7 +32,7 @@ func OpenSource(path string) (*Source, error) {
 	}
 	real, err := filepath.EvalSymlinks(abs)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, cause(err))
+		return nil, fmt.Errorf("%s: %w", path, patherr.Cause(err))
 	}
 	dir, name := splitHost(real)
 	s, err := openSource(dir, name)
@@ -63,14 +64,14 @@ func OpenSourceIn(dir, name string) (*Source, error) {
 func openSource(dir, name string) (*Source, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, cause(err)
+		return nil, patherr.Cause(err)
 	}
 	info, err := root.Stat(name)
 	if err != nil {
 		if escapes(root, err) {
 			err = ErrOutside
 		}
-		return nil, errors.Join(cause(err), root.Close())
+		return nil, errors.Join(patherr.Cause(err), root.Close())
 	}
 	if !info.IsDir() && !info.Mode().IsRegular() {
 		return nil, errors.Join(tree.ErrNotRegular, root.Close()) // later errors may name the destination
@@ -82,7 +83,7 @@ func openSource(dir, name string) (*Source, error) {
 // file in the archive.
 func (s *Source) Pack(w io.Writer, as string, limits tree.Limits) error {
 	if err := tree.Pack(w, s.root, s.name, tree.PackOptions{As: as, Limits: limits}); err != nil {
-		return fmt.Errorf("%s: %w", s.path, cause(err))
+		return fmt.Errorf("%s: %w", s.path, patherr.Cause(err))
 	}
 	return nil
 }
@@ -114,11 +115,11 @@ func OpenDestination(path, base string, dir bool) (*Destination, error) {
 	}
 	parent, err := os.OpenRoot(above)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, cause(err))
+		return nil, fmt.Errorf("%s: %w", path, patherr.Cause(err))
 	}
 	d, err := openDestination(parent, name, base, dir, strings.HasSuffix(filepath.ToSlash(path), "/"))
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", path, cause(err)), parent.Close())
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, patherr.Cause(err)), parent.Close())
 	}
 	if d.root != parent {
 		err = parent.Close()

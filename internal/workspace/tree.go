@@ -23,6 +23,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/x/pygent/internal/patherr"
 	"github.com/x/pygent/internal/progress"
 	"github.com/x/pygent/internal/transient"
 	"github.com/x/pygent/internal/tree"
@@ -73,7 +74,7 @@ func Open(dir string, mounts ...string) (*Tree, error) {
 // comparison.
 func escapes(root *os.Root, err error) bool {
 	_, escape := root.Lstat("..")
-	return errors.Is(err, cause(escape))
+	return errors.Is(err, patherr.Cause(escape))
 }
 
 // Dir returns the absolute path of the tree's directory, without symbolic
@@ -456,7 +457,7 @@ func (t *Tree) errorAt(name string, err error) error {
 	if escapes(t.root, err) {
 		return fmt.Errorf("%s: %w", name, ErrOutside)
 	}
-	return fmt.Errorf("%s: %w", name, cause(err))
+	return fmt.Errorf("%s: %w", name, patherr.Cause(err))
 }
 
 // copyError is like errorAt for the error of a whole tree, which may name a
@@ -469,18 +470,4 @@ func (t *Tree) copyError(name string, err error) error {
 		return t.errorAt(name, err)
 	}
 	return fmt.Errorf("%s: %w", name, err)
-}
-
-// cause removes the path from an error of package os. It is relative to some
-// root and would confuse the reader.
-func cause(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		return p.Err
-	}
-	var l *os.LinkError
-	if errors.As(err, &l) {
-		return l.Err
-	}
-	return err
 }
