@@ -48,7 +48,7 @@ type commander struct {
 	proved bool       // it is known whether it does
 	volume string     // of the workspace, where it does not
 	place  place      // of the last container that was made
-	unseen bool       // the engine cannot mount a socket of this process
+	socket bool       // the engine may mount a socket of this process
 
 	image     imageKey // of the last container that was begun
 	unchanged bool     // nothing is mounted over it
@@ -62,6 +62,8 @@ func newCommander(config Config, engine *client.Client, w sandbox.Workspace, way
 	if config.SharedFiles != nil {
 		c.shared = *config.SharedFiles
 	}
+	// That a workspace is to be in a volume does not tell: it may be somebody's choice.
+	c.socket = !config.NoSocket && (c.shared || sharesFiles(engine))
 	c.files = &files{tree: w.Tree, commands: c, copyLimit: config.CopyLimit}
 	c.life, c.end = context.WithCancel(context.Background())
 	return c

@@ -218,7 +218,7 @@ func (c *commander) launch(ctx context.Context, name string, know func(shell str
 		if !errors.Is(err, errNotShared) || c.proved {
 			return box, err
 		}
-		c.shared, c.unseen = false, true
+		c.shared, c.socket = false, false
 	}
 	if p.program == nil {
 		return nil, fmt.Errorf("image %q is for %s/%s, for which pygent has no guest: it needs an engine that shares this machine's file system",
@@ -265,9 +265,9 @@ func (c *commander) launchRemote(ctx context.Context, p place, name string, know
 }
 
 // startIn starts a container in its place, with a socket of this process if the engine
-// may see that. A workspace in a volume does not tell: it may be somebody's choice.
+// may see that.
 func (c *commander) startIn(ctx context.Context, p place, name string, know func(string)) (*Container, error) {
-	if p.program != nil && !c.unseen && !c.config.NoSocket && (c.shared || sharesFiles(c.engine)) {
+	if p.program != nil && c.socket {
 		if s, err := listenForGuest(); err == nil {
 			p.socket = s
 			box, err := startContainer(ctx, c.engine, c.spec, p, name, know, c.emit)
@@ -278,7 +278,7 @@ func (c *commander) startIn(ctx context.Context, p place, name string, know func
 			if err = errors.Join(err, s.forget()); !named {
 				return nil, err
 			}
-			c.unseen, p.socket = true, nil
+			c.socket, p.socket = false, nil
 		}
 	}
 	return startContainer(ctx, c.engine, c.spec, p, name, know, c.emit)
