@@ -27,7 +27,7 @@ const asProgram = "PYGENT_TERMINAL_TEST"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) == "" {
-		os.Exit(m.Run())
+		os.Exit(runTests(m))
 	}
 	cfg, err := pygent.LoadConfig()
 	if err == nil {
@@ -37,6 +37,18 @@ func TestMain(m *testing.M) {
 		fmt.Println("the session failed:", err)
 		os.Exit(1)
 	}
+}
+
+// cache is the cache of all sessions: only the first of them unpacks the guest.
+var cache string
+
+func runTests(m *testing.M) int {
+	var err error
+	if cache, err = os.MkdirTemp("", "pygent-terminal-*"); err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(cache)
+	return m.Run()
 }
 
 func session(opts []pygent.Option) error {
@@ -72,7 +84,7 @@ func (p *person) command(server *pygenttest.Server, env ...string) *exec.Cmd {
 	cmd := exec.CommandContext(p.t.Context(), os.Args[0])
 	cmd.Dir = p.t.TempDir()
 	cmd.Env = cmdtest.Clean(os.Environ())
-	cmd.Env = append(cmd.Env, asProgram+"=1", "TERM=xterm-256color", "TERM_PROGRAM=vscode", "HOME="+p.t.TempDir(), "TMPDIR="+p.t.TempDir(), "XDG_STATE_HOME="+p.state, "PYGENT_HISTORY_FILE="+p.history, "PYGENT_WORKSPACE="+p.t.TempDir())
+	cmd.Env = append(cmd.Env, asProgram+"=1", "TERM=xterm-256color", "TERM_PROGRAM=vscode", "HOME="+p.t.TempDir(), "TMPDIR="+p.t.TempDir(), "XDG_STATE_HOME="+p.state, "XDG_CACHE_HOME="+cache, "PYGENT_HISTORY_FILE="+p.history, "PYGENT_WORKSPACE="+p.t.TempDir())
 	cmd.Env = append(append(cmd.Env, server.Env()...), env...)
 	return cmd
 }

@@ -19,6 +19,10 @@ import (
 // binary is the command under test. Main builds it before any test runs.
 var binary string
 
+// cache is the cache of all commands: only the first of them unpacks the guest. Main
+// makes it before any test runs.
+var cache string
+
 // Main builds the command, runs the tests and ends the process. If they pass, it
 // calls after, whose error makes them fail; after may be nil. Where only short tests are
 // wanted, it builds nothing, and [Command] skips the test.
@@ -38,6 +42,7 @@ func run(m *testing.M, after func() error) (code int, err error) {
 	}
 	defer os.RemoveAll(dir)
 	flag.Parse()
+	cache = filepath.Join(dir, "cache")
 	if !testing.Short() {
 		if binary, err = Build(dir); err != nil {
 			return 1, err
@@ -59,10 +64,11 @@ func Build(dir string) (string, error) {
 	return path, nil
 }
 
-// Command prepares a run of the command in an empty directory and home. Of
-// pygent's settings its environment has only those in env. The command is killed
-// when ctx ends, and after ten minutes, so that a test that waits for it in vain
-// fails by itself and not with all others of its package.
+// Command prepares a run of the command in an empty directory and home, with a cache
+// that all commands of the test's program share. Of pygent's settings its environment
+// has only those in env. The command is killed when ctx ends, and after ten minutes, so
+// that a test that waits for it in vain fails by itself and not with all others of its
+// package.
 func Command(ctx context.Context, t *testing.T, env []string, args ...string) *exec.Cmd {
 	t.Helper()
 	if testing.Short() {
@@ -72,7 +78,7 @@ func Command(ctx context.Context, t *testing.T, env []string, args ...string) *e
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, binary, args...)
 	cmd.Dir = t.TempDir()
-	cmd.Env = append(append(Clean(os.Environ()), "HOME="+t.TempDir()), env...)
+	cmd.Env = append(append(Clean(os.Environ()), "HOME="+t.TempDir(), "XDG_CACHE_HOME="+cache), env...)
 	return cmd
 }
 
