@@ -164,7 +164,7 @@ func TestCopiesOfSkillsReplaceWhatTheProjectHasThere(t *testing.T) {
 		"a file for the folder": "mkdir .pygent; echo >.pygent/user-skills",
 	} {
 		t.Run(name, func(t *testing.T) {
-			forEachRuntime(t, func(t *testing.T, rt pygent.Runtime) {
+			forEachStarted(t, func(t *testing.T, rt pygent.Runtime) {
 				bash(t, rt, "echo mine >mine; echo mine >x; echo mine >.gitignore; "+plant)
 				agent := newAgentOn(t, rt, pygenttest.NewScriptedModel(readSkill("a"), stop), pygent.WithSkills(skills), pygent.LendRuntime(rt))
 				_, err := agent.RunUntilStop(t.Context(), "go")

@@ -363,7 +363,7 @@ func TestAgentsBeginToWorkInHostileWorkspaces(t *testing.T) {
 		"a huge index": "mkdir -p .git/refs .git/objects; echo 'ref: refs/heads/main' >.git/HEAD; truncate -s 2G .git/index",
 	} {
 		t.Run(name, func(t *testing.T) {
-			forEachRuntime(t, func(t *testing.T, rt pygent.Runtime) {
+			forEachStarted(t, func(t *testing.T, rt pygent.Runtime) {
 				plant := strings.ReplaceAll(plant, "OUT", outside)
 				bash(t, rt, plant+"; mkdir sub; cd sub; echo x >x; "+plant)
 				model := pygenttest.NewScriptedModel(reading("sub/x"), callBash("true"), stop)

@@ -11,6 +11,7 @@ func TestRuntimesKeepTheirPromises(t *testing.T) {
 	t.Parallel()
 	for _, c := range runtimeCases() {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			pygenttest.TestRuntime(t, func(t *testing.T) pygent.Runtime { return c.new(t) })
 		})
 	}

@@ -16,7 +16,7 @@ import (
 
 func TestRuntimeListsFiles(t *testing.T) {
 	t.Parallel()
-	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
+	forEachStarted(t, func(t *testing.T, r pygent.Runtime) {
 		lister := r.(pygent.FileLister)
 		bash(t, r, `mkdir -p a/b/c d; echo hello >a/f; echo x >a/b/c/deep; ln -s /etc out; ln -s a link; mkfifo pipe; printf x >"$(printf 'odd\nname')"`)
 		paths := func(dir string, depth, limit int) (list []string, more bool) {
@@ -70,7 +70,7 @@ func TestRuntimeListsFiles(t *testing.T) {
 
 func TestRuntimeRemovesFiles(t *testing.T) {
 	t.Parallel()
-	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
+	forEachStarted(t, func(t *testing.T, r pygent.Runtime) {
 		remove := r.(pygent.FileRemover).RemoveFile
 		bash(t, r, `mkdir -p a/b empty; echo x >a/b/f; echo x >g; ln -s /etc out; ln -s a link`)
 		require.NoError(t, remove(t.Context(), "g", false))
@@ -163,7 +163,7 @@ func TestACopySaysWhichDirectoryIsInItsWay(t *testing.T) {
 	t.Parallel()
 	from := t.TempDir()
 	writeFiles(t, from, map[string]string{"a": "a", "sub/b": "b"})
-	forEachRuntime(t, func(t *testing.T, rt pygent.Runtime) {
+	forEachStarted(t, func(t *testing.T, rt pygent.Runtime) {
 		bash(t, rt, "mkdir -p got/sub/b")
 		err := rt.UploadFile(t.Context(), from, "got")
 		require.ErrorIs(t, err, fs.ErrExist)

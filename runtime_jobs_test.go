@@ -104,7 +104,7 @@ func TestModelsRunJobs(t *testing.T) {
 
 func TestWholeOutputStaysReadable(t *testing.T) {
 	t.Parallel()
-	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
+	forEachStarted(t, func(t *testing.T, r pygent.Runtime) {
 		res := bash(t, r, "i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done", pygent.BashMaxOutput(1000))
 		require.True(t, res.Truncated)
 		require.NotEmpty(t, res.FullPath)
@@ -373,7 +373,7 @@ func TestCommandsGoOnAsJobs(t *testing.T) {
 
 func TestProgressDoesNotPushLinesOutOfTheOutput(t *testing.T) {
 	t.Parallel()
-	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
+	forEachStarted(t, func(t *testing.T, r pygent.Runtime) {
 		res := bash(t, r, `echo first; awk 'BEGIN { for (i = 0; i < 200000; i++) printf "\r%d of 200000", i; print "" }'; echo last`)
 		require.Equal(t, "first\n199999 of 200000\nlast\n", strings.ReplaceAll(res.Output, "\r", ""))
 		require.False(t, res.Truncated)

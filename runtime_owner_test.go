@@ -259,6 +259,7 @@ func killOurs(t *testing.T) {
 	engine, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
 	require.NoError(t, err)
 	defer engine.Close()
+	require.NoError(t, started.close())
 	containers, _ := oursOn(t, engine)
 	require.Len(t, containers, 1)
 	ended, failed := engine.ContainerWait(t.Context(), containers[0].ID, container.WaitConditionRemoved)

@@ -20,13 +20,13 @@ import (
 	"github.com/x/pygent"
 )
 
-// forEachCommander is forEachRuntime, and also runs the test against a container
+// forEachCommander is forEachStarted, and also runs the test against a container
 // without a guest.
-func forEachCommander(t *testing.T, test func(t *testing.T, r pygent.Runtime), opts ...pygent.RuntimeOption) {
-	forEachRuntime(t, test, opts...)
+func forEachCommander(t *testing.T, test func(t *testing.T, r pygent.Runtime)) {
+	forEachStarted(t, test)
 	t.Run("exec", func(t *testing.T) {
 		requireDocker(t)
-		test(t, newTestRuntime(t, pygent.NewDockerRuntime, append([]pygent.RuntimeOption{pygent.WithImage(testImage()), pygent.WithTestPlainExec()}, opts...)...))
+		test(t, newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithTestPlainExec()))
 	})
 }
 
@@ -253,7 +253,7 @@ func inBackground(f func() error) <-chan error {
 
 func TestProcessHasStreams(t *testing.T) {
 	t.Parallel()
-	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
+	forEachStarted(t, func(t *testing.T, r pygent.Runtime) {
 		p := startProcess(t, r, `while read -r line; do echo "<$line>"; echo "heard $line" >&2; done; exit 7`)
 		lines := bufio.NewScanner(p)
 		for i := range 100 {
@@ -308,7 +308,7 @@ func TestProcessHasTheOptionsOfACommand(t *testing.T) {
 func TestProcessPassesMuchBothWays(t *testing.T) {
 	t.Parallel()
 	const size = 12 << 20
-	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
+	forEachStarted(t, func(t *testing.T, r pygent.Runtime) {
 		p := startProcess(t, r, "cat")
 		sum := sha256.New()
 		sent := inBackground(func() error {
@@ -326,7 +326,7 @@ func TestProcessPassesMuchBothWays(t *testing.T) {
 
 func TestProcessWaitsForItsReaderAndItsWriter(t *testing.T) {
 	t.Parallel()
-	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
+	forEachStarted(t, func(t *testing.T, r pygent.Runtime) {
 		p := startProcess(t, r, "head -c 4000000 /dev/zero; echo done >done; sleep 60")
 		silent := startProcess(t, r, "sleep 60")
 		blocked := inBackground(func() error {
@@ -346,7 +346,7 @@ func TestProcessWaitsForItsReaderAndItsWriter(t *testing.T) {
 
 func TestCloseEndsTheWholeTreeOfAProcess(t *testing.T) {
 	t.Parallel()
-	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
+	forEachStarted(t, func(t *testing.T, r pygent.Runtime) {
 		p := startProcess(t, r, `trap '' TERM; (trap '' TERM; while :; do echo >>ticks; sleep 0.05; done) & echo up; wait`)
 		line, err := bufio.NewReader(p).ReadString('\n')
 		require.NoError(t, err)

@@ -57,6 +57,7 @@ func remoteEngine(t *testing.T) *client.Client {
 	t.Helper()
 	engine, err := client.NewClientWithOpts(client.WithHost(requireEngine(t, "PYGENT_TEST_REMOTE_ENGINE")), client.WithAPIVersionNegotiation())
 	require.NoError(t, err)
+	require.NoError(t, started.close())
 	t.Cleanup(func() {
 		defer engine.Close()
 		containers, volumes := oursOn(t, engine)

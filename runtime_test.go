@@ -21,26 +21,29 @@ import (
 
 // runtimeCase is a kind of runtime to which the common tests apply.
 type runtimeCase struct {
-	name string
-	new  func(t *testing.T, opts ...pygent.RuntimeOption) pygent.Runtime
+	name      string
+	construct func(ctx context.Context, opts ...pygent.RuntimeOption) (pygent.Runtime, error)
+	options   func(t *testing.T) []pygent.RuntimeOption // those that make it of the kind
+}
+
+// new returns a new runtime of the kind until the end of a test.
+func (c runtimeCase) new(t *testing.T, opts ...pygent.RuntimeOption) pygent.Runtime {
+	t.Helper()
+	return newTestRuntime(t, c.construct, append(c.options(t), opts...)...)
 }
 
 func runtimeCases() []runtimeCase {
-	docker := func(image string) func(*testing.T, ...pygent.RuntimeOption) pygent.Runtime {
-		return func(t *testing.T, opts ...pygent.RuntimeOption) pygent.Runtime {
+	onImage := func(image string) func(*testing.T) []pygent.RuntimeOption {
+		return func(t *testing.T) []pygent.RuntimeOption {
 			requireDocker(t)
-			return newTestRuntime(t, pygent.NewDockerRuntime, append([]pygent.RuntimeOption{pygent.WithImage(image)}, opts...)...)
+			return []pygent.RuntimeOption{pygent.WithImage(image)}
 		}
 	}
 	return []runtimeCase{
-		{"local", func(t *testing.T, opts ...pygent.RuntimeOption) pygent.Runtime {
-			return newTestRuntime(t, pygent.NewLocalRuntime, opts...)
-		}},
-		{"docker", docker(testImage())},
-		{"busybox", docker(testBusyboxImage())},
-		{"remote", func(t *testing.T, opts ...pygent.RuntimeOption) pygent.Runtime {
-			return newTestRuntime(t, pygent.NewDockerRuntime, append(onRemote(t), opts...)...)
-		}},
+		{"local", pygent.NewLocalRuntime, func(*testing.T) []pygent.RuntimeOption { return nil }},
+		{"docker", pygent.NewDockerRuntime, onImage(testImage())},
+		{"busybox", pygent.NewDockerRuntime, onImage(testBusyboxImage())},
+		{"remote", pygent.NewDockerRuntime, onRemote},
 	}
 }
 
@@ -125,7 +128,7 @@ func TestBashReportsOutputAndStatus(t *testing.T) {
 		{"no state is kept", "echo ${X-unset}; export X=1; cd /", "unset\n", 0},
 		{"own signal", "kill -9 $$", "", 137},
 	}
-	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
+	forEachStarted(t, func(t *testing.T, r pygent.Runtime) {
 		for _, tc := range cases {
 			t.Run(tc.name, func(t *testing.T) {
 				res := bash(t, r, tc.cmd)
@@ -140,7 +143,7 @@ func TestBashReportsOutputAndStatus(t *testing.T) {
 
 func TestBashStopsAtItsTimeLimit(t *testing.T) {
 	t.Parallel()
-	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
+	forEachStarted(t, func(t *testing.T, r pygent.Runtime) {
 		res := bash(t, r, "echo begin; (while :; do echo x >>alive; sleep 0.05; done) & sleep 60; echo never", pygent.BashTimeout(300*time.Millisecond))
 		require.True(t, res.TimedOut)
 		// A shell that lives a moment longer than its child prints
@@ -154,7 +157,7 @@ func TestBashStopsAtItsTimeLimit(t *testing.T) {
 
 func TestBashKillsWhatIgnoresTerm(t *testing.T) {
 	t.Parallel()
-	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
+	forEachStarted(t, func(t *testing.T, r pygent.Runtime) {
 		res := bash(t, r, "trap '' TERM; echo begin; while :; do echo x >>alive; sleep 0.05; done", pygent.BashTimeout(200*time.Millisecond))
 		require.True(t, res.TimedOut)
 		before := bash(t, r, "cat alive").Output
@@ -164,7 +167,7 @@ func TestBashKillsWhatIgnoresTerm(t *testing.T) {
 
 func TestBashCancelReturnsWhatIsKnown(t *testing.T) {
 	t.Parallel()
-	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
+	forEachStarted(t, func(t *testing.T, r pygent.Runtime) {
 		bash(t, r, "true") // start the container
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -199,7 +202,7 @@ func TestBashReturnsAlthoughAChildHoldsThePipe(t *testing.T) {
 
 func TestBashBoundsOutput(t *testing.T) {
 	t.Parallel()
-	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
+	forEachStarted(t, func(t *testing.T, r pygent.Runtime) {
 		res := bash(t, r, "echo FIRST; i=0; while [ $i -lt 3000 ]; do echo line-$i; i=$((i+1)); done; echo LAST", pygent.BashMaxOutput(1000))
 		require.True(t, res.Truncated)
 		require.Less(t, len(res.Output), 1100)
@@ -216,7 +219,7 @@ func TestBashBoundsOutput(t *testing.T) {
 func TestBashRunsScriptsOfAnySize(t *testing.T) {
 	t.Parallel()
 	script := "true\n" + strings.Repeat("# a comment that makes the script longer\n", 50_000) + "echo end\n"
-	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
+	forEachStarted(t, func(t *testing.T, r pygent.Runtime) {
 		res := bash(t, r, script)
 		require.Equal(t, "end\n", res.Output)
 	})
@@ -508,7 +511,7 @@ func TestNewRuntimeWithoutAnEngine(t *testing.T) {
 
 func TestRuntimeTellsWhereItsFilesAre(t *testing.T) {
 	t.Parallel()
-	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
+	forEachStarted(t, func(t *testing.T, r pygent.Runtime) {
 		bash(t, r, "echo x >f")
 		dir := r.(pygent.Describer).Describe(t.Context()).HostDir
 		if strings.HasSuffix(t.Name(), "/remote") {
@@ -558,7 +561,7 @@ func TestAgentIsCarefulWithARuntimeThatSaysNothing(t *testing.T) {
 
 func TestCommandsPrintAtOnceAndInUTF8(t *testing.T) {
 	t.Parallel()
-	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
+	forEachStarted(t, func(t *testing.T, r pygent.Runtime) {
 		require.NotContains(t, bash(t, r, `echo "<$LANG> <$PYTHONUNBUFFERED>"`).Output, "<>")
 		require.Equal(t, "<1> <mine>\n", bash(t, r, `echo "<$PYTHONUNBUFFERED> <$LANG>"`, pygent.BashEnv("LANG=mine")).Output)
 	})
@@ -566,7 +569,7 @@ func TestCommandsPrintAtOnceAndInUTF8(t *testing.T) {
 
 func TestOutputThatIsNoUTF8(t *testing.T) {
 	t.Parallel()
-	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
+	forEachStarted(t, func(t *testing.T, r pygent.Runtime) {
 		const cmd = `printf 'a\377\376b'`
 		require.Equal(t, "a\ufffdb", bash(t, r, cmd).Output)
 		require.Equal(t, "a\xff\xfeb", bash(t, r, cmd, pygent.BashRaw()).Output)

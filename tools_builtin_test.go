@@ -351,7 +351,7 @@ func TestEditFile(t *testing.T) {
 // machine and in a container.
 func TestFilesOfEveryRuntimeAreEdited(t *testing.T) {
 	t.Parallel()
-	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
+	forEachStarted(t, func(t *testing.T, r pygent.Runtime) {
 		bash(t, r, "mkdir sub; printf 'a\\r\\nb\\r\\n' >sub/f; chmod 755 sub/f") // files are in the container from here on
 		for _, call := range []struct {
 			tool string
@@ -425,7 +425,7 @@ func TestContinueAndStopEndTheRun(t *testing.T) {
 
 func TestACommandEndsBeforeItsStep(t *testing.T) {
 	t.Parallel()
-	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
+	forEachStarted(t, func(t *testing.T, r pygent.Runtime) {
 		agent := newAgentOn(t, r, pygenttest.NewScriptedModel(callBash("echo begun; sleep 600"), stop), pygent.LendRuntime(r))
 		require.NoError(t, r.(pygent.Starter).Start(t.Context()))
 		result, err := agent.RunUntilStop(t.Context(), "go", pygent.StepTimeout(8*time.Second))
@@ -478,7 +478,7 @@ func TestChangesOfOthersAreNotOverwritten(t *testing.T) {
 
 func TestReadOnlyFilesAreNotReplaced(t *testing.T) {
 	t.Parallel()
-	forEachRuntime(t, func(t *testing.T, rt pygent.Runtime) {
+	forEachStarted(t, func(t *testing.T, rt pygent.Runtime) {
 		bash(t, rt, "mkdir sub; echo one >sub/f; chmod 444 sub/f; ln -s sub/f link; ln -s loop loop")
 		for _, args := range []map[string]any{
 			{"path": "sub/f", "content": "two\n"},
@@ -503,7 +503,7 @@ func TestReadOnlyFilesAreNotReplaced(t *testing.T) {
 
 func TestErrorsAboutPathsSayWhatIsThere(t *testing.T) {
 	t.Parallel()
-	forEachRuntime(t, func(t *testing.T, rt pygent.Runtime) {
+	forEachStarted(t, func(t *testing.T, rt pygent.Runtime) {
 		bash(t, rt, "ln -s /etc/passwd pw; ln -s loop loop; ln -s nothing dangling; echo x >f; mkdir -p src; echo y >src/main.go; printf z >'at 3\u202fPM.png'")
 		for _, tt := range []struct {
 			tool, path, want string
@@ -541,7 +541,7 @@ func TestErrorsAboutPathsSayWhatIsThere(t *testing.T) {
 
 func TestEditsKeepWhatAFileIs(t *testing.T) {
 	t.Parallel()
-	forEachRuntime(t, func(t *testing.T, rt pygent.Runtime) {
+	forEachStarted(t, func(t *testing.T, rt pygent.Runtime) {
 		bash(t, rt, `mkdir d; printf 'one\n' >d/f; chmod 750 d/f; chown 1234:1235 d/f 2>/dev/null; ln -s d/f link; ln -s d dir; printf 'one\r\ntwo' >crlf`)
 		owner := bash(t, rt, "ls -ln d/f | cut -d' ' -f3-4").Output
 		for i, args := range []map[string]any{

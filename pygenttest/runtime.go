@@ -20,17 +20,30 @@ import (
 )
 
 // TestRuntime tests that a runtime keeps what [pygent.Runtime] promises, and the
-// optional interfaces that it has. open makes a runtime with an empty workspace
-// for each of the subtests, which calls its Cleanup; whatever else it needs, open
-// ends with t.Cleanup. Commands must run under a POSIX shell that has the usual
-// programs, such as cat, ln and sleep.
+// optional interfaces that it has. open makes a runtime with an empty workspace. Some
+// subtests need a new one; the others share one, as a start may take long, and empty
+// its workspace. All runtimes are cleaned up; whatever else they need, open ends with
+// t.Cleanup. Commands must run under a POSIX shell that has the usual programs, such as
+// cat, ln, rm and sleep.
 func TestRuntime(t *testing.T, open func(t *testing.T) pygent.Runtime) {
+	shared := open(t)
+	defer func() { require.NoError(t, shared.Cleanup()) }()
 	for _, check := range runtimeChecks {
-		t.Run(check.name, func(t *testing.T) {
-			rt := open(t)
-			defer func() { require.NoError(t, rt.Cleanup()) }()
-			check.run(t, rt)
-		})
+		if check.anew {
+			t.Run(check.name, func(t *testing.T) {
+				rt := open(t)
+				defer func() { require.NoError(t, rt.Cleanup()) }()
+				check.run(t, rt)
+			})
+			continue
+		}
+		if !t.Run(check.name, func(t *testing.T) {
+			check.run(t, shared)
+			runBash(t, shared, "rm -rf ./* ./.[!.]* ./..?*")
+		}) { // so others may find what it has left
+			require.NoError(t, shared.Cleanup())
+			shared = open(t)
+		}
 	}
 }
 
@@ -38,37 +51,38 @@ func TestRuntime(t *testing.T, open func(t *testing.T) pygent.Runtime) {
 type runtimeCheck struct {
 	name string
 	run  func(t testing.TB, rt pygent.Runtime)
+	anew bool // needs a new runtime: one that may not have started yet, or that is closed
 }
 
 var runtimeChecks = []runtimeCheck{
-	{"output and exit code", checkResult},
-	{"order of the output", checkOrder},
-	{"empty standard input", checkStdin},
-	{"no state between commands", checkState},
-	{"options of a command", checkOptions},
-	{"time limit", checkTimeout},
-	{"cancelling", checkCancel},
-	{"bounds of the output", checkBounds},
-	{"output that is no text", checkText},
-	{"output while it runs", checkLive},
-	{"commands at the same time", checkConcurrent},
-	{"files", checkFiles},
-	{"mode of a file", checkMode},
-	{"files that are not there", checkNoFiles},
-	{"paths that leave the workspace", checkOutside},
-	{"links", checkLinks},
-	{"uploads", checkUpload},
-	{"exports", checkExport},
-	{"files at the same time", checkWrites},
-	{"cleanup", checkCleanup},
-	{"cleanup while a command runs", checkCleanupOfRunning},
-	{"description", checkDescription},
-	{"parts of files", checkRanges},
-	{"jobs", checkJobs},
-	{"processes", checkProcesses},
-	{"lists of files", checkLists},
-	{"removed files", checkRemoved},
-	{"streamed files", checkStreams},
+	{name: "output and exit code", run: checkResult},
+	{name: "order of the output", run: checkOrder},
+	{name: "empty standard input", run: checkStdin},
+	{name: "no state between commands", run: checkState},
+	{name: "options of a command", run: checkOptions, anew: true},
+	{name: "time limit", run: checkTimeout},
+	{name: "cancelling", run: checkCancel, anew: true},
+	{name: "bounds of the output", run: checkBounds},
+	{name: "output that is no text", run: checkText},
+	{name: "output while it runs", run: checkLive},
+	{name: "commands at the same time", run: checkConcurrent, anew: true},
+	{name: "files", run: checkFiles, anew: true},
+	{name: "mode of a file", run: checkMode},
+	{name: "files that are not there", run: checkNoFiles, anew: true},
+	{name: "paths that leave the workspace", run: checkOutside, anew: true},
+	{name: "links", run: checkLinks},
+	{name: "uploads", run: checkUpload, anew: true},
+	{name: "exports", run: checkExport},
+	{name: "files at the same time", run: checkWrites, anew: true},
+	{name: "cleanup", run: checkCleanup, anew: true},
+	{name: "cleanup while a command runs", run: checkCleanupOfRunning, anew: true},
+	{name: "description", run: checkDescription},
+	{name: "parts of files", run: checkRanges, anew: true},
+	{name: "jobs", run: checkJobs},
+	{name: "processes", run: checkProcesses},
+	{name: "lists of files", run: checkLists},
+	{name: "removed files", run: checkRemoved},
+	{name: "streamed files", run: checkStreams, anew: true},
 }
 
 // atMost is how long a check waits for what has to end soon.
