@@ -13,7 +13,7 @@ import (
 
 func TestContainerCannotChangeTheGuest(t *testing.T) {
 	t.Parallel()
-	const attack = `echo '#!/bin/sh' >/.pygent/guest; rm -f /.pygent/guest; mv /.pygent/guest /tmp; mv /.pygent /tmp/p; chmod 777 /.pygent/guest; chown 1234 /.pygent/guest; true`
+	const attack = `d=$(echo /.pygent-*); [ -x "$d/guest" ] || exit 9; echo '#!/bin/sh' >"$d/guest"; rm -f "$d/guest"; mv "$d/guest" /tmp; mv "$d" /tmp/p; chmod 777 "$d/guest"; chown 1234 "$d/guest"; true`
 	requireDocker(t)
 	cache, err := os.UserCacheDir()
 	require.NoError(t, err)
@@ -24,7 +24,7 @@ func TestContainerCannotChangeTheGuest(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			before := guestsIn(t, cache)
 			r := c.new(t)
-			bash(t, r, attack)
+			require.Zero(t, bash(t, r, attack).ExitCode)
 			require.Equal(t, "alive\n", bash(t, r, "echo alive").Output)
 			require.NoError(t, r.Cleanup())
 			if len(before) > 0 {

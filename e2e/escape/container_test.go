@@ -39,7 +39,7 @@ var escapes = map[string]string{
 	"network":                  `[ "$(ls /sys/class/net)" = lo ] || echo ESCAPED; for a in 127.0.0.1/23750 127.0.0.1/23722 172.17.0.1/22 169.254.169.254/80 1.1.1.1/53; do (: >/dev/tcp/$a) && echo ESCAPED; done`,
 	"setuid":                   `cp "$(command -v id)" /tmp/id && chmod 6755 /tmp/id; [ "$(setpriv --reuid 1234 --regid 1234 --clear-groups /tmp/id -u)" != 0 ] || echo ESCAPED`,
 	"capabilities":             `grep -E '^Cap(Eff|Bnd):' /proc/self/status | grep -v 00000000000000eb && echo ESCAPED`,
-	"hard links":               `ln /proc/1/environ e && echo ESCAPED; ln /etc/hostname h && echo ESCAPED; ln /.pygent/guest g && echo ESCAPED`,
+	"hard links":               `ln /proc/1/environ e && echo ESCAPED; ln /etc/hostname h && echo ESCAPED; [ -x /.pygent-*/guest ] || echo ESCAPED; ln /.pygent-*/guest g && echo ESCAPED`,
 	"system calls":             systemCalls,
 	"end of PID 1":             `kill -9 1; kill -TERM 1; kill -STOP 1; kill -SEGV 1; true`,
 	"end of all":               `kill -9 -1`,

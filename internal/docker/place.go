@@ -11,6 +11,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
@@ -21,12 +22,16 @@ import (
 	"github.com/x/pygent/internal/transient"
 )
 
-// Where a container sees the guest.
-const (
-	guestDir   = "/.pygent"
-	guestPath  = guestDir + "/guest"
-	socketPath = guestDir + "/socket"
-)
+// guestDir is the directory in which the containers of a sandbox see their guest. An
+// image that knew its name could have a link to the workspace there, or a directory with
+// links, and the engine would make files where they lead.
+func (s containerSpec) guestDir() string { return "/.pygent-" + s.id }
+
+// guestPath is where a container sees the guest's program.
+func (s containerSpec) guestPath() string { return s.guestDir() + "/guest" }
+
+// socketPath is where it sees the socket for the guest, if there is one.
+func (s containerSpec) socketPath() string { return s.guestDir() + "/socket" }
 
 // errNotShared is the error of an engine that does not see our file system.
 var errNotShared = errors.New("the engine does not share this machine's file system")
@@ -62,16 +67,16 @@ func (p place) apply(spec containerSpec) containerSpec {
 		return spec
 	}
 	// An anonymous volume goes with its container.
-	program := mount.Mount{Type: mount.TypeVolume, Target: guestDir, VolumeOptions: &mount.VolumeOptions{Labels: spec.config.Labels}}
+	program := mount.Mount{Type: mount.TypeVolume, Target: spec.guestDir(), VolumeOptions: &mount.VolumeOptions{Labels: spec.config.Labels}}
 	if p.file != "" {
-		program = mount.Mount{Type: mount.TypeBind, Source: p.file, Target: guestPath, ReadOnly: true}
+		program = mount.Mount{Type: mount.TypeBind, Source: p.file, Target: spec.guestPath(), ReadOnly: true}
 	}
 	spec.host.Mounts = append(spec.host.Mounts, program)
-	spec.config.Entrypoint = []string{guestPath}
+	spec.config.Entrypoint = []string{spec.guestPath()}
 	if p.socket != nil { // to which one can connect even so, but not change its mode or attributes
-		socket := mount.Mount{Type: mount.TypeBind, Source: p.socket.path, Target: socketPath, ReadOnly: true}
+		socket := mount.Mount{Type: mount.TypeBind, Source: p.socket.path, Target: spec.socketPath(), ReadOnly: true}
 		spec.host.Mounts = append(spec.host.Mounts, socket)
-		spec.config.Entrypoint = append(spec.config.Entrypoint, socketPath)
+		spec.config.Entrypoint = append(spec.config.Entrypoint, spec.socketPath())
 	}
 	return spec
 }
@@ -85,12 +90,12 @@ func (p place) deliver(ctx context.Context, b *Container) error {
 	if err != nil {
 		return err
 	}
-	archive, err := tarOf(path.Base(guestPath), 0o755, guest)
+	archive, err := tarOf(path.Base(b.spec.guestPath()), 0o755, guest)
 	if err != nil {
 		return err
 	}
 	err = askFor(ctx, sendTimeout, func(ctx context.Context) error {
-		return b.engine.CopyToContainer(ctx, b.name, guestDir, archive, container.CopyToContainerOptions{})
+		return b.engine.CopyToContainer(ctx, b.name, b.spec.guestDir(), archive, container.CopyToContainerOptions{})
 	})
 	if err != nil {
 		return fmt.Errorf("copy the guest into the container: %w", err)
@@ -124,9 +129,14 @@ func (p place) missing(err error) bool {
 		(strings.Contains(text, p.dir) || strings.Contains(text, "guest-"))
 }
 
+// nonceTime is longer than the start of a container takes. Older nonces were left by
+// processes that were killed.
+const nonceTime = time.Hour
+
 // leaveNonce puts a file into the workspace by which a guest proves that it
 // sees the same directory, and returns a function that removes it.
 func (p *place) leaveNonce() (remove func() error, err error) {
+	p.removeOldNonces()
 	p.nonce = transient.Prefix + rand.Text()
 	name := filepath.Join(p.dir, p.nonce)
 	if err := os.WriteFile(name, []byte(p.nonce), 0o644); err != nil {
@@ -134,6 +144,35 @@ func (p *place) leaveNonce() (remove func() error, err error) {
 		return nil, fmt.Errorf("probe the workspace: %w", err)
 	}
 	return func() error { return os.Remove(name) }, nil
+}
+
+// removeOldNonces removes what killed processes have left in the workspace. Whatever goes
+// wrong is tried again by the next start.
+func (p *place) removeOldNonces() {
+	root, err := os.OpenRoot(p.dir)
+	if err != nil {
+		return
+	}
+	defer root.Close()
+	dir, err := root.Open(".")
+	if err != nil {
+		return
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	for _, name := range names {
+		if transient.Is(name) && isOldNonce(root, name) {
+			_ = root.Remove(name)
+		}
+	}
+}
+
+// isOldNonce reports whether a file is a nonce that no start waits for any more. Its name
+// is one that nobody else uses, and its content is its name; that is not read, since what
+// a command has put there could make reading wait.
+func isOldNonce(root *os.Root, name string) bool {
+	info, err := root.Lstat(name)
+	return err == nil && info.Mode().IsRegular() && info.Size() == int64(len(name)) && time.Since(info.ModTime()) > nonceTime
 }
 
 // newVolume makes the volume of a workspace, which anyone in the container may
@@ -201,7 +240,7 @@ func (c *commander) openVolume(ctx context.Context, name string) error {
 		NetworkMode: "none",
 		Mounts:      []mount.Mount{{Type: mount.TypeVolume, Source: name, Target: Workspace, VolumeOptions: &mount.VolumeOptions{NoCopy: true}}},
 	}
-	b.spec.config.Entrypoint = []string{guestPath}
+	b.spec.config.Entrypoint = []string{b.spec.guestPath()}
 	err := b.create(ctx)
 	if err != nil {
 		return err
