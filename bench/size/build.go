@@ -14,47 +14,33 @@ import (
 
 const module = "github.com/x/pygent"
 
-// compare measures all programs. It builds them in dir.
+// compare measures the embedder and the program without pygent. It builds them in dir.
 func compare(ctx context.Context, dir string) (*report, error) {
-	r := &report{others: make([]int64, len(others))}
-	sizes := map[program]*int64{embedder: &r.embedder, alone: &r.alone}
-	for i, p := range others {
-		sizes[p] = &r.others[i]
+	ours, err := measure(ctx, dir, embedder)
+	if err != nil {
+		return nil, err
 	}
-	for p, size := range sizes {
-		var err error
-		if *size, err = stripped(ctx, dir, p); err != nil {
-			return nil, err
-		}
+	theirs, err := measure(ctx, dir, alone)
+	if err != nil {
+		return nil, err
 	}
-	var err error
-	r.packages, err = weights(ctx, dir)
-	return r, err
+	return &report{embedder: ours.stripped, alone: theirs.stripped, packages: weights(ours.packages, theirs.packages)}, nil
 }
 
-// stripped returns the size of a program without symbols.
-func stripped(ctx context.Context, dir string, p program) (int64, error) {
-	path, err := build(ctx, dir, p, "-s -w")
-	if err != nil {
-		return 0, err
+// compareOthers adds the other programs to a report. It builds them in dir.
+func (r *report) compareOthers(ctx context.Context, dir string) error {
+	for _, p := range others {
+		m, err := measure(ctx, dir, p)
+		if err != nil {
+			return err
+		}
+		r.others = append(r.others, m.stripped)
 	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return 0, err
-	}
-	return info.Size(), nil
+	return nil
 }
 
 // weights returns what packages take in the embedder's program.
-func weights(ctx context.Context, dir string) ([]weight, error) {
-	ours, err := packages(ctx, dir, embedder)
-	if err != nil {
-		return nil, err
-	}
-	theirs, err := packages(ctx, dir, alone)
-	if err != nil {
-		return nil, err
-	}
+func weights(ours, theirs map[string]int64) []weight {
 	var list []weight
 	for name, size := range ours {
 		list = append(list, weight{name, size, theirs[name]})
@@ -62,12 +48,23 @@ func weights(ctx context.Context, dir string) ([]weight, error) {
 	slices.SortFunc(list, func(a, b weight) int {
 		return cmp.Or(cmp.Compare(b.embedder, a.embedder), cmp.Compare(a.name, b.name))
 	})
-	return list, nil
+	return list
 }
 
-// packages returns the bytes of each package's code and data in a program's file.
-func packages(ctx context.Context, dir string, p program) (map[string]int64, error) {
-	path, err := build(ctx, dir, p, "-w")
+// measured are the sizes of a program, in bytes.
+type measured struct {
+	stripped int64            // its file without symbols
+	packages map[string]int64 // the code and data of each package in its file
+}
+
+// measure builds a program with its symbols, and measures it. Of the file, a stripped one
+// lacks the symbols and their names.
+func measure(ctx context.Context, dir string, p program) (*measured, error) {
+	path, err := build(ctx, dir, p)
+	if err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
@@ -80,13 +77,16 @@ func packages(ctx context.Context, dir string, p program) (map[string]int64, err
 	if err != nil {
 		return nil, fmt.Errorf("symbols of %s: %w", p.name, err)
 	}
-	sizes := map[string]int64{}
+	m := &measured{stripped: info.Size(), packages: map[string]int64{}}
+	for _, section := range []string{".symtab", ".strtab"} {
+		m.stripped -= int64(file.Section(section).FileSize)
+	}
 	for _, s := range symbols {
 		if name := packageOf(s.Name); name != "" && inFile(file, s.Section) {
-			sizes[name] += int64(s.Size)
+			m.packages[name] += int64(s.Size)
 		}
 	}
-	return sizes, nil
+	return m, nil
 }
 
 // inFile reports whether a section takes room in the file.
@@ -114,10 +114,11 @@ func packageOf(symbol string) string {
 	return symbol[:host+dot]
 }
 
-// build builds a program, the same way on every machine, and returns its path.
-func build(ctx context.Context, dir string, p program, ldflags string) (string, error) {
+// build builds a program, the same way on every machine and without what only debuggers
+// read, and returns its path.
+func build(ctx context.Context, dir string, p program) (string, error) {
 	path := filepath.Join(dir, filepath.Base(p.dir))
-	c := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", ldflags, "-o", path, module+"/"+p.dir)
+	c := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-w", "-o", path, module+"/"+p.dir)
 	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64", "GOAMD64=v1", "GOFLAGS=")
 	if out, err := c.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %s: %w: %s", p.name, err, out)

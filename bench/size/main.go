@@ -49,6 +49,9 @@ func start() error {
 	if *figures {
 		return figure.Encode(os.Stdout, figure.Rows([]figure.Figure{r.figure()}))
 	}
+	if err := r.compareOthers(ctx, dir); err != nil {
+		return err
+	}
 	r.print(os.Stdout, *most)
 	return nil
 }
