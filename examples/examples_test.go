@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,66 +58,20 @@ var wants = map[string]string{
 	"config_file": "Reviewer, a strict but friendly reviewer\nerror: denied: the command \"curl\" is banned here\nstopped\n",
 }
 
-// programs is a directory for what the tests build.
-var programs string
-
-func TestMain(m *testing.M) {
-	var err error
-	if programs, err = os.MkdirTemp("", "examples"); err != nil {
-		panic(err)
-	}
-	code := m.Run()
-	os.RemoveAll(programs)
-	os.Exit(code)
-}
-
-// needsPrograms skips a test that links programs where only short ones are wanted.
-func needsPrograms(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("links programs")
-	}
-}
-
-// buildProgram builds a program, without what only debuggers read: most of the time of
-// these tests is the linker's.
-func buildProgram(args ...string) *exec.Cmd {
-	return exec.Command("go", append([]string{"build", "-ldflags=-s -w"}, args...)...)
-}
-
 func TestExamplesPrintWhatTheyPromise(t *testing.T) {
 	needsPrograms(t)
 	t.Parallel()
-	dirs, err := filepath.Glob("*/main.go")
-	require.NoError(t, err)
-	bin := t.TempDir()
-	var names []string
-	args := []string{"-o", bin + "/"}
-	for _, main := range dirs {
-		name := filepath.Dir(main)
-		if isModule(name) || name == "page" || name == "terminal" || name == "web_users" { // which have tests of their own
+	for _, name := range exampleNames() {
+		if name == "page" || slices.Contains(faces, name) { // which have tests of their own
 			continue
 		}
-		names = append(names, name)
-		args = append(args, "./"+name)
-	}
-	out, err := buildProgram(args...).CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			want, ok := wants[name]
 			require.True(t, ok, "the example has no expected output in this test")
-			require.Equal(t, want, runExample(t, filepath.Join(bin, name)))
+			require.Equal(t, want, runExample(t, example(t.Context(), t, name)))
 		})
 	}
-}
-
-// isModule reports whether an example is a module of its own, because it needs
-// more than pygent's module has.
-func isModule(name string) bool {
-	_, err := os.Stat(filepath.Join(name, "go.mod"))
-	return err == nil
 }
 
 func TestTelemetryPrintsItsSpans(t *testing.T) {
@@ -133,7 +88,7 @@ func TestTelemetryPrintsItsSpans(t *testing.T) {
 	build.Dir = "telemetry"
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	printed := runExample(t, bin)
+	printed := runExample(t, exec.CommandContext(t.Context(), bin))
 	for _, span := range []string{"invoke_agent Pygent", "chat", "execute_tool bash", "execute_tool stop"} {
 		require.Contains(t, printed, `"Name": "`+span+`"`)
 	}
@@ -145,13 +100,10 @@ func TestTelemetryPrintsItsSpans(t *testing.T) {
 func TestTheExampleOfATerminalTakesLines(t *testing.T) {
 	needsPrograms(t)
 	t.Parallel()
-	bin := filepath.Join(t.TempDir(), "terminal")
-	out, err := buildProgram("-o", bin, "./terminal").CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	cmd := exec.CommandContext(t.Context(), bin)
+	cmd := example(t.Context(), t, "terminal")
 	cmd.Env = append(os.Environ(), "PYGENT_USE_DOCKER=0")
 	cmd.Stdin = strings.NewReader("/help price\n/price te\n/price tea\nGood morning.\nTwo teas, please.\n/exit\n")
-	out, err = cmd.CombinedOutput()
+	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	banner, rest, _ := strings.Cut(string(out), "\n")
 	require.Contains(t, banner, "Waiter: commands run locally, on this machine, in ")
@@ -159,13 +111,13 @@ func TestTheExampleOfATerminalTakesLines(t *testing.T) {
 		"What would you like? There is tea.\n» bill what=tea many=2\n  2 × tea: 4\nThat makes **2 × tea: 4**.\n", rest)
 }
 
-// runExample runs a built example in the root of the repository, as its comment
-// says. It uses Docker if the test set-up has an image.
-func runExample(t *testing.T, path string) string {
+// runExample runs an example in the root of the repository, as its comment says, and
+// returns what it prints. It uses Docker if the test set-up has an image.
+func runExample(t *testing.T, cmd *exec.Cmd) string {
+	t.Helper()
 	server := pygenttest.NewServer(t,
 		pygenttest.Call("bash", map[string]any{"cmd": "echo hello, world"}),
 		pygenttest.Call("stop", map[string]any{"summary": "It printed: hello, world"}))
-	cmd := exec.CommandContext(t.Context(), path)
 	cmd.Dir = ".."
 	cmd.Env = append(os.Environ(), server.Env()...)
 	if image := os.Getenv("PYGENT_TEST_IMAGE"); image != "" {

@@ -2,16 +2,13 @@ package examples_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -91,26 +88,13 @@ type runningPage struct {
 	address string // likewise
 }
 
-// pageProgram builds the example, and returns the path of the program.
-var pageProgram = sync.OnceValues(func() (string, error) {
-	bin := filepath.Join(programs, "page")
-	out, err := buildProgram("-o", bin, "./page").CombinedOutput()
-	if err != nil {
-		err = fmt.Errorf("build the page: %w\n%s", err, out)
-	}
-	return bin, err
-})
-
 // startPage starts the example with a model that gives the replies, and opens the
 // address that it prints. The end of the test interrupts it, and it must end in
 // order.
 func startPage(t *testing.T, replies ...pygenttest.Reply) *runningPage {
 	t.Helper()
-	needsPrograms(t)
-	bin, err := pageProgram()
-	require.NoError(t, err)
 	server := pygenttest.NewServer(t, replies...)
-	cmd := exec.Command(bin)
+	cmd := example(context.Background(), t, "page") // which the test ends in order
 	cmd.Env = append(os.Environ(), append(server.Env(), "PYGENT_USE_DOCKER=0")...)
 	cmd.Stderr = os.Stderr
 	stdout, err := cmd.StdoutPipe()

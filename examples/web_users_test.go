@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -64,11 +63,7 @@ type host struct {
 
 func startHost(t *testing.T) *host {
 	t.Helper()
-	needsPrograms(t)
-	bin := filepath.Join(t.TempDir(), "web_users")
-	out, err := buildProgram("-o", bin, "./web_users").CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	cmd := exec.CommandContext(t.Context(), bin)
+	cmd := example(t.Context(), t, "web_users")
 	cmd.Env = append(os.Environ(), "PYGENT_USE_DOCKER=0")
 	cmd.Stderr = os.Stderr
 	stdout, err := cmd.StdoutPipe()
