@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -166,14 +167,16 @@ func TestDiffAndHelpAreLegible(t *testing.T) {
 	p.Await("Done it.", "Ready")
 	p.Type("/diff\n")
 	p.Await(`created "a\x1b[31m.txt"`, "+ two␛[31m\n")
-	styles := map[string]string{}
-	for _, line := range p.Lines() {
-		for _, run := range line.Runs {
-			styles[run.Text] = run.Style
+	// The words may be there before the screen is drawn with their styles.
+	require.Eventually(t, func() bool {
+		styles := map[string]string{}
+		for _, line := range p.Lines() {
+			for _, run := range line.Runs {
+				styles[run.Text] = run.Style
+			}
 		}
-	}
-	require.Equal(t, "fg=2", styles["+ two␛[31m"])
-	require.Equal(t, "bold", styles[`created "a\x1b[31m.txt"`])
+		return styles["+ two␛[31m"] == "fg=2" && styles[`created "a\x1b[31m.txt"`] == "bold"
+	}, 20*time.Second, 10*time.Millisecond)
 	p.Type("/help\n")
 	p.Await("  /usage ", "lists the keys.")
 	require.Contains(t, p.All(), "  /confirm-bash [on|off]  ask before each command, or no longer\n")
