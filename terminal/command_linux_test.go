@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
@@ -168,14 +169,15 @@ func TestDiffAndHelpAreLegible(t *testing.T) {
 	p.Type("/diff\n")
 	p.Await(`created "a\x1b[31m.txt"`, "+ two␛[31m\n")
 	// The words may be there before the screen is drawn with their styles.
-	require.Eventually(t, func() bool {
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		styles := map[string]string{}
 		for _, line := range p.Lines() {
 			for _, run := range line.Runs {
 				styles[run.Text] = run.Style
 			}
 		}
-		return styles["+ two␛[31m"] == "fg=2" && styles[`created "a\x1b[31m.txt"`] == "bold"
+		assert.Equal(c, "fg=2", styles["+ two␛[31m"])
+		assert.Equal(c, "bold", styles[`created "a\x1b[31m.txt"`])
 	}, 20*time.Second, 10*time.Millisecond)
 	p.Type("/help\n")
 	p.Await("  /usage ", "lists the keys.")
