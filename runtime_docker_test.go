@@ -306,4 +306,7 @@ func TestContainersMayHaveNoLimits(t *testing.T) {
 	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()),
 		pygent.WithMemory(pygent.NoLimit), pygent.WithCPUs(pygent.NoLimit), pygent.MaxPids(pygent.NoLimit))
 	require.Equal(t, "fine\n", bash(t, r, "echo fine").Output)
+	killed := bash(t, r, "kill -9 $$")
+	require.Equal(t, 137, killed.ExitCode)
+	require.Equal(t, "killed; perhaps the engine's machine ran out of memory", killed.Note)
 }

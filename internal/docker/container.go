@@ -413,6 +413,9 @@ func endJobs(ctx context.Context, client *guest.Client) error {
 // killedNote explains the exit status of a process that was killed, most
 // often because the memory limit was reached.
 func (b *Container) killedNote() string {
+	if b.spec.host.Memory <= 0 {
+		return "killed; perhaps the engine's machine ran out of memory"
+	}
 	return "killed; perhaps the container's memory limit of " + units.BytesSize(float64(b.spec.host.Memory)) + " was reached"
 }
 

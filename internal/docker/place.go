@@ -119,9 +119,9 @@ func tarOf(name string, mode int64, data []byte) (*bytes.Buffer, error) {
 }
 
 // missing reports whether a container could not be created because the engine
-// does not find what the place mounts.
+// does not find the workspace or the guest. It may see both, and not the socket.
 func (p place) missing(err error) bool {
-	if p.volume != "" {
+	if p.volume != "" || p.socket != nil && p.socket.isNamed(err) {
 		return false
 	}
 	text := err.Error()

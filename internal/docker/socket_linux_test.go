@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -111,4 +112,16 @@ func TestASocketMayHaveALongPath(t *testing.T) {
 	info, err := os.Stat(s.path)
 	require.NoError(t, err)
 	require.Equal(t, os.ModeSocket|0o666, info.Mode())
+}
+
+// TestAnUnseenSocketIsNoUnseenWorkspace has a workspace that holds the directory of the
+// sockets, so that an error about the socket names both.
+func TestAnUnseenSocketIsNoUnseenWorkspace(t *testing.T) {
+	p := place{dir: "/home/user", socket: &guestSocket{path: "/home/user/.cache/pygent/sockets/a/socket"}}
+	unseen := func(path string) error {
+		return fmt.Errorf("invalid mount config for type %q: bind source path does not exist: %s", "bind", path)
+	}
+	require.False(t, p.missing(unseen(p.socket.path)))
+	require.True(t, p.missing(unseen(p.dir)))
+	require.True(t, p.missing(unseen("/home/user/.cache/pygent/guest-1")))
 }

@@ -46,6 +46,13 @@ func called(t *testing.T, every time.Duration) (c *guest.Client, pid int) {
 func suspend(t *testing.T, pid int) {
 	t.Helper()
 	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
+	awaitStop(t, pid)
+}
+
+// awaitStop waits until all threads of a process have stopped. One has to run for that,
+// and until then the others may go on.
+func awaitStop(t *testing.T, pid int) {
+	t.Helper()
 	require.Eventually(t, func() bool {
 		threads, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/stat")
 		require.NoError(t, err)
@@ -194,6 +201,7 @@ func TestCancelledCommandOfAStoppedGuestEnds(t *testing.T) {
 	<-began
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o644))
 	pids := beginning(t, filepath.Join(dir, "pids"))
+	awaitStop(t, pid)
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
 	require.False(t, c.Alive())

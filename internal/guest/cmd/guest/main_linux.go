@@ -119,7 +119,7 @@ func takeStream() (io.ReadWriteCloser, error) {
 		return stdio, err
 	}
 	_, err = stdio.Write(append([]byte{wire.BySocket}, password...))
-	return socket, err
+	return socket, errors.Join(err, stdio.Close())
 }
 
 // connect connects to a socket.
