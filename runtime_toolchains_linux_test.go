@@ -41,13 +41,18 @@ func TestText(t *testing.T) {
 module example.test/get
 go 1.26
 .`},
-	{"venv and pip", "python3", `mkdir -p src/thing && echo 'print("fine")' >src/thing/__main__.py && touch src/thing/__init__.py &&
-		python3 - <<'.' && python3 -m venv --system-site-packages env && env/bin/pip install -q --no-index ./thing-1-py3-none-any.whl && env/bin/python -m thing | grep -qx fine
+	// pip is the machine's own, because installing it into the environment takes most of
+	// the time of a venv and makes the same accesses as installing the package does: both
+	// run pip, which reads archives, unpacks them below the temporary directory and writes
+	// to site-packages and bin. What it wrote there is run as a module and as a program.
+	{"venv and pip", "pip3", `mkdir -p src/thing && echo 'def main(): print("fine")' >src/thing/__init__.py && echo 'from thing import main; main()' >src/thing/__main__.py &&
+		python3 - <<'.' && python3 -m venv --system-site-packages --without-pip env && env/bin/python -m pip install -q --no-index ./thing-1-py3-none-any.whl && env/bin/python -m thing | grep -qx fine && env/bin/thing | grep -qx fine
 import zipfile
 w = zipfile.ZipFile("thing-1-py3-none-any.whl", "w")
 w.write("src/thing/__main__.py", "thing/__main__.py"); w.write("src/thing/__init__.py", "thing/__init__.py")
 w.writestr("thing-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: thing\nVersion: 1\n")
 w.writestr("thing-1.dist-info/WHEEL", "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+w.writestr("thing-1.dist-info/entry_points.txt", "[console_scripts]\nthing = thing:main\n")
 w.writestr("thing-1.dist-info/RECORD", "")
 w.close()
 .`},
@@ -61,23 +66,34 @@ if __name__ == "__main__":
     with m.Manager() as manager: manager.list([1])
     tempfile.NamedTemporaryFile().write(b"x")
 .`},
-	{"npm", "npm", `mkdir dep && echo '{"name":"dep","version":"1.0.0","main":"i.js"}' >dep/package.json && echo 'module.exports = "fine"' >dep/i.js &&
-		(cd dep && npm pack --silent) && echo '{"name":"app","version":"1.0.0","scripts":{"go":"node app.js"}}' >package.json && echo 'console.log(require("dep"))' >app.js &&
-		npm install --silent --no-audit --no-fund ./dep/dep-1.0.0.tgz && npm run --silent go | grep -qx fine && ! npm ls 2>&1 | grep "Unknown env config"`},
+	// Each start of npm takes long, so tar packs the package, and the installation shows
+	// whether npm knows its settings.
+	{"npm", "npm", `mkdir -p package && echo '{"name":"dep","version":"1.0.0","main":"i.js"}' >package/package.json && echo 'module.exports = "fine"' >package/i.js &&
+		tar -czf dep.tgz package && echo '{"name":"app","version":"1.0.0","scripts":{"go":"node app.js"}}' >package.json && echo 'console.log(require("dep"))' >app.js &&
+		npm install --no-audit --no-fund ./dep.tgz >log 2>&1 && ! grep "Unknown env config" log && npm run --silent go | grep -qx fine`},
 	{"cargo", "cargo", `mkdir -p dep/src src && printf '[package]\nname = "dep"\nversion = "1.0.0"\nedition = "2021"\n' >dep/Cargo.toml && echo 'pub fn text() -> &'"'static"' str { "fine" }' >dep/src/lib.rs &&
 		printf '[package]\nname = "app"\nversion = "1.0.0"\nedition = "2021"\n[dependencies]\ndep = { path = "dep" }\n' >Cargo.toml && echo 'fn main() { println!("{}", dep::text()); }' >src/main.rs &&
 		cargo build --offline -q && ./target/debug/app | grep -qx fine && cargo install --offline -q --path . && app | grep -qx fine`},
 	{"gcc", "gcc", `printf '#include <stdio.h>\nint main(void) { puts("fine"); return tmpfile() == NULL; }\n' >a.c && gcc -O1 -o a a.c && ./a | grep -qx fine`},
 	{"sqlite", "python3", `python3 -c 'import sqlite3; c = sqlite3.connect("db"); c.execute("pragma journal_mode=wal"); c.execute("create table t(x)"); c.execute("insert into t values(1)"); c.commit(); c.execute("vacuum"); assert c.execute("select x from t").fetchone() == (1,)'`},
 	{"a terminal", "script", `script -qec 'test -t 0 && echo is a tty' /dev/null </dev/null | grep -q 'is a tty'`},
-	{"java", "javac", `printf 'class A { public static void main(String[] a) { System.out.println("fine"); } }' >A.java && javac A.java && java A | grep -qx fine`},
-	{"java's temporary files", "javac", `printf 'class B { public static void main(String[] a) throws Exception { System.out.println(java.io.File.createTempFile("abc", "d").exists()); } }' >B.java && javac B.java && java B | grep -qx true`},
-	{"maven", "mvn", `echo '<project><modelVersion>4.0.0</modelVersion><groupId>a</groupId><artifactId>a</artifactId><version>1</version></project>' >pom.xml && mvn -o -q validate`},
+	{"java and its temporary files", "javac", quickJava + `cat >A.java <<'.' && javac A.java && java A | grep -qx 'fine true'
+class A {
+	public static void main(String[] a) throws Exception {
+		System.out.println("fine " + java.io.File.createTempFile("abc", "d").exists());
+	}
+}
+.`},
+	{"maven", "mvn", quickJava + `echo '<project><modelVersion>4.0.0</modelVersion><groupId>a</groupId><artifactId>a</artifactId><version>1</version></project>' >pom.xml && mvn -o -q validate`},
 	{"tmux", "tmux", `tmux new-session -d 'sleep 100' && tmux list-sessions && tmux kill-server`},
 	{"temporary files", "sh", `f=$(mktemp) && echo x >"$f" && mkdir d && mv "$f" d/f && ln d/f hard && mv d e && test -s e/f && exec 3<<'.' && cat <&3 >/dev/null && : >/dev/null && : 2>/dev/stderr
 .`},
 	{"processes", "sh", `sleep 100 & kill $! && ! wait $! && (sleep 0.01; true) && test -r /proc/self/status && ps >/dev/null`},
 }
+
+// quickJava makes Java compile little: programs this short end sooner without the best
+// code. It keeps the options with which commands get their temporary directory.
+const quickJava = `export JAVA_TOOL_OPTIONS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC $JAVA_TOOL_OPTIONS"; `
 
 // sysVersion is the version of a module that the tests depend on, so that it is
 // there.
@@ -120,7 +136,6 @@ func testToolchains(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(home, "dotfiles", "git"), []byte("[user]\n\tname = Included\n\temail = i@example.test\n"), 0o600))
 	t.Setenv("GOFLAGS", "-buildvcs=false")
 	t.Setenv("GOTOOLCHAIN", "local")
-	t.Setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC") // programs this short end sooner without the best code
 	before := tree(t, home)
 	eachLevel(t, func(t *testing.T, level confine.Level) {
 		r := newTestRuntime(t, pygent.NewLocalRuntime, atLevel(level), pygent.WithLocalProtection(pygent.ProtectionRequired))

@@ -17,6 +17,7 @@ export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 need git git ca-certificates
 need python3 python3
 python3 -c 'import ensurepip' 2>/dev/null || apt_install python3-venv
+need pip3 python3-pip
 need script bsdutils
 need ps procps
 need node nodejs
