@@ -3,8 +3,10 @@ package pygent_test
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -27,7 +29,10 @@ func newClientsRuntime(t *testing.T, r *registry, opts ...pygent.RuntimeOption) 
 	rt := newTestRuntime(t, pygent.NewDockerRuntime, append([]pygent.RuntimeOption{
 		pygent.WithImage(clientsImage()),
 		pygent.WithMemory(1 << 30),
-		pygent.WithMounts(pygent.Mount{Source: goRoot(t), Target: "/usr/local/go", ReadOnly: true}),
+		pygent.WithMounts(
+			pygent.Mount{Source: goRoot(t), Target: "/usr/local/go", ReadOnly: true},
+			pygent.Mount{Source: goCache(t), Target: "/tmp/gocache"},
+		),
 		pygent.WithTestServer(r.Listener.Addr().String()),
 		pygent.WithEnv(
 			"PATH=/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -48,6 +53,33 @@ func goRoot(t *testing.T) string {
 	require.NoError(t, err)
 	return strings.TrimSpace(string(out))
 }
+
+// goCache returns a directory with the compiled runtime of Go. Compiling it again in each
+// container would take most of the processor time of these tests.
+func goCache(t *testing.T) string {
+	t.Helper()
+	kept, err := compiledRuntime()
+	require.NoError(t, err)
+	dir := filepath.Join(t.TempDir(), "go-build") // commands in a container must not change what is kept
+	require.NoError(t, os.CopyFS(dir, os.DirFS(kept)))
+	return dir
+}
+
+// compiledRuntime compiles the runtime of Go as a container does, where there is no C
+// compiler, and returns the cache in which it keeps that for the next time.
+var compiledRuntime = sync.OnceValues(func() (string, error) {
+	user, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	kept := filepath.Join(user, "pygent", "test-go-build")
+	build := exec.Command("go", "build", "runtime")
+	build.Env = append(os.Environ(), "GOCACHE="+kept, "CGO_ENABLED=0", "GOFLAGS=")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build runtime: %w\n%s", err, out)
+	}
+	return kept, nil
+})
 
 // clientCommands returns a typical command of each package manager. Each prints
 // hello.

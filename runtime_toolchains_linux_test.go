@@ -70,7 +70,7 @@ if __name__ == "__main__":
 	// whether npm knows its settings.
 	{"npm", "npm", `mkdir -p package && echo '{"name":"dep","version":"1.0.0","main":"i.js"}' >package/package.json && echo 'module.exports = "fine"' >package/i.js &&
 		tar -czf dep.tgz package && echo '{"name":"app","version":"1.0.0","scripts":{"go":"node app.js"}}' >package.json && echo 'console.log(require("dep"))' >app.js &&
-		npm install --no-audit --no-fund ./dep.tgz >log 2>&1 && ! grep "Unknown env config" log && npm run --silent go | grep -qx fine`},
+		{ npm install --no-audit --no-fund ./dep.tgz >log 2>&1 || { cat log; false; }; } && ! grep "Unknown env config" log && npm run --silent go | grep -qx fine`},
 	{"cargo", "cargo", `mkdir -p dep/src src && printf '[package]\nname = "dep"\nversion = "1.0.0"\nedition = "2021"\n' >dep/Cargo.toml && echo 'pub fn text() -> &'"'static"' str { "fine" }' >dep/src/lib.rs &&
 		printf '[package]\nname = "app"\nversion = "1.0.0"\nedition = "2021"\n[dependencies]\ndep = { path = "dep" }\n' >Cargo.toml && echo 'fn main() { println!("{}", dep::text()); }' >src/main.rs &&
 		cargo build --offline -q && ./target/debug/app | grep -qx fine && cargo install --offline -q --path . && app | grep -qx fine`},
