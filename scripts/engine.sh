@@ -66,7 +66,7 @@ mount_cgroups() {
 # The engine chooses its storage driver: overlay2 if the file system supports it.
 launch() {
 	local command
-	printf -v command '%q ' dockerd "${flags[@]}" "$@"
+	printf -v command '%q ' "${quick_engine[@]}" "${flags[@]}" "$@"
 	as_root sh -c "setsid $command >>'$log' 2>&1 </dev/null & echo \$! >'$pid_file.starting'"
 	local pid
 	pid=$(cat "$pid_file.starting")

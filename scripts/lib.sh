@@ -9,6 +9,11 @@ export PYGENT_TEST_IMAGE="${PYGENT_TEST_IMAGE:-pygent-test/debian:latest}"
 export PYGENT_TEST_BUSYBOX_IMAGE="${PYGENT_TEST_BUSYBOX_IMAGE:-pygent-test/busybox:latest}"
 export PYGENT_TEST_CLIENTS_IMAGE="${PYGENT_TEST_CLIENTS_IMAGE:-pygent-test/clients:latest}"
 
+# The command that starts a Docker Engine for the tests. They make hundreds of
+# containers; an engine that collects garbage only when it has much of it takes about a
+# tenth less processor time for each. So do the containerd and the shims that it starts.
+quick_engine=(env GOGC=off GOMEMLIMIT=512MiB dockerd)
+
 say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
 
 die() {

@@ -83,7 +83,7 @@ make_bridge() {
 start_engine() {
 	as_root sh -c ": >'$dir/dockerd.log'"
 	make_bridge
-	launch "$dir/dockerd.log" dockerd --host "$engine" --tls=false --data-root "$dir/data" --exec-root "$dir/exec" \
+	launch "$dir/dockerd.log" "${quick_engine[@]}" --host "$engine" --tls=false --data-root "$dir/data" --exec-root "$dir/exec" \
 		--pidfile "$docker_pid" --bridge "$bridge" --iptables=false --ip6tables=false --ip-forward=false --ip-masq=false
 	await answers || {
 		as_root tail -n 30 "$dir/dockerd.log" >&2
