@@ -52,9 +52,14 @@ func TestASessionGoesOnAfterEventsThatItMissed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("prints megabytes")
 	}
+	// Few answers with many calls each, because every request sends the earlier results again.
 	var replies []pygenttest.Reply
-	for i := range 60 {
-		replies = append(replies, bash(fmt.Sprintf("seq -f '%%0200g' %d 400", i)))
+	for i := range 6 {
+		var calls []pygenttest.Reply
+		for j := range 10 {
+			calls = append(calls, bash(fmt.Sprintf("seq -f '%%0200g' %d 400", 10*i+j)))
+		}
+		replies = append(replies, pygenttest.Calls(calls...))
 	}
 	server := pygenttest.NewServer(t, append(replies, pygenttest.Text("The end."))...)
 	p := &person{t: t, history: filepath.Join(t.TempDir(), "history.json"), state: t.TempDir()}
@@ -78,7 +83,7 @@ func TestASessionGoesOnAfterEventsThatItMissed(t *testing.T) {
 	require.NoError(t, err)
 	ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer stop()
-	require.NoError(t, server.WaitRequests(ctx, 61))
+	require.NoError(t, server.WaitRequests(ctx, len(replies)+1))
 	until("some of what happened is not shown")
 	until("Done")
 	seen.Reset()

@@ -38,26 +38,27 @@ var readDocument = sync.OnceValue(func() (doc openAPI) {
 	return doc
 })
 
-// operations returns what the document describes, by "METHOD /path".
-func (doc openAPI) operations(t *testing.T) map[string]operation {
-	t.Helper()
+// readOperations returns what the document describes, by "METHOD /path".
+var readOperations = sync.OnceValue(func() map[string]operation {
 	all := map[string]operation{}
-	for path, methods := range doc.Paths {
+	for path, methods := range readDocument().Paths {
 		for method, raw := range methods {
 			if method == "parameters" {
 				continue
 			}
 			var o operation
-			require.NoError(t, json.Unmarshal(raw, &o), "%s %s", method, path)
+			if err := json.Unmarshal(raw, &o); err != nil {
+				panic(method + " " + path + ": " + err.Error())
+			}
 			all[strings.ToUpper(method)+" "+path] = o
 		}
 	}
 	return all
-}
+})
 
 func TestTheDocumentDescribesTheAPI(t *testing.T) {
 	described := []string{}
-	for pattern, o := range readDocument().operations(t) {
+	for pattern, o := range readOperations() {
 		require.NotEmpty(t, o.Summary, pattern)
 		require.Contains(t, o.Responses, "default", pattern)
 		described = append(described, pattern)
@@ -79,8 +80,7 @@ func TestTheDocumentIsServed(t *testing.T) {
 func checkAnswer(t *testing.T, method, path string, status int, body []byte) {
 	t.Helper()
 	path = strings.TrimPrefix(path, "/api/v1")
-	doc := readDocument()
-	for pattern, o := range doc.operations(t) {
+	for pattern, o := range readOperations() {
 		m, p, _ := strings.Cut(pattern, " ")
 		if m != method || !matches(p, path) || status >= 300 {
 			continue
@@ -95,29 +95,49 @@ func checkAnswer(t *testing.T, method, path string, status int, body []byte) {
 		if content == nil {
 			return
 		}
-		validate(t, doc, pattern, content, body)
+		validate(t, pattern, content, body)
 		return
 	}
 	if status >= 400 {
-		validate(t, doc, "an error", json.RawMessage(`{"$ref":"#/components/schemas/Error"}`), body)
+		validate(t, "an error", errorSchema, body)
 	}
 }
 
+// errorSchema is the schema of what the API answers when it fails.
+var errorSchema = json.RawMessage(`{"$ref":"#/components/schemas/Error"}`)
+
 // validate checks a value against a schema of the document.
-func validate(t *testing.T, doc openAPI, what string, schema json.RawMessage, value []byte) {
+func validate(t *testing.T, what string, schema json.RawMessage, value []byte) {
 	t.Helper()
-	text := strings.ReplaceAll(string(schema), "#/components/schemas/", "#/$defs/")
-	var s jsonschema.Schema
-	require.NoError(t, json.Unmarshal([]byte(text), &s))
-	s.Defs = map[string]*jsonschema.Schema{}
-	for name, def := range doc.Components.Schemas {
-		s.Defs[name] = def.CloneSchemas()
-	}
-	resolved, err := s.Resolve(nil)
+	resolved, err := resolve(string(schema))
 	require.NoError(t, err, what)
 	var v any
 	require.NoError(t, json.Unmarshal(value, &v), "%s: %s", what, value)
 	require.NoError(t, resolved.Validate(v), "%s: %s", what, value)
+}
+
+// resolved keeps what resolve returned, since resolving a schema takes longer than all
+// else that a request does.
+var resolved sync.Map // of *jsonschema.Resolved, by the schema's text
+
+// resolve makes a schema of the document ready to validate values.
+func resolve(schema string) (*jsonschema.Resolved, error) {
+	if known, ok := resolved.Load(schema); ok {
+		return known.(*jsonschema.Resolved), nil
+	}
+	var s jsonschema.Schema
+	if err := json.Unmarshal([]byte(strings.ReplaceAll(schema, "#/components/schemas/", "#/$defs/")), &s); err != nil {
+		return nil, err
+	}
+	s.Defs = map[string]*jsonschema.Schema{}
+	for name, def := range readDocument().Components.Schemas {
+		s.Defs[name] = def.CloneSchemas()
+	}
+	r, err := s.Resolve(nil)
+	if err == nil {
+		resolved.Store(schema, r)
+	}
+	return r, err
 }
 
 // matches reports whether a path is one of a pattern.
