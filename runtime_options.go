@@ -230,7 +230,9 @@ func WithDocker(mode DockerMode) RuntimeOption {
 }
 
 // WithWorkspace makes dir the workspace. It is created when it does not exist,
-// and kept at Cleanup. By default the workspace is temporary.
+// and kept at Cleanup. By default the workspace is temporary. For a container it cannot
+// be a directory of the system, such as / or /etc. What a container's users have made or
+// changed there belongs to the directory's owner in the end; all else stays as it is.
 func WithWorkspace(dir string) RuntimeOption {
 	return runtimeOption{"WithWorkspace", func(o *runtimeOptions) { o.workspace = dir }}
 }

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/client"
@@ -293,4 +294,59 @@ func ownerOf(t *testing.T, name string) string {
 	require.NoError(t, err)
 	stat := info.Sys().(*syscall.Stat_t)
 	return fmt.Sprintf("%d:%d", stat.Uid, stat.Gid)
+}
+
+// TestWhatNoCommandTouchesKeepsItsOwner has files of several users in a workspace, one of
+// them with the setuid bit.
+func TestWhatNoCommandTouchesKeepsItsOwner(t *testing.T) {
+	t.Parallel()
+	requireDocker(t)
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make files of other users")
+	}
+	for name, opts := range map[string][]pygent.RuntimeOption{
+		"guest":                     nil,
+		"guest of an ordinary user": {pygent.WithContainerUser("4321")},
+		"plain exec":                {pygent.WithTestPlainExec()},
+		"plain exec, busybox":       {pygent.WithTestPlainExec(), pygent.WithImage(testBusyboxImage())},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := realTempDir(t)
+			require.NoError(t, os.Chmod(dir, 0o777))
+			require.NoError(t, os.MkdirAll(filepath.Join(dir, "site", "uploads"), 0o755))
+			tool, odd := filepath.Join(dir, "site", "tool"), filepath.Join(dir, "site", "-odd\n name")
+			for _, file := range []string{tool, odd, filepath.Join(dir, "changed")} {
+				require.NoError(t, os.WriteFile(file, nil, 0o666))
+			}
+			require.NoError(t, os.Chmod(filepath.Join(dir, "changed"), 0o666))
+			require.NoError(t, os.Chown(dir, 1234, 1235))
+			for file, id := range map[string]int{"site": 33, "site/uploads": 33, "site/tool": 34, "site/-odd\n name": 35, "changed": 36} {
+				require.NoError(t, os.Lchown(filepath.Join(dir, file), id, id))
+			}
+			require.NoError(t, os.Chmod(tool, 0o755|os.ModeSetuid))
+			waitUntilStampsAreOld(t, tool)
+			r := newTestRuntime(t, pygent.NewDockerRuntime, append([]pygent.RuntimeOption{pygent.WithImage(testImage()), pygent.WithWorkspace(dir)}, opts...)...)
+			require.Zero(t, bash(t, r, "mkdir made && echo x >made/f && echo x >>changed").ExitCode)
+			require.NoError(t, r.Cleanup())
+			for file, owner := range map[string]string{
+				"site": "33:33", "site/uploads": "33:33", "site/tool": "34:34", "site/-odd\n name": "35:35",
+				".": "1234:1235", "made": "1234:1235", "made/f": "1234:1235", "changed": "1234:1235",
+			} {
+				require.Equal(t, owner, ownerOf(t, filepath.Join(dir, file)), file)
+			}
+			info, err := os.Stat(tool)
+			require.NoError(t, err)
+			require.NotZero(t, info.Mode()&os.ModeSetuid)
+		})
+	}
+}
+
+// waitUntilStampsAreOld waits until nothing that was made before can pass for something
+// that is made now: stamps are a little behind the clock, and plain exec counts in seconds.
+func waitUntilStampsAreOld(t *testing.T, file string) {
+	t.Helper()
+	info, err := os.Lstat(file)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return time.Since(info.ModTime()) > 1100*time.Millisecond }, 30*time.Second, 10*time.Millisecond)
 }

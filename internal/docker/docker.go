@@ -65,6 +65,9 @@ type Mount struct {
 // the next one tries again. New takes over the engine's client, in case of an
 // error too. ctx bounds the copying of the initial files.
 func New(ctx context.Context, engine *client.Client, config Config) (*sandbox.Sandbox, error) {
+	if err := checkWorkspace(config.Workspace); err != nil {
+		return nil, errors.Join(err, engine.Close())
+	}
 	var network *sandbox.Network
 	if config.Network == noNetwork {
 		var err error

@@ -46,6 +46,7 @@ type place struct {
 	program *guestProgram // nil when commands run by plain exec
 	file    string        // of the program, mounted from this machine; empty when it is copied
 	nonce   string        // a file in dir that the guest must see; empty when that is known
+	left    time.Time     // when the nonce was made, by the clock of its file system
 	socket  *guestSocket  // by which the guest may reach this process; nil for none
 }
 
@@ -143,6 +144,11 @@ func (p *place) leaveNonce() (remove func() error, err error) {
 		_ = os.Remove(name) // a full disk leaves an empty file
 		return nil, fmt.Errorf("probe the workspace: %w", err)
 	}
+	info, err := os.Lstat(name)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("probe the workspace: %w", err), os.Remove(name))
+	}
+	p.left = info.ModTime()
 	return func() error { return os.Remove(name) }, nil
 }
 

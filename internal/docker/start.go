@@ -238,6 +238,7 @@ func (c *commander) launchShared(ctx context.Context, p place, name string, know
 			return nil, err
 		}
 		defer remove()
+		c.spec.hostOwner.Since = min(c.spec.hostOwner.Since, p.left.UnixNano()) // a server of files may have a clock of its own
 	}
 	box, err := c.startIn(ctx, p, name, know)
 	if err != nil {

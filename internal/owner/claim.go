@@ -23,6 +23,10 @@ type Claim struct {
 	Path     string // of the directory, without symbolic links
 	UID, GID int    // of its owner
 	Dev, Ino uint64 // of the directory, as it is mounted now
+	// Since is a moment before any container had the directory for this claim, or for one
+	// that never ended. It is at least a tick of the clock by which file systems stamp files
+	// before that.
+	Since time.Time
 
 	now    [2]int   // the owner that the file system reports now
 	file   *os.File // the record; nil if none can be kept
@@ -181,7 +185,7 @@ func (s *state) begin(c *Claim) error {
 	if err != nil {
 		return err
 	}
-	size, err := fmt.Fprintf(f, "%d %d %q\n", c.UID, c.GID, c.Path)
+	size, err := fmt.Fprintf(f, "%d %d %q %d\n", c.UID, c.GID, c.Path, c.Since.UnixNano())
 	if err == nil {
 		err = lockShared(f)
 	}
@@ -218,19 +222,22 @@ func (s *state) confirm(c *Claim) error {
 
 // read reads the owner from a record.
 func (c *Claim) read(f *os.File) error {
-	uid, gid, _, err := parseClaim(f)
+	r, err := parseClaim(f)
 	if err == nil {
-		c.UID, c.GID = uid, gid
+		c.UID, c.GID, c.Since = r.UID, r.GID, r.Since
 	}
 	return err
 }
 
-func parseClaim(f *os.File) (uid, gid int, path string, err error) {
-	_, err = fmt.Fscanf(f, "%d %d %q\n", &uid, &gid, &path)
-	if err == nil && (uid < 0 || gid < 0) {
+// parseClaim reads what is recorded of a claim.
+func parseClaim(f *os.File) (*Claim, error) {
+	c, since := &Claim{}, int64(0)
+	_, err := fmt.Fscanf(f, "%d %d %q %d\n", &c.UID, &c.GID, &c.Path, &since)
+	if err == nil && (c.UID < 0 || c.GID < 0) {
 		err = errors.New("no owner")
 	}
-	return uid, gid, path, err
+	c.Since = time.Unix(0, since)
+	return c, err
 }
 
 // leadsTo reports whether name still is the name of the open file f.
@@ -285,11 +292,11 @@ func (s *state) lookUp(record string, f *os.File) (*Claim, error) {
 	if strings.HasPrefix(filepath.Base(record), newClaim) {
 		return nil, errMoved
 	}
-	_, _, path, err := parseClaim(f)
+	recorded, err := parseClaim(f)
 	if err != nil {
 		return nil, err
 	}
-	c, err := lookAt(path)
+	c, err := lookAt(recorded.Path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), err == nil && c != nil && claimsDir+"/"+c.record != record:
 		if strings.Contains(record, onDevice) {

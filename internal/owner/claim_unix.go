@@ -8,9 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
+
+// tick is longer than the stamps of files are behind the clock, which is 10 ms at most.
+const tick = 20 * time.Millisecond
 
 // lookAt returns a claim for a directory, with the name of its record. The name
 // is made of properties that no container can change: the inode number, and the
@@ -33,7 +37,7 @@ func lookAt(dir string) (*Claim, error) {
 	if !ok {
 		return nil, nil
 	}
-	c := &Claim{Path: path, UID: int(stat.Uid), GID: int(stat.Gid), Dev: uint64(stat.Dev), Ino: uint64(stat.Ino)}
+	c := &Claim{Path: path, UID: int(stat.Uid), GID: int(stat.Gid), Dev: uint64(stat.Dev), Ino: uint64(stat.Ino), Since: time.Now().Add(-tick)}
 	c.now = [2]int{c.UID, c.GID}
 	if made := birth(path); made != "" {
 		c.record = fmt.Sprintf("%d-%s", c.Ino, made)

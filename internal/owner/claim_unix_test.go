@@ -53,13 +53,16 @@ func (c claims) records() []string {
 	return names
 }
 
+// crashed is when the claim of that process began.
+var crashed = time.Unix(1, 2)
+
 // crash leaves the record of a process that was killed while the directory
 // belonged to somebody else.
 func (c claims) crash(uid, gid int) {
 	c.t.Helper()
 	require.NoError(c.t, c.claim().Release(false))
 	require.Len(c.t, c.records(), 1)
-	require.NoError(c.t, os.WriteFile(c.records()[0], fmt.Appendf(nil, "%d %d %q\n", uid, gid, c.dir), 0o600))
+	require.NoError(c.t, os.WriteFile(c.records()[0], fmt.Appendf(nil, "%d %d %q %d\n", uid, gid, c.dir, crashed.UnixNano()), 0o600))
 }
 
 func TestClaimCountsUntilItEndedInGoodOrder(t *testing.T) {
@@ -76,6 +79,7 @@ func TestClaimCountsUntilItEndedInGoodOrder(t *testing.T) {
 	require.Equal(t, []int{4242, 4243}, []int{next.UID, next.GID})
 	require.True(t, next.Lost())
 	require.False(t, next.Fresh())
+	require.Equal(t, crashed, next.Since, "its containers had the files since then")
 	require.NoError(t, next.Release(false))
 	next = c.claim()
 	require.True(t, next.Lost(), "the files were not given back")
@@ -274,12 +278,12 @@ func TestWhatIsNoRecordIsRemoved(t *testing.T) {
 		"pipe":     func(record string) error { return unix.Mkfifo(record, 0o600) },
 		"link out": func(record string) error { return os.Symlink("/etc/passwd", record) },
 		"link": func(record string) error {
-			return errors.Join(os.WriteFile(record+"-x", []byte("1 2 \"/etc\"\n"), 0o600), os.Symlink(filepath.Base(record)+"-x", record))
+			return errors.Join(os.WriteFile(record+"-x", []byte("1 2 \"/etc\" 3\n"), 0o600), os.Symlink(filepath.Base(record)+"-x", record))
 		},
 		"huge": func(record string) error {
 			return os.WriteFile(record, bytes.Repeat([]byte("1 2 \""), maxRecord), 0o600)
 		},
-		"nobody": func(record string) error { return os.WriteFile(record, []byte("-1 -1 \"/\"\n"), 0o600) },
+		"nobody": func(record string) error { return os.WriteFile(record, []byte("-1 -1 \"/\" 3\n"), 0o600) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newClaims(t)

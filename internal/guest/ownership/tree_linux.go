@@ -11,19 +11,20 @@ import (
 )
 
 // Tree gives a directory, and everything below it, to a user and a group. It also
-// clears the setuid and setgid bits of files. It continues after errors, and
-// returns the first of them with their number. Files on a read-only mount stay as
-// they are.
+// clears the setuid and setgid bits of files. What has not changed since a moment of the
+// kernel's clock, in nanoseconds, stays as it is: nobody gave it away in the meantime.
+// Tree continues after errors, and returns the first of them with their number. Files on a
+// read-only mount stay as they are.
 //
 // The tree may have been made to defeat this: names need not be valid text, and
 // paths may be longer than the kernel accepts. So Tree moves up and down by
 // single steps, and knows only the current directory.
-func Tree(dir *os.File, uid, gid int) error {
+func Tree(dir *os.File, uid, gid int, since int64) error {
 	fd, err := unix.Openat(int(dir.Fd()), ".", directoryFlags, 0)
 	if err != nil {
 		return &os.PathError{Op: "open", Path: dir.Name(), Err: err}
 	}
-	w := &walk{uid: uid, gid: gid, fd: fd}
+	w := &walk{uid: uid, gid: gid, since: since, fd: fd}
 	defer func() { unix.Close(w.fd) }()
 	for pending := w.visit(); ; {
 		if len(pending) == 0 {
@@ -49,6 +50,7 @@ const directoryFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix
 // walk is the state of a walk through a tree.
 type walk struct {
 	uid, gid int
+	since    int64
 	fd       int    // the current directory
 	above    []step // from the start to the parent of the current directory
 	failed   int
@@ -104,18 +106,31 @@ func (w *walk) settle(name string) (isDirectory bool) {
 		w.note(name, err)
 		return false
 	}
-	switch stat.Mode & unix.S_IFMT {
-	case unix.S_IFDIR:
+	if stat.Mode&unix.S_IFMT == unix.S_IFDIR {
 		return true
-	case unix.S_IFREG:
-		if stat.Mode&(unix.S_ISUID|unix.S_ISGID) != 0 {
-			w.note(name, w.strip(name))
-		}
 	}
-	if int(stat.Uid) != w.uid || int(stat.Gid) != w.gid {
-		w.note(name, unix.Fchownat(w.fd, name, w.uid, w.gid, unix.AT_SYMLINK_NOFOLLOW))
+	if w.changed(&stat) {
+		w.give(name, &stat)
 	}
 	return false
+}
+
+// changed reports whether a file has changed since the moment that was given. Nobody can
+// set the time of that.
+func (w *walk) changed(stat *unix.Stat_t) bool { return stat.Ctim.Nano() >= w.since }
+
+// give gives a file, or a directory that was not entered, to the owner.
+func (w *walk) give(name string, stat *unix.Stat_t) {
+	if stat.Mode&unix.S_IFMT == unix.S_IFREG && stat.Mode&(unix.S_ISUID|unix.S_ISGID) != 0 {
+		w.note(name, w.strip(name))
+	}
+	if w.isForeign(stat) {
+		w.note(name, unix.Fchownat(w.fd, name, w.uid, w.gid, unix.AT_SYMLINK_NOFOLLOW))
+	}
+}
+
+func (w *walk) isForeign(stat *unix.Stat_t) bool {
+	return int(stat.Uid) != w.uid || int(stat.Gid) != w.gid
 }
 
 // strip clears the setuid and setgid bits of a file.
@@ -136,7 +151,7 @@ func (w *walk) strip(name string) error {
 func (w *walk) settleCurrent() {
 	var stat unix.Stat_t
 	err := unix.Fstat(w.fd, &stat)
-	if err == nil && (int(stat.Uid) != w.uid || int(stat.Gid) != w.gid) {
+	if err == nil && w.isForeign(&stat) && w.changed(&stat) {
 		err = unix.Fchownat(w.fd, "", w.uid, w.gid, unix.AT_EMPTY_PATH)
 	}
 	w.note(".", err)
@@ -153,7 +168,10 @@ func (w *walk) enter(name string, pending []string) []string {
 	}
 	if err != nil {
 		w.note(name, err)
-		w.note(name, unix.Fchownat(w.fd, name, w.uid, w.gid, unix.AT_SYMLINK_NOFOLLOW))
+		var stat unix.Stat_t
+		if unix.Fstatat(w.fd, name, &stat, unix.AT_SYMLINK_NOFOLLOW) == nil && w.changed(&stat) {
+			w.give(name, &stat)
+		}
 		return pending
 	}
 	w.above = append(w.above, step{id: id, pending: pending})

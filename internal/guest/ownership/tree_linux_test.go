@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -24,7 +25,7 @@ func give(t *testing.T, dir string) (uid int, err error) {
 	d, err := os.Open(dir)
 	require.NoError(t, err)
 	defer d.Close()
-	return uid, ownership.Tree(d, uid, os.Getgid())
+	return uid, ownership.Tree(d, uid, os.Getgid(), 0)
 }
 
 func requireOwned(t *testing.T, uid int, file string) {
@@ -172,7 +173,7 @@ func giveAsUser(t *testing.T, dir string) error {
 	d, err := os.Open(dir)
 	require.NoError(t, err)
 	defer d.Close()
-	return ownership.Tree(d, 0, 0)
+	return ownership.Tree(d, 0, 0, 0)
 }
 
 // setImmutable sets or clears the attribute that keeps even root from changing
@@ -188,4 +189,26 @@ func setImmutable(t *testing.T, file string, on bool) {
 		flags = immutable
 	}
 	require.NoError(t, unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, flags))
+}
+
+func TestTreeLeavesWhatHasNotChanged(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "old", "new"), 0o755))
+	setuid(t, filepath.Join(dir, "old", "tool"))
+	var stat unix.Stat_t
+	require.NoError(t, unix.Stat(filepath.Join(dir, "old", "tool"), &stat))
+	require.Eventually(t, func() bool { // until the clock of the file system has gone on
+		setuid(t, filepath.Join(dir, "old", "new", "tool"))
+		var now unix.Stat_t
+		require.NoError(t, unix.Stat(filepath.Join(dir, "old", "new", "tool"), &now))
+		return now.Ctim.Nano() > stat.Ctim.Nano()
+	}, 10*time.Second, time.Millisecond)
+	d, err := os.Open(dir)
+	require.NoError(t, err)
+	defer d.Close()
+	require.NoError(t, ownership.Tree(d, os.Getuid(), os.Getgid(), stat.Ctim.Nano()+1))
+	info, err := os.Stat(filepath.Join(dir, "old", "tool"))
+	require.NoError(t, err)
+	require.NotZero(t, info.Mode()&os.ModeSetuid)
+	requireOwned(t, os.Getuid(), filepath.Join(dir, "old", "new", "tool"))
 }

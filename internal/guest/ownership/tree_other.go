@@ -9,4 +9,4 @@ import (
 
 // Tree always fails here. Only the guests of containers change owners, and these
 // run on Linux.
-func Tree(*os.File, int, int) error { return errors.ErrUnsupported }
+func Tree(*os.File, int, int, int64) error { return errors.ErrUnsupported }

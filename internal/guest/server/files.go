@@ -345,7 +345,7 @@ func (st *state) own(name string) error {
 		return err
 	}
 	defer dir.Close()
-	return ownership.Tree(dir, o.UID, o.GID)
+	return ownership.Tree(dir, o.UID, o.GID, st.since)
 }
 
 // stat describes a file without following a symbolic link.

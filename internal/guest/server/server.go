@@ -55,6 +55,7 @@ type state struct {
 	workspace string
 	root      *os.Root
 	owner     *owner // the owner of files that requests make; nil to leave it alone
+	since     int64  // what has not changed since keeps its owner; see [wire.HostOwner]
 	shell     string
 	noShell   error // why there is no shell
 	env       []string
@@ -216,6 +217,18 @@ func request[Q any, PQ interface {
 	return wire.WriteFrame(w, wire.KindReply, r)
 }
 
+// driftTime is how far the clocks of two kernels are taken to be apart.
+const driftTime = time.Minute
+
+// heldSince returns the moment since which containers have had the workspace, by the clock
+// of this kernel.
+func heldSince(h wire.HostOwner) int64 {
+	if h.Boot != "" && h.Boot == bootID() {
+		return h.Since
+	}
+	return h.Since - int64(driftTime)
+}
+
 // hello handles the first request of the session.
 func (s *Server) hello(m *wire.Hello) (*wire.Welcome, error) {
 	if m.Version != wire.Version {
@@ -238,6 +251,7 @@ func (s *Server) hello(m *wire.Hello) (*wire.Welcome, error) {
 	hostOwner := false
 	if m.Own {
 		st.owner, hostOwner = workspaceOwner(root, m)
+		st.since = heldSince(m.HostOwner)
 	}
 	st.trees = newTrees(root, st.owner)
 	st.shell, st.noShell = shell.Find(st.env, "/usr/local/bin", "/usr/bin", "/bin")

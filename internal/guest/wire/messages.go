@@ -88,6 +88,9 @@ type HostOwner struct {
 	Sure     bool   // the host saw this owner when it looked at the directory
 	Dev, Ino int64  // of the directory
 	Boot     string // identifies the boot of the kernel
+	// Since is the moment before which no container had the directory, in nanoseconds of
+	// the host's clock. What has not changed since keeps its owner. 0 is before all.
+	Since int64
 }
 
 func (o *HostOwner) fields(c *Codec) {
@@ -96,6 +99,7 @@ func (o *HostOwner) fields(c *Codec) {
 	c.Int(&o.Dev)
 	c.Int(&o.Ino)
 	c.String(&o.Boot, maxName)
+	c.Int(&o.Since)
 }
 
 // Welcome answers a [Hello].
