@@ -312,7 +312,7 @@ func (m *Message) UnmarshalJSON(data []byte) error {
 		return fmt.Errorf("message: %w", err)
 	}
 	*m = Message{}
-	r.Field("role", &m.Role)
+	r.Field("role", (*string)(&m.Role))
 	r.Field("name", &m.Name)
 	r.Field("tool_call_id", &m.ToolCallID)
 	r.Field("tool_calls", &m.ToolCalls)

@@ -2,8 +2,10 @@ package pygenttest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"net/url"
@@ -13,6 +15,7 @@ import (
 	"time"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/jsonwalk"
 )
 
 // Request is a request that a [Server] received.
@@ -44,39 +47,110 @@ func (r *Request) isChat() bool { return strings.HasSuffix(r.Path, "/chat/comple
 
 func (r *Request) isResponses() bool { return strings.HasSuffix(r.Path, "/responses") }
 
-// decode fills in the fields from the body.
-func (r *Request) decode() {
-	if err := json.Unmarshal(r.Body, &r.Fields); err != nil {
-		r.Err = fmt.Errorf("decode the request: %w", err)
-		return
+// decode fills in the fields from the body, and returns those of the body as
+// encoding/json decodes them; nil if it is no object.
+func (r *Request) decode(known *memos) map[string]any {
+	r.Fields = make(map[string]json.RawMessage)
+	err := jsonwalk.CheckMembers(r.Body, maxDepth, func(name []byte, value json.RawMessage) { r.Fields[string(name)] = value })
+	if err != nil || !jsonwalk.IsObject(r.Body) {
+		r.Fields = nil
+		err = json.Unmarshal(r.Body, &r.Fields) // which says what is wrong, but takes several times as long
+		r.Err = decodeError(err)
+		return nil
 	}
+	plain := make(map[string]any, len(r.Fields))
 	if r.isResponses() {
-		r.Err = r.decodeResponses()
+		r.Err = r.decodeResponses(known, plain)
 	} else {
-		r.Err = r.decodeChat()
+		r.Err = r.decodeChat(known, plain)
 	}
+	for name, raw := range r.Fields {
+		if _, done := plain[name]; !done {
+			plain[name] = genericJSON(raw)
+		}
+	}
+	return plain
 }
 
-// decodeChat fills in the fields from the body of a chat completions request.
-func (r *Request) decodeChat() error {
-	var in struct {
-		Model    string
-		Messages []pygent.Message
-		Tools    []struct{ Function pygent.ToolSpec }
-		Stream   bool
-		Options  struct {
-			IncludeUsage bool `json:"include_usage"`
-		} `json:"stream_options"`
+// maxDepth is how deep encoding/json reads.
+const maxDepth = 10_000
+
+func decodeError(err error) error {
+	if err == nil {
+		return nil
 	}
-	if err := json.Unmarshal(r.Body, &in); err != nil {
-		return fmt.Errorf("decode the request: %w", err)
+	return fmt.Errorf("decode the request: %w", err)
+}
+
+// genericJSON decodes valid JSON as encoding/json does without a type.
+func genericJSON(raw json.RawMessage) (v any) {
+	_ = json.Unmarshal(raw, &v)
+	return v
+}
+
+// field decodes a field of the body, unless it is absent.
+func (r *Request) field(name string, into any) error {
+	raw, ok := r.Fields[name]
+	if !ok {
+		return nil
 	}
-	r.Chat = &pygent.ChatRequest{Model: in.Model, Messages: in.Messages}
-	for _, t := range in.Tools {
-		r.Chat.Tools = append(r.Chat.Tools, t.Function)
+	if err := json.Unmarshal(raw, into); err != nil {
+		return decodeError(fmt.Errorf("%s: %w", name, err))
 	}
-	r.Stream, r.IncludeUsage = in.Stream, in.Options.IncludeUsage
 	return nil
+}
+
+// decodeChat fills in the fields from those of a chat completions request. It adds to
+// plain what it decoded on the way.
+func (r *Request) decodeChat(known *memos, plain map[string]any) error {
+	var chat pygent.ChatRequest
+	var options struct {
+		IncludeUsage bool `json:"include_usage"`
+	}
+	err := cmp.Or(r.field("model", &chat.Model), r.field("stream", &r.Stream), r.field("stream_options", &options))
+	if raw := r.Fields["messages"]; jsonwalk.IsArray(raw) {
+		list, messages, wrong := known.messages.list(raw, decodeMessage)
+		plain["messages"], chat.Messages = list, messages
+		err = cmp.Or(err, decodeError(wrong))
+	} else {
+		err = cmp.Or(err, r.field("messages", &chat.Messages))
+	}
+	if raw := r.Fields["tools"]; raw != nil {
+		tools := known.chatTools.of(raw, decodeChatTools)
+		plain["tools"], chat.Tools = tools.plain, slices.Clone(tools.value)
+		err = cmp.Or(err, decodeError(tools.err))
+	}
+	if err != nil {
+		return err
+	}
+	for i := range chat.Messages {
+		chat.Messages[i] = copyMessage(chat.Messages[i])
+	}
+	r.Chat, r.IncludeUsage = &chat, options.IncludeUsage
+	return nil
+}
+
+func decodeMessage(raw json.RawMessage) (m pygent.Message, err error) {
+	return m, json.Unmarshal(raw, &m)
+}
+
+func decodeChatTools(raw json.RawMessage) (tools []pygent.ToolSpec, err error) {
+	var list []struct{ Function pygent.ToolSpec }
+	err = json.Unmarshal(raw, &list)
+	for _, t := range list {
+		tools = append(tools, t.Function)
+	}
+	return tools, err
+}
+
+// copyMessage returns a copy that a script may change.
+func copyMessage(m pygent.Message) pygent.Message {
+	m.Parts, m.Extra = slices.Clone(m.Parts), maps.Clone(m.Extra)
+	m.ToolCalls = slices.Clone(m.ToolCalls)
+	for i := range m.ToolCalls {
+		m.ToolCalls[i].Extra = maps.Clone(m.ToolCalls[i].Extra)
+	}
+	return m
 }
 
 // CheckConversation returns an error if a provider would refuse the conversation.

@@ -1,89 +1,84 @@
 package pygenttest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/jsonwalk"
 )
 
 // reasoningItems is the extra field of a message in [Request.Chat] with the
 // reasoning items before it.
 const reasoningItems = "reasoning_items"
 
-// responsesBody has the fields of a request of the Responses API that a script
-// may need.
-type responsesBody struct {
-	Model        string
-	Instructions string
-	Input        json.RawMessage
-	Tools        []pygent.ToolSpec
-	Stream       bool
-	Include      []string
-}
-
-// inputItem is an item of the input, of any type.
+// inputItem is what an item of the input stands for.
 type inputItem struct {
-	Type      string
-	Role      pygent.Role
-	Content   json.RawMessage
-	CallID    string `json:"call_id"`
-	Name      string
-	Arguments string
-	Output    json.RawMessage
+	reasoning bool // which is kept as it is
+	message   pygent.Message
 }
 
-// decodeResponses fills in the fields from the body of a request of the
-// Responses API. It turns the input into the messages that it stands for.
-func (r *Request) decodeResponses() error {
-	var in responsesBody
-	if err := json.Unmarshal(r.Body, &in); err != nil {
-		return fmt.Errorf("decode the request: %w", err)
+// decodeResponses fills in the fields from those of a request of the Responses API. It
+// turns the input into the messages that it stands for. It adds to plain what it decoded
+// on the way.
+func (r *Request) decodeResponses(known *memos, plain map[string]any) error {
+	r.IncludeUsage = true
+	chat := &pygent.ChatRequest{}
+	var instructions string
+	var include []string
+	err := cmp.Or(r.field("model", &chat.Model), r.field("instructions", &instructions),
+		r.field("stream", &r.Stream), r.field("include", &include))
+	if raw := r.Fields["tools"]; raw != nil {
+		tools := known.tools.of(raw, decodeTools)
+		plain["tools"], chat.Tools = tools.plain, slices.Clone(tools.value)
+		err = cmp.Or(err, decodeError(tools.err))
 	}
-	r.Stream, r.IncludeUsage = in.Stream, true
-	r.encrypted = slices.Contains(in.Include, "reasoning.encrypted_content")
-	r.Chat = &pygent.ChatRequest{Model: in.Model, Tools: in.Tools}
-	if in.Instructions != "" {
-		r.Chat.Messages = append(r.Chat.Messages, pygent.SystemMessage(in.Instructions))
+	if err != nil {
+		return err
 	}
-	var text string
-	if json.Unmarshal(in.Input, &text) == nil {
-		r.Chat.Messages = append(r.Chat.Messages, pygent.UserMessage(text))
+	r.Chat = chat
+	r.encrypted = slices.Contains(include, "reasoning.encrypted_content")
+	if instructions != "" {
+		chat.Messages = append(chat.Messages, pygent.SystemMessage(instructions))
+	}
+	if !jsonwalk.IsArray(r.Fields["input"]) {
+		var text string
+		if err := r.field("input", &text); err != nil {
+			return err
+		}
+		chat.Messages = append(chat.Messages, pygent.UserMessage(text))
 		return nil
 	}
-	var items []json.RawMessage
-	if err := json.Unmarshal(in.Input, &items); err != nil {
-		return fmt.Errorf("decode the request: input: %w", err)
-	}
-	messages, err := inputMessages(items)
-	r.Chat.Messages = append(r.Chat.Messages, messages...)
-	return err
+	list, messages, err := inputMessages(known, r.Fields["input"])
+	plain["input"], chat.Messages = list, append(chat.Messages, messages...)
+	return decodeError(err)
 }
 
-// inputMessages returns the messages that items stand for. The reasoning, the
-// text and the calls of one answer become one message again.
-func inputMessages(items []json.RawMessage) ([]pygent.Message, error) {
-	var out []pygent.Message
+func decodeTools(raw json.RawMessage) (tools []pygent.ToolSpec, err error) {
+	return tools, json.Unmarshal(raw, &tools)
+}
+
+// inputMessages returns the items of the input, and the messages that they stand for. The
+// reasoning, the text and the calls of one answer become one message again.
+func inputMessages(known *memos, input json.RawMessage) (plain []any, out []pygent.Message, err error) {
 	var reasoning []json.RawMessage
-	for i, raw := range items {
-		var it inputItem
-		if err := json.Unmarshal(raw, &it); err != nil {
-			return nil, fmt.Errorf("decode the request: input[%d]: %w", i, err)
-		}
-		if it.Type == "reasoning" {
+	plain = []any{}
+	for raw := range jsonwalk.Elements(input) {
+		d := known.items.of(raw, decodeItem)
+		switch {
+		case d.err != nil && err == nil:
+			err = fmt.Errorf("input[%d]: %w", len(plain), d.err)
+		case d.value.reasoning:
 			reasoning = append(reasoning, raw)
-			continue
+		default:
+			out, reasoning = addMessage(out, copyMessage(d.value.message), reasoning), nil
 		}
-		m, err := it.message()
-		if err != nil {
-			return nil, fmt.Errorf("decode the request: input[%d]: %w", i, err)
-		}
-		out = addMessage(out, m, reasoning)
-		reasoning = nil
+		plain = append(plain, d.plain)
 	}
-	return out, nil
+	return plain, out, err
 }
 
 // addMessage appends m, with the reasoning before it, to messages. A call that
@@ -101,24 +96,38 @@ func addMessage(messages []pygent.Message, m pygent.Message, reasoning []json.Ra
 	return append(messages, m)
 }
 
-// message returns the message that a single item stands for.
-func (it inputItem) message() (pygent.Message, error) {
+// decodeItem returns what a single item stands for.
+func decodeItem(raw json.RawMessage) (inputItem, error) {
+	var it struct {
+		Type      string
+		Role      pygent.Role
+		Content   json.RawMessage
+		CallID    string `json:"call_id"`
+		Name      string
+		Arguments string
+		Output    json.RawMessage
+	}
+	if err := json.Unmarshal(raw, &it); err != nil {
+		return inputItem{}, err
+	}
+	var m pygent.Message
+	var err error
 	switch it.Type {
+	case "reasoning":
+		return inputItem{reasoning: true}, nil
 	case "function_call":
-		call := pygent.ToolCall{ID: it.CallID, Name: it.Name, Arguments: it.Arguments}
-		return pygent.AssistantMessage("", call), nil
+		m = pygent.AssistantMessage("", pygent.ToolCall{ID: it.CallID, Name: it.Name, Arguments: it.Arguments})
 	case "function_call_output":
-		m := pygent.ToolMessage(it.CallID, "")
-		err := setContent(&m, it.Output)
-		return m, err
+		m = pygent.ToolMessage(it.CallID, "")
+		err = setContent(&m, it.Output)
 	default:
-		m := pygent.Message{Role: it.Role}
+		m.Role = it.Role
 		if m.Role == "developer" {
 			m.Role = pygent.RoleSystem
 		}
-		err := setContent(&m, it.Content)
-		return m, err
+		err = setContent(&m, it.Content)
 	}
+	return inputItem{message: m}, err
 }
 
 // setContent sets a message's content from a string or a list of parts.

@@ -35,6 +35,7 @@ type Server struct {
 	script    script
 	requests  recorder[Request]
 	rules     rules
+	known     memos
 	responses atomic.Int64
 	closing   context.Context // ends the waits of handlers
 	close     context.CancelFunc
@@ -165,11 +166,11 @@ func (s *Server) decode(req *Request) *strict.Refusal {
 	if !req.isChat() && !req.isResponses() {
 		return nil
 	}
-	req.decode()
+	fields := req.decode(&s.known)
 	if req.Method != http.MethodPost {
 		return notServed(http.StatusMethodNotAllowed, "Not allowed to "+req.Method+" on "+req.Path)
 	}
-	refusal := s.rules.check(req)
+	refusal := s.rules.check(req, fields)
 	if refusal == nil && req.Err != nil {
 		refusal = notServed(http.StatusBadRequest, req.Err.Error())
 	}

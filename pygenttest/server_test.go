@@ -48,6 +48,55 @@ func TestServerAnswersPlainAndRecords(t *testing.T) {
 	require.NoError(t, req.Err)
 }
 
+// A server decodes once what requests have in common. Nothing of one request shows in
+// another.
+func TestServerTellsRequestsApart(t *testing.T) {
+	chat := func(messages ...string) string {
+		return `{"model":"m","messages":[` + strings.Join(messages, ",") + `]}`
+	}
+	responses := func(items ...string) string {
+		return `{"model":"m","input":[` + strings.Join(items, ",") + `]}`
+	}
+	const hi, bye, part = `{"role":"user","content":"hi"}`, `{"role":"user","content":"bye"}`, `{"role":"user","content":[{"type":"text","text":"look"}]}`
+	const call, result = `{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}`, `{"type":"function_call_output","call_id":"c","output":"done"}`
+	var read []string
+	s := pygenttest.NewServer(t, pygenttest.Decide(func(req *pygent.ChatRequest) pygenttest.Reply {
+		for i := range req.Messages { // and change all of it
+			m := &req.Messages[i]
+			read, m.Content = append(read, m.Content), "changed"
+			for j := range m.Parts {
+				read, m.Parts[j].Text = append(read, m.Parts[j].Text), "changed"
+			}
+			for j := range m.ToolCalls {
+				read, m.ToolCalls[j].Name = append(read, m.ToolCalls[j].Name), "changed"
+			}
+		}
+		return pygenttest.Text("ok")
+	})).RepeatLast()
+	for round := range 3 {
+		for _, tt := range []struct {
+			path, body string
+			status     int
+		}{
+			{"/chat/completions", chat(hi, part), 200},
+			{"/chat/completions", chat(bye, hi, part), 200},
+			{"/chat/completions", chat(hi, `{"role":"user"}`), 400},
+			{"/chat/completions", chat(hi, `{"content":"no role"}`), 400},
+			{"/responses", responses(hi, call, result, hi), 200},
+			{"/responses", responses(hi, call, hi), 400},
+		} {
+			resp, err := http.Post(s.URL()+tt.path, "application/json", strings.NewReader(tt.body))
+			require.NoError(t, err)
+			text, err := io.ReadAll(resp.Body)
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+			require.Equal(t, tt.status, resp.StatusCode, "round %d: %s: %s", round, tt.body, text)
+		}
+	}
+	once := "hi  look bye hi  look hi  f done hi "
+	require.Equal(t, strings.Repeat(once, 3), strings.Join(read, " ")+" ")
+}
+
 func TestServerStreams(t *testing.T) {
 	text := "grüße, 世界! and then some more words"
 	s := pygenttest.NewServer(t, pygenttest.TextAndCalls(text,

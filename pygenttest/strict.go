@@ -68,11 +68,11 @@ type rules struct {
 	reasoning map[string]string
 }
 
-// check returns why the request is refused, or nil.
-func (r *rules) check(req *Request) *strict.Refusal {
+// check returns why the request is refused, or nil. fields are those of its body.
+func (r *rules) check(req *Request, fields map[string]any) *strict.Refusal {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	parsed, refusal := strict.Parse(req.Body, r.known)
+	parsed, refusal := strict.Decoded(fields, r.known)
 	switch {
 	case refusal != nil:
 	case req.isResponses():

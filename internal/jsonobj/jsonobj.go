@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+
+	"github.com/x/pygent/internal/jsonwalk"
 )
 
 // Reader extracts known fields from an object. Null counts as absent.
@@ -17,14 +19,23 @@ type Reader struct {
 	err    error
 }
 
-// Read returns a reader of the object in data.
+// Read returns a reader of the object in data, with which it shares memory. It reads
+// what encoding/json reads, several times as fast.
 func Read(data []byte) (*Reader, error) {
-	r := &Reader{}
-	if err := json.Unmarshal(data, &r.fields); err != nil {
+	r := &Reader{fields: make(map[string]json.RawMessage)}
+	err := jsonwalk.CheckMembers(data, maxDepth, func(name []byte, value json.RawMessage) { r.fields[string(name)] = value })
+	if err == nil && jsonwalk.IsObject(data) {
+		return r, nil
+	}
+	r.fields = nil
+	if err := json.Unmarshal(data, &r.fields); err != nil { // which says what is wrong
 		return nil, err
 	}
 	return r, nil
 }
+
+// maxDepth is how deep encoding/json reads.
+const maxDepth = 10_000
 
 // Take removes a field and returns it; nil if it is absent.
 func (r *Reader) Take(name string) json.RawMessage {
@@ -45,17 +56,21 @@ func (r *Reader) Field(name string, into any) {
 
 // Decode decodes a field that Take returned.
 func (r *Reader) Decode(name string, raw json.RawMessage, into any) {
+	if text, ok := into.(*string); ok && bytes.HasPrefix(raw, []byte(`"`)) {
+		*text = jsonwalk.Text(raw)
+		return
+	}
 	if err := json.Unmarshal(raw, into); err != nil && r.err == nil {
 		r.err = fmt.Errorf("%s: %w", name, err)
 	}
 }
 
-// Rest returns the fields that remain, or nil if there are none.
+// Rest returns a copy of the fields that remain, or nil if there are none.
 func (r *Reader) Rest() map[string]json.RawMessage {
 	if len(r.fields) == 0 {
 		return nil
 	}
-	return r.fields
+	return Clone(r.fields)
 }
 
 // Err returns the first error of decoding a field.

@@ -3,6 +3,7 @@ package jsonobj_test
 import (
 	"encoding/json"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -74,6 +75,38 @@ func TestTheFirstErrorIsTold(t *testing.T) {
 	require.Error(t, err)
 	_, err = w.UpTo("more")
 	require.Error(t, err)
+}
+
+func TestTheStandardLibraryReadsTheSame(t *testing.T) {
+	for _, data := range []string{
+		`{"a":"x\ny","b":1,"a":"z"}`, ` { "a" : null } `, `{}`, `null`, `[]`, `"a"`, `{"a":1`, `{"a":1}x`, ``, `{"\u0061":"\u00e9"}`,
+		`{"a":` + strings.Repeat("[", 9_998) + strings.Repeat("]", 9_998) + `}`, strings.Repeat(`{"a":`, 10_001) + `1` + strings.Repeat(`}`, 10_001),
+	} {
+		var want map[string]json.RawMessage
+		wrong := json.Unmarshal([]byte(data), &want)
+		r, err := jsonobj.Read([]byte(data))
+		require.Equal(t, wrong, err, "%.50q", data)
+		if err != nil {
+			continue
+		}
+		var text, same string
+		_ = json.Unmarshal(want["a"], &same)
+		r.Decode("a", want["a"], &text)
+		require.Equal(t, same, text)
+		require.Equal(t, len(want), len(r.Rest()))
+		for name, raw := range r.Rest() {
+			require.Equal(t, string(want[name]), string(raw))
+		}
+	}
+}
+
+func TestTheRestSharesNothingWithWhatWasRead(t *testing.T) {
+	data := []byte(`{"a":"x"}`)
+	r, err := jsonobj.Read(data)
+	require.NoError(t, err)
+	rest := r.Rest()
+	clear(data)
+	require.Equal(t, `"x"`, string(rest["a"]))
 }
 
 func TestAnArrayCanBeLeftOpen(t *testing.T) {

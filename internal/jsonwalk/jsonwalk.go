@@ -97,11 +97,37 @@ func decoded(quoted []byte) (text []byte, ok bool) {
 	if isPlain(inside) || bytes.IndexByte(inside, '\\') < 0 && utf8.Valid(inside) {
 		return inside, true
 	}
+	if text, ok := unescaped(inside); ok {
+		return text, true
+	}
 	var s string
 	if json.Unmarshal(quoted, &s) != nil {
 		return nil, false
 	}
 	return []byte(s), true
+}
+
+// letters has what the escapes of one letter stand for.
+var letters = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
+
+// unescaped returns what the inside of a string stands for, in memory of its own. ok is
+// false if it has bytes that are not UTF-8, or escapes other than those of one letter.
+func unescaped(inside []byte) (text []byte, ok bool) {
+	if !utf8.Valid(inside) {
+		return nil, false
+	}
+	text = make([]byte, 0, len(inside))
+	for {
+		i := bytes.IndexByte(inside, '\\')
+		if i < 0 {
+			return append(text, inside...), true
+		}
+		if i+1 == len(inside) || letters[inside[i+1]] == 0 {
+			return nil, false
+		}
+		text = append(append(text, inside[:i]...), letters[inside[i+1]])
+		inside = inside[i+2:]
+	}
 }
 
 // isPlain reports whether the inside of a short string is the text that it stands for.

@@ -69,6 +69,7 @@ func TestOnlyJSONIsValid(t *testing.T) {
 func TestStringsAndNumbersAreThoseOfTheStandardLibrary(t *testing.T) {
 	for _, raw := range []string{
 		`"a"`, `""`, `"a\nb"`, `"\ud83d\ude00"`, `"\ud83d"`, "\"\xff\"", `1`, `null`, ``, `"`, `{}`,
+		`"` + strings.Repeat("a long text, für alle ", 9) + `\"\\\/\b\f\n\r\t"`, `"\n\u00e9"`, "\"\\n\xff\"", `"\x"`,
 		`0`, `7`, `123456789`, `1234567890`, `-3`, `1.0`, `1e2`, `99999999999999999999`, `"7"`, `[7]`, `true`,
 	} {
 		var text string

@@ -44,11 +44,21 @@ type object = map[string]any
 // Parse decodes a body. known reports which fields the server accepts besides
 // those of OpenAI's format; nil means none.
 func Parse(body []byte, known func(field string) bool) (Request, *Refusal) {
-	r := Request{known: known}
+	var fields object
+	if json.Unmarshal(body, &fields) != nil {
+		fields = nil
+	}
+	return Decoded(fields, known)
+}
+
+// Decoded is Parse for a body that the caller has decoded; nil for one that is not an
+// object. Nothing changes the fields.
+func Decoded(fields map[string]any, known func(field string) bool) (Request, *Refusal) {
+	r := Request{fields: fields, known: known}
 	if known == nil {
 		r.known = func(string) bool { return false }
 	}
-	if json.Unmarshal(body, &r.fields) != nil || r.fields == nil {
+	if fields == nil {
 		return r, refuse("", "", "We could not parse the JSON body of your request. The OpenAI API expects a JSON payload, but what was sent was not valid JSON.")
 	}
 	return r, nil
