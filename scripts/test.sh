@@ -32,16 +32,51 @@ race=(-race -gcflags=compress/flate=-race=false)
 
 # Most tests wait most of the time, for a program or for a person's pause, so more of
 # them, and more packages, run at once than there are processors. scripts/lint.sh vets.
-flags=(-count=1 -timeout 40m -p $(($(nproc) + 1)) -parallel 8 -vet=off -v)
+at_once=$(($(nproc) + 1))
+flags=(-count=1 -timeout 40m -p "$at_once" -parallel 8 -vet=off -v)
 
-# beside DIRECTORY ARGUMENTS... runs go test in a directory, beside the other tests, and
-# keeps what it prints.
+# beside COMMAND... runs a command beside the other tests, and keeps what it prints.
 beside() {
-	local dir=$1 log
-	shift
-	log=$(mktemp "$logs/XXXXXX")
-	{ go test -C "$dir" "${flags[@]}" "$@" || echo "FAIL go test in $dir"; } >"$log" 2>&1 &
+	local log
+	log=$(mktemp "$logs/XXXXXX.log")
+	{ "$@" || echo "FAIL $*"; } >"$log" 2>&1 &
 }
+
+# kept NAME RUN PACKAGE... tests packages with programs that it keeps in
+# .build/tests/NAME. RUN matches the names of tests. If the name is race, they have the
+# race detector. go test links each program every time, which takes longer than the tests
+# of most packages; go test -c links only those in which something has changed.
+kept() {
+	local dir=$PWD/.build/tests/$1 run=$2 detector=() list part
+	[ "$1" != race ] || detector=("${race[@]}")
+	shift 2
+	# Programs whose names are equal are in different parts. The packages without tests are
+	# compiled as well.
+	list=$(go list "${detector[@]}" -export -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{.Dir}}{{end}}' "$@" |
+		awk -v dir="$dir" 'NF { name = $1; sub(/.*\//, "", name); print dir "/" n[name]++ "/" name ".test", $0 }') || return
+	mkdir -p "$dir"
+	find "$dir" -name '*.test' | grep -vxF "$(cut -d ' ' -f 1 <<<"$list")" | xargs -r rm || true
+	for part in $(sed 's|/[^/]* .*||' <<<"$list" | sort -u); do
+		mkdir -p "$part"
+		awk -v part="$part/" 'index($1, part) == 1 { print $2 }' <<<"$list" |
+			xargs go test -c "${detector[@]}" -vet=off -ldflags='-s -w' -o "$part/" || return
+	done
+	GOROOT=$(go env GOROOT) logs=$logs run=$run xargs -P "$at_once" -L 1 bash -c 'one_kept "$@"' one_kept <<<"$list"
+}
+
+# one_kept PROGRAM PACKAGE DIRECTORY runs a test program, and prints what go test would.
+one_kept() {
+	local log start=$SECONDS result=ok
+	log=$(mktemp "$logs/XXXXXX")
+	(
+		cd "$3" &&
+			PATH="$GOROOT/bin:$PATH" exec "$1" -test.paniconexit0 -test.timeout 40m -test.parallel 8 -test.v -test.run "$run"
+	) >"$log" 2>&1 </dev/null || result=FAIL
+	printf '%-4s\t%s\t%ds\n' "$result" "$2" $((SECONDS - start)) >>"$log"
+	flock "$logs" cat "$log"
+	rm "$log"
+}
+export -f one_kept
 
 # What starts a goroutine, in Go files. Without one nothing can race.
 goroutines='(^|[{;])[[:space:]]*go |\.Go\(|Parallel\(|AfterFunc|Eventually|SetFinalizer|AddCleanup|synctest|"(C|net|net/http.*|net/rpc.*|net/smtp|os/exec|os/signal|database/.*|unsafe)"'
@@ -66,11 +101,11 @@ without_race() {
 	local list files tests packages
 	list=$(go list -race -f '{{range .IgnoredGoFiles}}{{$.Dir}}/{{.}}{{"\n"}}{{end}}' ./...)
 	mapfile -t files < <(grep '_test\.go$' <<<"$list" | xargs -r grep -lE '^//go:build .*!race')
-	[ $# -eq 0 ] || beside . "$@"
+	[ $# -eq 0 ] || beside kept sequential . "$@"
 	[ ${#files[@]} -gt 0 ] || return 0
 	tests=$(grep -ohE '^func Test[A-Za-z0-9_]*' "${files[@]}" | sed 's/^func //' | paste -sd '|')
 	mapfile -t packages < <(dirname "${files[@]}" | sort -u)
-	beside . -run "^($tests)\$" "${packages[@]}"
+	beside kept slow "^($tests)\$" "${packages[@]}"
 }
 
 everything() {
@@ -78,12 +113,12 @@ everything() {
 	mapfile -t alone < <(sequential)
 	mapfile -t packages < <(go list ./... | grep -vxF "$(printf '%s\n' "${alone[@]}")")
 	for module in examples/*/go.mod e2e/*/go.mod bench/*/go.mod; do # which ./... leaves out
-		beside "${module%/go.mod}" ./...
+		beside go test -C "${module%/go.mod}" "${flags[@]}" ./...
 	done
 	without_race "${alone[@]}"
-	go test "${race[@]}" "${flags[@]}" "${packages[@]}" 2>&1 || echo "FAIL go test"
+	kept race . "${packages[@]}" 2>&1 || echo "FAIL go test"
 	wait
-	cat "$logs"/*
+	cat "$logs"/*.log
 }
 
 some() { go test "${race[@]}" "${flags[@]}" "$@" 2>&1 || echo "FAIL go test"; }
