@@ -1,7 +1,9 @@
 package owner
 
 import (
+	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -97,4 +99,22 @@ func TestAProcessIsAliveToItsThreads(t *testing.T) {
 	for range threads {
 		require.Equal(t, Alive, <-states)
 	}
+}
+
+// TestNothingIsMadeInAHomeOfAnotherUser is about root with the HOME of a user.
+func TestNothingIsMadeInAHomeOfAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make a directory of another user")
+	}
+	home := t.TempDir()
+	require.NoError(t, os.Chown(home, 1000, 1000))
+	_, err := OpenPrivate(filepath.Join(home, ".cache", "pygent"))
+
+	require.ErrorContains(t, err, home+" belongs to another user")
+	require.NoDirExists(t, filepath.Join(home, ".cache"))
+
+	require.NoError(t, os.Mkdir(filepath.Join(home, "ours"), 0o700))
+	dir, err := OpenPrivate(filepath.Join(home, "ours", "pygent"))
+	require.NoError(t, err)
+	require.NoError(t, dir.Close())
 }

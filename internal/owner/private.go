@@ -13,8 +13,12 @@ import (
 var ErrShared = errors.New("others may change it")
 
 // OpenPrivate opens a directory that only this user can change. It makes the
-// directory if it does not exist.
+// directory if it does not exist, unless that would be in a directory of another user: what
+// root made there, in a home that sudo kept, would lock that user out.
 func OpenPrivate(dir string) (*os.Root, error) {
+	if err := mayMake(dir); err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}

@@ -55,9 +55,6 @@ func StateDir() (string, error) {
 }
 
 func openState(dir string) (*state, error) {
-	if err := mayMake(dir); err != nil {
-		return nil, err
-	}
 	root, err := OpenPrivate(dir)
 	if err != nil {
 		return nil, err

@@ -191,13 +191,9 @@ func localCache() (string, error) {
 		return "", err
 	}
 	dir = filepath.Join(dir, "pygent", "local")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	root, err := owner.OpenPrivate(dir) // fails where root has been in our place, or another user is
+	if err != nil {
 		return "", err
 	}
-	info, err := os.Stat(dir)
-	if err == nil && !owner.Private(info, 0o022) {
-		// Root has been here in our place, or another user is.
-		err = &os.PathError{Op: "use", Path: dir, Err: os.ErrPermission}
-	}
-	return dir, err
+	return dir, root.Close()
 }
