@@ -5,6 +5,8 @@ package browser
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"testing"
@@ -12,9 +14,13 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// chromium is the context of the one browser of all tests; each test has storage,
-// workers and connections of its own in it. It is nil if there is no Chromium.
+// chromium is the context of the one browser of all tests; each test has a window of its
+// own in it while it runs. It is nil if there is no Chromium.
 var chromium context.Context
+
+// emptyPage is the address of a page with nothing in it, of the same site as the pages of
+// tests: the process that shows them stays for the next one.
+var emptyPage string
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
@@ -41,6 +47,9 @@ func run(m *testing.M) int {
 		chromedp.NoSandbox, // CI is root in a container
 		chromedp.Flag("disable-dev-shm-usage", true),
 		chromedp.Flag("hide-scrollbars", false),
+		// Starting a process costs more than a tab in one that is there.
+		chromedp.Flag("disable-features", "Translate,SpareRendererForSitePerProcess"),
+		chromedp.Flag("renderer-process-limit", "1"), // for each site in a window
 	)
 	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	defer stop()
@@ -51,5 +60,10 @@ func run(m *testing.M) int {
 		return 1
 	}
 	chromium = browser
+	empty := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+	}))
+	defer empty.Close()
+	emptyPage = empty.URL
 	return m.Run()
 }

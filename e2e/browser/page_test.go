@@ -3,6 +3,7 @@ package browser
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -28,8 +29,9 @@ const patience = 30 * time.Second
 
 // page is a tab of the browser.
 type page struct {
-	t   *testing.T
-	ctx context.Context
+	t      *testing.T
+	ctx    context.Context
+	window *window
 
 	mu      sync.Mutex
 	console []string // what the page complained of
@@ -42,28 +44,21 @@ func open(t *testing.T, url string) *page {
 	if chromium == nil {
 		t.Skip("there is no chromium; scripts/chromium.sh installs it")
 	}
-	ctx, cancel := chromedp.NewContext(chromium, chromedp.WithNewBrowserContext())
-	t.Cleanup(cancel)
-	return begin(t, ctx, url)
+	return newWindow(t).open(t, url)
 }
 
 // another opens an address in another tab of the same window, with the same storage.
 func (p *page) another(url string) *page {
 	p.t.Helper()
-	id := chromedp.FromContext(p.ctx).BrowserContextID
-	ctx, cancel := chromedp.NewContext(chromium, chromedp.WithExistingBrowserContext(id))
-	p.t.Cleanup(cancel)
-	return begin(p.t, ctx, url)
+	return p.window.open(p.t, url)
 }
 
-func begin(t *testing.T, ctx context.Context, url string) *page {
+func (w *window) open(t *testing.T, url string) *page {
 	t.Helper()
-	p := &page{t: t, ctx: ctx}
+	ctx, cancel := context.WithCancel(w.tab(t))
+	t.Cleanup(cancel) // which ends the hearing
+	p := &page{t: t, ctx: ctx, window: w}
 	require.NoError(t, chromedp.Listen(ctx, p.hear))
-	_, err := chromedp.Call(ctx, runtime.Enable, cdp.Empty{})
-	require.NoError(t, err)
-	_, err = chromedp.Call(ctx, log.Enable, cdp.Empty{})
-	require.NoError(t, err)
 	p.size(1400, 900)
 	p.theme("light")
 	p.load(url)
@@ -122,6 +117,7 @@ func (p *page) do(steps ...chromedp.Action[chromedp.Void]) {
 
 func (p *page) load(url string) {
 	p.t.Helper()
+	p.window.visits(url)
 	p.do(chromedp.Navigate(url))
 }
 
@@ -155,14 +151,25 @@ func script(format string, args ...any) string {
 	return fmt.Sprintf(format, args...)
 }
 
-// wait waits until an expression is true in the page.
+// looks has the page itself look, until an expression is true or it has looked for a
+// second: an answer for each look would cost more than the looks.
+const looks = `(async () => {
+	const end = performance.now() + 1000
+	for (;;) {
+		if (await (%s)) return true
+		if (performance.now() > end) return false
+		await new Promise((go) => setTimeout(go, 20))
+	}
+})()`
+
+// wait waits until an expression is true in the page, which may be loaded anew meanwhile.
 func (p *page) wait(format string, args ...any) {
 	p.t.Helper()
 	condition := script(format, args...)
 	deadline := time.Now().Add(patience)
 	for {
 		ctx, cancel := context.WithDeadline(p.ctx, deadline)
-		ok, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("!!("+condition+")", chromedp.EvalAwaitPromise))
+		ok, err := chromedp.Run(ctx, chromedp.Evaluate[bool](script(looks, raw(condition)), chromedp.EvalAwaitPromise))
 		cancel()
 		if err == nil && ok {
 			return
@@ -171,7 +178,9 @@ func (p *page) wait(format string, args ...any) {
 			text, _ := chromedp.Run(p.ctx, chromedp.Evaluate[string](`[location.href, "focus: " + (document.activeElement?.id || document.activeElement?.tagName), "field: " + document.getElementById("text")?.value, document.body.innerText].join("\n")`))
 			require.FailNow(p.t, "the page does not come to show it", "%s\nerror: %v\nthe page:\n%s", condition, err, text)
 		}
-		time.Sleep(20 * time.Millisecond) // between two looks
+		if err != nil {
+			time.Sleep(20 * time.Millisecond) // before the next look
+		}
 	}
 }
 
@@ -241,8 +250,12 @@ func (p *page) theme(scheme string) {
 	require.NoError(p.t, err)
 }
 
-// shot keeps a picture of the page among the artefacts of the test.
+// shot keeps a picture of the page among the artefacts of the test, with -artifacts:
+// without, nobody would see it.
 func (p *page) shot(name string) {
+	if flag.Lookup("test.artifacts").Value.String() != "true" {
+		return
+	}
 	ctx, cancel := context.WithTimeout(p.ctx, 5*time.Second)
 	defer cancel()
 	_, err := chromedp.Call(ctx, cdpage.BringToFront, cdp.Empty{})
@@ -261,6 +274,7 @@ func (p *page) shot(name string) {
 // before has every page of the tab run a script before its own.
 func (p *page) before(script string) {
 	p.t.Helper()
+	p.window.spoilt = true
 	_, err := chromedp.Call(p.ctx, cdpage.AddScriptToEvaluateOnNewDocument, cdpage.AddScriptToEvaluateOnNewDocumentParams{Source: script})
 	require.NoError(p.t, err)
 }
