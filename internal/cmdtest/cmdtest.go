@@ -64,7 +64,8 @@ func Build(dir string) (string, error) {
 	return path, nil
 }
 
-// Command prepares a run of the command in an empty directory and home, with a cache
+// Command prepares a run of the command in an empty directory and home, with a directory
+// for temporary files of its own, in which it finds nothing of others, and with a cache
 // that all commands of the test's program share. Of pygent's settings its environment
 // has only those in env. The command is killed when ctx ends, and after ten minutes, so
 // that a test that waits for it in vain fails by itself and not with all others of its
@@ -78,7 +79,7 @@ func Command(ctx context.Context, t *testing.T, env []string, args ...string) *e
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, binary, args...)
 	cmd.Dir = t.TempDir()
-	cmd.Env = append(append(Clean(os.Environ()), "HOME="+t.TempDir(), "XDG_CACHE_HOME="+cache), env...)
+	cmd.Env = append(append(Clean(os.Environ()), "HOME="+t.TempDir(), "TMPDIR="+t.TempDir(), "XDG_CACHE_HOME="+cache), env...)
 	return cmd
 }
 

@@ -28,10 +28,13 @@ var systemPaths = []string{
 	"/run/nscd", "/var/lib/sss/pipes", "/run/systemd/resolve", "/run/resolvconf",
 }
 
-// places returns the paths of a policy and those of the system, in the order in
-// which they can be mounted: a directory comes before what is in it. links are
-// the symbolic links that lead to some of them, by path.
-func places(p *confine.Policy) (list []place, links map[string]string) {
+// resolverFile is where programs find the servers that look up names.
+const resolverFile = "/etc/resolv.conf"
+
+// places returns the paths of a policy, those of the system, and those of its
+// settings, in the order in which they can be mounted: a directory comes before what
+// is in it.
+func places(p *confine.Policy, settings []string) (list []place) {
 	var owned []string // by commands, which could put a link there that leads anywhere
 	write := append([]string{p.Temp}, p.Write...)
 	slices.SortStableFunc(write, func(a, b string) int { return len(a) - len(b) })
@@ -41,8 +44,7 @@ func places(p *confine.Policy) (list []place, links map[string]string) {
 			owned = append(owned, place.real)
 		}
 	}
-	public, links := settings()
-	for _, path := range slices.Concat(systemPaths, public, p.Read) {
+	for _, path := range slices.Concat(systemPaths, settings, p.Read) {
 		if place, ok := find(path, false, owned); ok {
 			list = append(list, place)
 		}
@@ -50,7 +52,7 @@ func places(p *confine.Policy) (list []place, links map[string]string) {
 	slices.SortStableFunc(list, func(a, b place) int {
 		return cmp.Or(strings.Compare(a.real, b.real), compareBool(b.write, a.write))
 	})
-	return list, links
+	return list
 }
 
 func compareBool(a, b bool) int {
@@ -129,13 +131,19 @@ func within(path, dir string) bool {
 	return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")
 }
 
-// settings returns the paths of /etc that every user may read.
-func settings() (paths []string, links map[string]string) {
+// settings are parts of /etc.
+type settings struct {
+	paths []string
+	links map[string]string // symbolic links that lead to some of them, by path
+}
+
+// publicSettings returns the parts of /etc that every user may read.
+func publicSettings() settings {
 	s := public{links: make(map[string]string)}
 	if os.Geteuid() != 0 || s.walk("/etc") {
 		s.parts = []string{"/etc"}
 	}
-	return append(s.parts, "/etc/resolv.conf"), s.links
+	return settings{paths: append(s.parts, resolverFile), links: s.links}
 }
 
 // public collects the parts of a directory that every user may read. Root could
@@ -153,15 +161,18 @@ func (s *public) walk(dir string) (all bool) {
 		return false
 	}
 	found := public{links: make(map[string]string)}
+	var links []string
 	all = true
 	for _, entry := range entries {
 		path := filepath.Join(dir, entry.Name())
+		if entry.Type()&os.ModeSymlink != 0 {
+			links = append(links, path)
+			continue
+		}
 		info, err := entry.Info()
 		switch {
 		case err != nil:
 			all = false
-		case info.Mode()&os.ModeSymlink != 0:
-			found.links[path], _ = os.Readlink(path)
 		case info.IsDir() && info.Mode()&0o005 == 0o005:
 			if found.walk(path) {
 				found.parts = append(found.parts, path)
@@ -177,6 +188,9 @@ func (s *public) walk(dir string) (all bool) {
 	if !all {
 		s.parts = append(s.parts, found.parts...)
 		maps.Copy(s.links, found.links)
+		for _, path := range links {
+			s.links[path], _ = os.Readlink(path)
+		}
 	}
 	return all
 }

@@ -27,7 +27,7 @@ const self = "/proc/self/exe"
 func Start() error {
 	p, err := readPolicy()
 	if err == nil {
-		err = apply(p)
+		err = apply(p, publicSettings())
 	}
 	if err != nil {
 		return err
@@ -36,7 +36,9 @@ func Start() error {
 }
 
 // Try is the main function of a program that was started as [confine.TryName]. It
-// does the same as Start, except for the execution.
+// does the same as Start, except for the execution, and except that it finds and mounts
+// only one file of /etc, in the way in which Start does so with all that are public.
+// Those are hundreds for root, and would take most of the time.
 func Try() error {
 	if _, err := os.Stdout.WriteString(strconv.Itoa(landlockVersion()) + "\n"); err != nil {
 		return err
@@ -45,7 +47,7 @@ func Try() error {
 	if err != nil {
 		return err
 	}
-	return apply(p)
+	return apply(p, settings{paths: []string{resolverFile}, links: make(map[string]string)})
 }
 
 func readPolicy() (*confine.Policy, error) {
@@ -62,19 +64,19 @@ func readPolicy() (*confine.Policy, error) {
 
 // apply confines the calling thread and whatever it executes. The caller must be
 // locked to the thread.
-func apply(p *confine.Policy) error {
+func apply(p *confine.Policy, etc settings) error {
 	runtime.LockOSThread()
 	// The new root is made for all its users, whatever our umask is. Commands
 	// keep the original umask.
 	defer unix.Umask(unix.Umask(0o022))
-	places, links := places(p)
+	places := places(p, etc.paths)
 	if p.Level == confine.Full {
 		if p.MapUser {
 			if err := mapUser(p.UID, p.GID); err != nil {
 				return fmt.Errorf("map the user: %w", err)
 			}
 		}
-		if err := enterRoot(p, places, links); err != nil {
+		if err := enterRoot(p, places, etc.links); err != nil {
 			return fmt.Errorf("make a root directory: %w", err)
 		}
 	}
