@@ -17,6 +17,7 @@ func TestAFullDiskKeepsNothingOfACopy(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root mounts a small file system")
 	}
+	from := fill(t)
 	for way, do := range bothWays {
 		for _, options := range []string{"size=4m", "size=64m,nr_inodes=50"} {
 			t.Run(way+" "+options, func(t *testing.T) {
@@ -25,7 +26,7 @@ func TestAFullDiskKeepsNothingOfACopy(t *testing.T) {
 					t.Skipf("mount a small file system: %v", err)
 				}
 				defer func() { require.NoError(t, unix.Unmount(to, unix.MNT_DETACH)) }()
-				require.ErrorIs(t, do(t.Context(), t, fill(t), to, tree.ExtractOptions{}), unix.ENOSPC)
+				require.ErrorIs(t, do(t.Context(), t, from, to, tree.ExtractOptions{}), unix.ENOSPC)
 				require.Empty(t, describe(t, to))
 			})
 		}
