@@ -110,6 +110,8 @@ without_race() {
 
 everything() {
 	local module alone packages
+	export PYGENT_TEST_COMMAND=$PWD/.build/tests/pygent # which would be linked for each package that runs it
+	go build -ldflags='-s -w' -o "$PYGENT_TEST_COMMAND" ./cmd/pygent || echo "FAIL go build ./cmd/pygent"
 	mapfile -t alone < <(sequential)
 	mapfile -t packages < <(go list ./... | grep -vxF "$(printf '%s\n' "${alone[@]}")")
 	for module in examples/*/go.mod e2e/*/go.mod bench/*/go.mod; do # which ./... leaves out

@@ -54,9 +54,20 @@ func run(m *testing.M, after func() error) (code int, err error) {
 	return code, err
 }
 
+// built names a variable with the path of the command. scripts/test.sh builds it once for
+// the tests of all packages.
+const built = "PYGENT_TEST_COMMAND"
+
 // Build builds the command in a directory, and returns its path.
 func Build(dir string) (string, error) {
 	path := filepath.Join(dir, "pygent")
+	if done := os.Getenv(built); done != "" {
+		program, err := os.ReadFile(done)
+		if err != nil {
+			return "", fmt.Errorf("take the command that %s names: %w", built, err)
+		}
+		return path, os.WriteFile(path, program, 0o755)
+	}
 	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", path, "github.com/x/pygent/cmd/pygent") // without what only debuggers read
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the command: %w\n%s", err, out)
