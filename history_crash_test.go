@@ -116,61 +116,6 @@ func TestReplacementCutShortIsSweptAway(t *testing.T) {
 	require.NoFileExists(t, path+".tmp")
 }
 
-const historyChildEnv = "PYGENT_TEST_HISTORY_CHILD"
-
-// TestHistoryChild is the process that TestHistorySurvivesKill kills. It
-// appends until it dies, and reports each message that Append has accepted.
-// Without its environment variable it does nothing.
-func TestHistoryChild(t *testing.T) {
-	t.Parallel()
-	path := os.Getenv(historyChildEnv)
-	if path == "" {
-		return
-	}
-	h, err := pygent.OpenHistory(path)
-	require.NoError(t, err)
-	filler := strings.Repeat("x", 20_000) // many pages, so that a kill can interrupt a write
-	for i := h.Len(); ; i++ {
-		require.NoError(t, h.Append(pygent.UserMessage(fmt.Sprint(i, " ", filler))))
-		if i%10 == 5 {
-			require.NoError(t, h.SetSystem(fmt.Sprint("system ", i)))
-			i++ // SetSystem may have added a message: keep the numbers rising
-		}
-		fmt.Printf("accepted %d\n", i)
-	}
-}
-
-func TestHistorySurvivesKill(t *testing.T) {
-	if testing.Short() {
-		t.Skip("kills many processes")
-	}
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "history.json")
-	self, err := os.Executable()
-	require.NoError(t, err)
-	for round := range 8 {
-		child := exec.Command(self, "-test.run=^TestHistoryChild$", "-test.v")
-		child.Env = append(os.Environ(), historyChildEnv+"="+path)
-		out, err := child.StdoutPipe()
-		require.NoError(t, err)
-		require.NoError(t, child.Start())
-		accepted := killAfter(t, child, out, 5+3*round)
-
-		h, err := pygent.OpenHistory(path)
-		require.NoError(t, err, "the lock died with its holder")
-		msgs := h.Messages()
-		var last int
-		_, err = fmt.Sscan(msgs[len(msgs)-1].Content, &last)
-		require.NoError(t, err)
-		require.GreaterOrEqual(t, last, accepted-1, "an accepted message is lost")
-		require.Empty(t, keptOf(t, path))
-		require.NoError(t, h.Close())
-		data, err := os.ReadFile(path)
-		require.NoError(t, err)
-		require.True(t, json.Valid(data))
-	}
-}
-
 // killAfter kills the child after it has accepted n messages. It returns the
 // last message that the child reported.
 func killAfter(t *testing.T, child *exec.Cmd, out io.Reader, n int) (accepted int) {

@@ -1,7 +1,6 @@
 package pygent
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,24 +14,6 @@ import (
 	"github.com/x/pygent/internal/journal"
 	"github.com/x/pygent/internal/journal/memdisk"
 )
-
-// What is sent has at most 8 MiB of images; the size that a run goes by counts all
-// that were ever shown.
-func TestTheSizeOfAConversationLacksImagesThatAreLeftOut(t *testing.T) {
-	t.Parallel()
-	url := "data:image/png;base64," + base64.StdEncoding.EncodeToString(make([]byte, 3<<20))
-	h := NewHistory(UserMessage("go"))
-	for range 8 {
-		require.NoError(t, h.Append(Message{Role: RoleUser, Parts: []Part{{Text: imagesOfResults}, {ImageURL: url}}}))
-	}
-	sent := 0
-	for _, m := range h.Conversation() {
-		for _, p := range m.Parts {
-			sent += len(p.Text) + len(p.ImageURL)
-		}
-	}
-	require.Less(t, h.bytes(), 2*sent)
-}
 
 var errBadSector = errors.New("input/output error")
 

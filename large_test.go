@@ -7,6 +7,7 @@ package pygent_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -288,4 +289,63 @@ func TestConfigManyFaultsAreBounded(t *testing.T) {
 	_, err := s.Load()
 	require.Equal(t, 21, strings.Count(err.Error(), "\n")+1)
 	require.ErrorContains(t, err, "and 4980 faults more")
+}
+
+func TestFilesCountInWhatWaitsToBeHeard(t *testing.T) {
+	t.Parallel()
+	agent := quick(t, pygenttest.NewScriptedModel())
+	part := pygent.Part{FileName: "big.pdf", FileURL: "data:application/pdf;base64," + strings.Repeat("A", 15<<20)}
+	for range 2 {
+		_, err := agent.Say(pygent.UserMessage("", part))
+		require.NoError(t, err)
+	}
+	_, err := agent.Say(pygent.UserMessage("", part)) // 45 MiB as data URLs
+	require.ErrorContains(t, err, "no room")
+}
+
+func TestMentionedFilesHaveBounds(t *testing.T) {
+	t.Parallel()
+	ws := t.TempDir()
+	image := []byte(pngFile + strings.Repeat("x", 5<<20-len(pngFile)))
+	var text strings.Builder
+	for _, name := range strings.Fields("a b c d e f g h") {
+		require.NoError(t, os.WriteFile(filepath.Join(ws, name), image, 0o600))
+		text.WriteString("@" + name + " ")
+	}
+	agent := newAgentOn(t, runtimeIn(t, ws), pygenttest.NewScriptedModel())
+	parts, _, err := agent.AttachMentioned(t.Context(), text.String())
+	require.NoError(t, err)
+	require.Len(t, parts, 8)
+	require.NotEmpty(t, parts[2].ImageURL)
+	require.Contains(t, parts[7].Text, "the file h does not go along: there is no room for it in this message")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, _, err = agent.AttachMentioned(ctx, "@a")
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+func TestRandomConversationsStayLegalWhateverIsCompacted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays long conversations")
+	}
+	t.Parallel()
+	for seed := range uint64(8) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { squeeze(t, seed) })
+	}
+}
+
+func TestALongRunStaysInItsWindow(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays long conversations")
+	}
+	t.Parallel()
+	for _, api := range []pygent.OpenAIProtocol{pygent.OpenAIChat, pygent.OpenAIResponses} {
+		for _, strict := range []pygenttest.Provider{"", pygenttest.Gemini, pygenttest.Mistral, pygenttest.Ollama} {
+			if api == pygent.OpenAIResponses && (strict == pygenttest.Gemini || strict == pygenttest.Mistral) {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s %s", api, strict), func(t *testing.T) { runLong(t, api, strict) })
+		}
+	}
 }

@@ -1,7 +1,6 @@
 package pygent_test
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,28 +48,6 @@ func TestAMessageTakesTheFilesAlongThatItMentions(t *testing.T) {
 		}
 		require.True(t, strings.HasPrefix(strings.Join(got, " "), want) && (want != "" || got == nil), "%s: %q", text, got)
 	}
-}
-
-func TestMentionedFilesHaveBounds(t *testing.T) {
-	t.Parallel()
-	ws := t.TempDir()
-	image := []byte(pngFile + strings.Repeat("x", 5<<20-len(pngFile)))
-	var text strings.Builder
-	for _, name := range strings.Fields("a b c d e f g h") {
-		require.NoError(t, os.WriteFile(filepath.Join(ws, name), image, 0o600))
-		text.WriteString("@" + name + " ")
-	}
-	agent := newAgentOn(t, runtimeIn(t, ws), pygenttest.NewScriptedModel())
-	parts, _, err := agent.AttachMentioned(t.Context(), text.String())
-	require.NoError(t, err)
-	require.Len(t, parts, 8)
-	require.NotEmpty(t, parts[2].ImageURL)
-	require.Contains(t, parts[7].Text, "the file h does not go along: there is no room for it in this message")
-
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, _, err = agent.AttachMentioned(ctx, "@a")
-	require.ErrorIs(t, err, context.Canceled)
 }
 
 func TestAPlainSessionTakesFilesAlong(t *testing.T) {

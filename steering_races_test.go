@@ -72,18 +72,6 @@ func TestTheLastSettingsEventSaysWhatIsSet(t *testing.T) {
 	}
 }
 
-func TestFilesCountInWhatWaitsToBeHeard(t *testing.T) {
-	t.Parallel()
-	agent := quick(t, pygenttest.NewScriptedModel())
-	part := pygent.Part{FileName: "big.pdf", FileURL: "data:application/pdf;base64," + strings.Repeat("A", 15<<20)}
-	for range 2 {
-		_, err := agent.Say(pygent.UserMessage("", part))
-		require.NoError(t, err)
-	}
-	_, err := agent.Say(pygent.UserMessage("", part)) // 45 MiB as data URLs
-	require.ErrorContains(t, err, "no room")
-}
-
 // A message that is taken back just before it would be heard leaves no
 // conversation that ends with the model's words.
 func TestTakingBackLeavesALegalConversation(t *testing.T) {
