@@ -44,7 +44,7 @@ func open(t *testing.T, url string) *page {
 	if chromium == nil {
 		t.Skip("there is no chromium; scripts/chromium.sh installs it")
 	}
-	return newWindow(t).open(t, url)
+	return newWindow(t, url).open(t, url)
 }
 
 // another opens an address in another tab of the same window, with the same storage.

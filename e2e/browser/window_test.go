@@ -3,13 +3,13 @@ package browser
 import (
 	"context"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/network"
 	cdpage "github.com/chromedp/cdproto/page"
-	"github.com/chromedp/cdproto/storage"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 )
@@ -19,7 +19,7 @@ import (
 type window struct {
 	tabs    []tab
 	used    int             // how many tabs the test has opened
-	origins map[string]bool // what the test has loaded
+	origins map[string]bool // what this and earlier tests have loaded
 	spoilt  bool            // the next test cannot have it
 }
 
@@ -32,14 +32,17 @@ type tab struct {
 // free are the windows that no test has. Tests run one after the other.
 var free []*window
 
-// newWindow is a window for a test, with no tab in use.
-func newWindow(t *testing.T) *window {
+// newWindow is a window for a test, with no tab in use. It has never loaded anything from
+// where the address is: a server may get the port of an earlier one, but neither what that
+// one stored in the browser nor its worker, which may still be there.
+func newWindow(t *testing.T, address string) *window {
 	t.Helper()
-	w := &window{}
-	if last := len(free) - 1; last >= 0 {
-		w, free = free[last], free[:last]
+	w := &window{origins: map[string]bool{}}
+	if i := slices.IndexFunc(free, func(w *window) bool { return !w.origins[origin(address)] }); i >= 0 {
+		w = free[i]
+		free = slices.Delete(free, i, i+1)
 	}
-	w.used, w.origins = 0, map[string]bool{}
+	w.used = 0
 	t.Cleanup(func() {
 		if t.Failed() || w.spoilt || w.clear() != nil {
 			w.close()
@@ -69,15 +72,23 @@ func (w *window) tab(t *testing.T) context.Context {
 	return ctx
 }
 
+// origin is what of an address decides over storage and workers.
+func origin(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || !strings.HasPrefix(u.Scheme, "http") {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host
+}
+
 // visits notes that the test loads an address in the window.
 func (w *window) visits(address string) {
-	if u, err := url.Parse(address); err == nil && strings.HasPrefix(u.Scheme, "http") {
-		w.origins[u.Scheme+"://"+u.Host] = true
+	if from := origin(address); from != "" {
+		w.origins[from] = true
 	}
 }
 
-// clear leaves nothing in the window of what the test did: no page, no history, and no
-// storage, which a later server at the same port would find.
+// clear leaves no page, no history and no cookies of the test in the window.
 func (w *window) clear() error {
 	ctx, cancel := context.WithTimeout(w.tabs[0].ctx, patience)
 	defer cancel()
@@ -88,12 +99,6 @@ func (w *window) clear() error {
 			return err
 		}
 		if _, err := chromedp.Call(tabCtx, cdpage.ResetNavigationHistory, cdp.Empty{}); err != nil {
-			return err
-		}
-	}
-	for origin := range w.origins {
-		_, err := chromedp.Call(ctx, storage.ClearDataForOrigin, storage.ClearDataForOriginParams{Origin: origin, StorageTypes: "all"})
-		if err != nil {
 			return err
 		}
 	}
