@@ -58,7 +58,7 @@ func TestConfigOptionsReachTheRuntime(t *testing.T) {
 	t.Parallel()
 	rt, err := newRuntimeOptions(optionsOf(t, map[string]string{
 		"PYGENT_USE_DOCKER": "1", "PYGENT_IMAGE": "i", "PYGENT_WORKSPACE": "w", "PYGENT_INIT_FILES": "f", "PYGENT_NETWORK": "bridge",
-		"PYGENT_MEMORY": "1g", "PYGENT_CPUS": "2", "PYGENT_PIDS": "3", "PYGENT_USER": "u", "PYGENT_CAPS": "none", "PYGENT_READ_ONLY": "1",
+		"PYGENT_MEMORY": "1g", "PYGENT_CPUS": "2", "PYGENT_PIDS": "33", "PYGENT_USER": "u", "PYGENT_CAPS": "none", "PYGENT_READ_ONLY": "1",
 		"PYGENT_MOUNTS": "/a:/b:ro", "PYGENT_GPUS": "all", "PYGENT_DOCKER_HOST": "tcp://h:1", "B": "2", "A": "1",
 	}).runtimeOpts)
 	require.NoError(t, err)
@@ -69,7 +69,7 @@ func TestConfigOptionsReachTheRuntime(t *testing.T) {
 	require.Equal(t, "bridge", rt.network)
 	require.Equal(t, int64(1<<30), rt.memory)
 	require.Equal(t, 2.0, rt.cpus)
-	require.Equal(t, int64(3), rt.pids)
+	require.Equal(t, int64(33), rt.pids)
 	require.Equal(t, "u", rt.user)
 	require.Empty(t, rt.capabilities)
 	require.True(t, rt.readOnlyRoot)

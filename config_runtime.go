@@ -44,7 +44,7 @@ func (c *ContainerConfig) settings() []settings.Setting {
 		{Key: "container.allowed_hosts", Env: "PYGENT_ALLOW_HOSTS", AddsUp: true, Value: hosts(&c.AllowedHosts)},
 		{Key: "container.memory", Env: "PYGENT_MEMORY", Value: settings.OrNone(settings.Checked(settings.Bytes(&c.Memory), enoughMemory), NoLimit)},
 		{Key: "container.cpus", Env: "PYGENT_CPUS", Value: settings.OrNone(settings.CPUs(&c.CPUs), NoLimit)},
-		{Key: "container.pids", Env: "PYGENT_PIDS", Value: settings.OrNone(settings.Count(&c.Pids), NoLimit)},
+		{Key: "container.pids", Env: "PYGENT_PIDS", Value: settings.OrNone(settings.Checked(settings.Count(&c.Pids), enoughPids), NoLimit)},
 		{Key: "container.user", Env: "PYGENT_USER", Value: settings.String(&c.User)},
 		{Key: "container.capabilities", Env: "PYGENT_CAPS", Value: settings.NamesOrNone(&c.Capabilities)},
 		{Key: "container.read_only", Env: "PYGENT_READ_ONLY", Value: settings.Bool(&c.ReadOnly)},
@@ -60,6 +60,14 @@ func (c *ContainerConfig) settings() []settings.Setting {
 func enoughMemory(bytes int64) error {
 	if bytes < leastMemory {
 		return settings.Want("at least 6m, which engines ask for", settings.Text(units.BytesSize(float64(bytes))))
+	}
+	return nil
+}
+
+// enoughPids refuses a limit below which no container starts.
+func enoughPids(n int64) error {
+	if n < leastPids {
+		return settings.Want(fmt.Sprintf("at least %d, which pygent's own processes and a command need", leastPids), settings.Text(fmt.Sprint(n)))
 	}
 	return nil
 }

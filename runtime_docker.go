@@ -209,7 +209,7 @@ func WithCPUs(n float64) RuntimeOption {
 }
 
 // MaxPids limits the container's processes and threads. The default is
-// [DefaultMaxPids].
+// [DefaultMaxPids]; fewer than 32 are an error.
 func MaxPids(n int64) RuntimeOption {
 	return runtimeOption{"MaxPids", func(o *runtimeOptions) { o.pids = n }}
 }

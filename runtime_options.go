@@ -128,6 +128,9 @@ func applyRuntimeOptions(opts []RuntimeOption) *runtimeOptions {
 // leastMemory is what engines ask for at least, in bytes.
 const leastMemory = 6 << 20
 
+// leastPids is what the guest of a container and a small pipeline need.
+const leastPids = 32
+
 // maxCPUs is more than any machine has, and few enough to be counted in billionths.
 const maxCPUs = 1 << 20
 
@@ -140,6 +143,8 @@ func (o *runtimeOptions) check() error {
 		return fmt.Errorf("unknown %v", o.protection)
 	case o.memory > NoLimit && o.memory < leastMemory:
 		return fmt.Errorf("WithMemory: %d bytes are below the 6 MiB that engines ask for", o.memory)
+	case o.pids > NoLimit && o.pids < leastPids:
+		return fmt.Errorf("MaxPids: %d are below the %d that the guest of a container and a command need", o.pids, leastPids)
 	case math.IsNaN(o.cpus) || o.cpus > maxCPUs || o.cpus > NoLimit && o.cpus < 0:
 		return fmt.Errorf("WithCPUs: %v is no number of processors", o.cpus)
 	}
@@ -184,6 +189,9 @@ func (o *runtimeOptions) checkContainer() error {
 	for i, m := range o.mounts {
 		if m.Source == "" || !path.IsAbs(m.Target) {
 			return fmt.Errorf("mount %q at %q: want a source, and a target that is an absolute path", m.Source, m.Target)
+		}
+		if path.Clean(m.Target) == docker.Workspace {
+			return fmt.Errorf("mount %q at %q: the workspace is there; choose another target, or make the source the workspace", m.Source, m.Target)
 		}
 		source, err := filepath.Abs(m.Source)
 		if err != nil {

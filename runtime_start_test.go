@@ -26,7 +26,6 @@ func TestContainerThatCannotStart(t *testing.T) {
 		"gpus":       {pygent.WithGPUs("all"), []string{"device driver", "the engine has no driver for GPUs"}},
 		"user":       {pygent.WithContainerUser("nobody-of-the-network"), []string{"nobody-of-the-network", "the image has to know the user"}},
 		"cpus":       {pygent.WithCPUs(100_000), []string{"CPUs", "lower the limit"}},
-		"processes":  {pygent.MaxPids(1), []string{"start a container"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := realTempDir(t)

@@ -461,8 +461,10 @@ func TestInvalidRuntimeOptions(t *testing.T) {
 		"no number":    pygent.WithCPUs(math.NaN()),
 		"endless":      pygent.WithCPUs(math.Inf(1)),
 		"pids":         pygent.MaxPids(-2),
+		"few pids":     pygent.MaxPids(31),
 		"mode":         pygent.WithDocker(99),
 		"mount":        pygent.WithMounts(pygent.Mount{Source: "/x", Target: "relative"}),
+		"mount there":  pygent.WithMounts(pygent.Mount{Source: "/x", Target: "/workspace/"}),
 		"gpus":         pygent.WithGPUs("some"),
 		"env":          pygent.WithEnv("=x"),
 	} {

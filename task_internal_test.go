@@ -85,7 +85,7 @@ func TestRuntimesOfTasksAreMadeLikeTheirParents(t *testing.T) {
 		"defaults":        nil,
 		"capabilities":    {WithCapabilities("CHOWN")},
 		"no capabilities": {WithCapabilities()},
-		"limits":          {WithMemory(64 << 20), WithCPUs(0.5), MaxPids(7), MaxCopyBytes(8), MaxNetworkBytes(9)},
+		"limits":          {WithMemory(64 << 20), WithCPUs(0.5), MaxPids(70), MaxCopyBytes(8), MaxNetworkBytes(9)},
 		"no limits":       {WithMemory(NoLimit), WithCPUs(NoLimit), MaxPids(NoLimit), MaxCopyBytes(NoLimit), MaxNetworkBytes(NoLimit)},
 		"container": {WithImage("i"), WithContainerUser("u"), WithReadOnlyRoot(true), WithGPUs("all"), WithDockerHost("tcp://h:1"),
 			WithSharedFiles(false), WithMounts(Mount{Source: file, Target: "/m", ReadOnly: true}), WithEnv("A=1")},

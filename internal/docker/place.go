@@ -19,6 +19,7 @@ import (
 	"github.com/docker/docker/client"
 
 	"github.com/x/pygent/internal/owner"
+	"github.com/x/pygent/internal/patherr"
 	"github.com/x/pygent/internal/transient"
 )
 
@@ -142,7 +143,7 @@ func (p *place) leaveNonce() (remove func() error, err error) {
 	name := filepath.Join(p.dir, p.nonce)
 	if err := os.WriteFile(name, []byte(p.nonce), 0o644); err != nil {
 		_ = os.Remove(name) // a full disk leaves an empty file
-		return nil, fmt.Errorf("probe the workspace: %w", err)
+		return nil, fmt.Errorf("make a file in the workspace %s: %w; commands need a directory that can be written to", p.dir, patherr.Cause(err))
 	}
 	info, err := os.Lstat(name)
 	if err != nil {

@@ -124,6 +124,10 @@ func misunderstood(err error) error {
 		return fmt.Errorf("there is more to give: %s; pygent help %s tells about it", synopsis(command), topicOf(command))
 	case noValue && strings.Contains(text, "EOL"):
 		return needsValue(flag)
+	case noValue && strings.Contains(text, "; perhaps try "): // which the parser quotes for no shell
+		_, value, _ := strings.Cut(text, "got \"")
+		value, _, _ = strings.Cut(value, "\" (")
+		return fmt.Errorf("%s: the value %q begins with a dash, as flags do: give it as %s=%s", flag, value, flag, value)
 	}
 	if flag, _, found := strings.Cut(text, ": missing value"); found { // of a flag that may be repeated
 		return needsValue(flag)

@@ -191,6 +191,8 @@ func TestSetUpErrorsSayWhatToDo(t *testing.T) {
 		{"no time", nil, []string{"run", "--timeout", "0", "go"}, []string{"--timeout: want a duration longer than nothing"}},
 		{"no CPUs", nil, []string{"run", "--cpus", "0", "go"}, []string{"--cpus: want a number of CPUs"}},
 		{"no processes", nil, []string{"run", "--pids", "0", "go"}, []string{"--pids: want"}},
+		{"few processes", nil, []string{"run", "--pids", "3", "go"}, []string{`--pids: want at least 32, which pygent's own processes and a command need, or "none", not "3"`}},
+		{"a negative number", nil, []string{"run", "--cpus", "-1", "go"}, []string{`--cpus: the value "-1" begins with a dash, as flags do: give it as --cpus=-1`}},
 		{"no model name", nil, []string{"run", "--model", "", "go"}, []string{"--model: the value is empty"}},
 		{"no image", nil, []string{"run", "--image", " ", "go"}, []string{"--image: the value is empty"}},
 		{"no tool", nil, []string{"run", "--omit-tool", "", "go"}, []string{"--omit-tool: the value is empty"}},
