@@ -85,7 +85,7 @@ func TestPausedContainerIsGivenUp(t *testing.T) {
 		limit    time.Duration
 		timedOut bool
 	}{
-		"at the limit":             {impatient(), 300 * time.Millisecond, true},
+		"at the limit":             {impatient(), 2 * time.Second, true},
 		"without a limit":          {calling(), -1, false},
 		"long before the limit":    {calling(), time.Hour, false},
 		"before the command began": {impatient(), 50 * time.Millisecond, true},

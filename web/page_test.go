@@ -357,8 +357,16 @@ func (p *page) rests() {
 	p.until("rest", func(p *page) bool { return !p.state.Busy && p.whole() })
 }
 
-// whole reports whether the page has got all of a batch. The caller holds mu.
-func (p *page) whole() bool { return len(p.ops) > 0 && p.ops[len(p.ops)-1].At != "" }
+// whole reports whether the page has got all of a batch of its session. The list of
+// sessions, which belongs to none, may have come after it. The caller holds mu.
+func (p *page) whole() bool {
+	for _, o := range slices.Backward(p.ops) {
+		if o.Session != "" {
+			return o.At != ""
+		}
+	}
+	return false
+}
 
 // look returns what the page knows now.
 func (p *page) look() *page {
