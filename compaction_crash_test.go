@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -82,15 +81,8 @@ func TestSummaryChild(t *testing.T) {
 func TestKilledDuringTheSummary(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "history.json")
-	self, err := os.Executable()
-	require.NoError(t, err)
 	for range 2 { // the second process asks for the same summary at once
-		child := exec.Command(self, "-test.run=^TestSummaryChild$", "-test.v")
-		child.Env = append(os.Environ(), summaryChildEnv+"="+path)
-		out, err := child.StdoutPipe()
-		require.NoError(t, err)
-		require.NoError(t, child.Start())
-		killAfter(t, child, out, 1)
+		killAfter(t, "TestSummaryChild", summaryChildEnv+"="+path, 1)
 	}
 	h, err := pygent.OpenHistory(path)
 	require.NoError(t, err)

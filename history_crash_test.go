@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -116,10 +115,17 @@ func TestReplacementCutShortIsSweptAway(t *testing.T) {
 	require.NoFileExists(t, path+".tmp")
 }
 
-// killAfter kills the child after it has accepted n messages. It returns the
-// last message that the child reported.
-func killAfter(t *testing.T, child *exec.Cmd, out io.Reader, n int) (accepted int) {
+// killAfter starts a test of this program with a variable in its environment, and kills
+// it after it has accepted n messages. It returns the last message that it reported.
+func killAfter(t *testing.T, test, env string, n int) (accepted int) {
 	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	child := exec.Command(self, "-test.run=^"+test+"$", "-test.v")
+	child.Env = append(os.Environ(), env)
+	out, err := child.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, child.Start())
 	lines := bufio.NewScanner(out)
 	for seen := 0; lines.Scan(); {
 		if _, err := fmt.Sscanf(lines.Text(), "accepted %d", &accepted); err != nil {
@@ -159,19 +165,12 @@ func TestRepairSurvivesKill(t *testing.T) {
 	msgs := []pygent.Message{pygent.UserMessage("first"), pygent.UserMessage("lost"), pygent.UserMessage(strings.Repeat("x", 50_000)), pygent.UserMessage("last")}
 	data, ends := fileOf(t, msgs)
 	copy(data[ends[0]+3:], "\x00\x00")
-	self, err := os.Executable()
-	require.NoError(t, err)
 	for _, kill := range []int{1, 3, 6} {
 		dir := t.TempDir()
 		for i := range 12 {
 			require.NoError(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("%02d.json", i)), data, 0o600))
 		}
-		child := exec.Command(self, "-test.run=^TestRepairChild$", "-test.v")
-		child.Env = append(os.Environ(), repairChildEnv+"="+dir)
-		out, err := child.StdoutPipe()
-		require.NoError(t, err)
-		require.NoError(t, child.Start())
-		killAfter(t, child, out, kill)
+		killAfter(t, "TestRepairChild", repairChildEnv+"="+dir, kill)
 		for i := range 12 {
 			path := filepath.Join(dir, fmt.Sprintf("%02d.json", i))
 			h, err := pygent.OpenHistory(path)

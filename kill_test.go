@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -50,15 +49,8 @@ func TestHistorySurvivesKill(t *testing.T) {
 	}
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "history.json")
-	self, err := os.Executable()
-	require.NoError(t, err)
 	for round := range 8 {
-		child := exec.Command(self, "-test.run=^TestHistoryChild$", "-test.v")
-		child.Env = append(os.Environ(), historyChildEnv+"="+path)
-		out, err := child.StdoutPipe()
-		require.NoError(t, err)
-		require.NoError(t, child.Start())
-		accepted := killAfter(t, child, out, 5+3*round)
+		accepted := killAfter(t, "TestHistoryChild", historyChildEnv+"="+path, 5+3*round)
 
 		h, err := pygent.OpenHistory(path)
 		require.NoError(t, err, "the lock died with its holder")
@@ -109,16 +101,9 @@ func TestACompactionSurvivesKill(t *testing.T) {
 	}
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "history.json")
-	self, err := os.Executable()
-	require.NoError(t, err)
 	compacted := false
 	for round := range 5 {
-		child := exec.Command(self, "-test.run=^TestCompactionChild$", "-test.v")
-		child.Env = append(os.Environ(), compactionChildEnv+"="+path)
-		out, err := child.StdoutPipe()
-		require.NoError(t, err)
-		require.NoError(t, child.Start())
-		killAfter(t, child, out, 20+7*round)
+		killAfter(t, "TestCompactionChild", compactionChildEnv+"="+path, 20+7*round)
 
 		h, err := pygent.OpenHistory(path)
 		require.NoError(t, err)
