@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/jsonobj"
 	"github.com/x/pygent/internal/jsonwalk"
 )
 
@@ -50,11 +51,8 @@ func (r *Request) isResponses() bool { return strings.HasSuffix(r.Path, "/respon
 // decode fills in the fields from the body, and returns those of the body as
 // encoding/json decodes them; nil if it is no object.
 func (r *Request) decode(known *memos) map[string]any {
-	r.Fields = make(map[string]json.RawMessage)
-	err := jsonwalk.CheckMembers(r.Body, maxDepth, func(name []byte, value json.RawMessage) { r.Fields[string(name)] = value })
-	if err != nil || !jsonwalk.IsObject(r.Body) {
-		r.Fields = nil
-		err = json.Unmarshal(r.Body, &r.Fields) // which says what is wrong, but takes several times as long
+	var err error
+	if r.Fields, err = jsonobj.Fields(r.Body); err != nil || r.Fields == nil {
 		r.Err = decodeError(err)
 		return nil
 	}
@@ -71,9 +69,6 @@ func (r *Request) decode(known *memos) map[string]any {
 	}
 	return plain
 }
-
-// maxDepth is how deep encoding/json reads.
-const maxDepth = 10_000
 
 func decodeError(err error) error {
 	if err == nil {

@@ -22,16 +22,24 @@ type Reader struct {
 // Read returns a reader of the object in data, with which it shares memory. It reads
 // what encoding/json reads, several times as fast.
 func Read(data []byte) (*Reader, error) {
-	r := &Reader{fields: make(map[string]json.RawMessage)}
-	err := jsonwalk.CheckMembers(data, maxDepth, func(name []byte, value json.RawMessage) { r.fields[string(name)] = value })
-	if err == nil && jsonwalk.IsObject(data) {
-		return r, nil
-	}
-	r.fields = nil
-	if err := json.Unmarshal(data, &r.fields); err != nil { // which says what is wrong
+	fields, err := Fields(data)
+	if err != nil {
 		return nil, err
 	}
-	return r, nil
+	return &Reader{fields: fields}, nil
+}
+
+// Fields returns the fields of the object in data, with which they share memory. They are
+// nil for null.
+func Fields(data []byte) (map[string]json.RawMessage, error) {
+	fields := make(map[string]json.RawMessage)
+	err := jsonwalk.CheckMembers(data, maxDepth, func(name []byte, value json.RawMessage) { fields[string(name)] = value })
+	if err == nil && jsonwalk.IsObject(data) {
+		return fields, nil
+	}
+	fields = nil
+	err = json.Unmarshal(data, &fields) // which says what is wrong, but takes several times as long
+	return fields, err
 }
 
 // maxDepth is how deep encoding/json reads.
