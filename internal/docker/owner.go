@@ -45,15 +45,17 @@ func claimWorkspace(ctx context.Context, engine *client.Client, c Config) *owner
 }
 
 // hostOwner is whom a claimed workspace belongs to, as a guest is told. Where this
-// process numbers users in its own way, a guest is told nothing.
+// process numbers users in its own way, a guest is told only since when it may have changed.
 func hostOwner(c *owner.Claim) guest.HostOwner {
-	if c == nil || !plainUsers() {
+	if c == nil {
 		return guest.HostOwner{}
 	}
-	return guest.HostOwner{
-		Owner: guest.Owner{Known: true, UID: int64(c.UID), GID: int64(c.GID)}, Sure: !c.Lost(),
-		Dev: int64(c.Dev), Ino: int64(c.Ino), Boot: owner.ThisPlace().Boot, Since: c.Since.UnixNano(),
+	h := guest.HostOwner{Boot: owner.ThisPlace().Boot, Since: c.Since.UnixNano()}
+	if plainUsers() {
+		h.Owner, h.Sure = guest.Owner{Known: true, UID: int64(c.UID), GID: int64(c.GID)}, !c.Lost()
+		h.Dev, h.Ino = int64(c.Dev), int64(c.Ino)
 	}
+	return h
 }
 
 // plainUsers reports whether this process numbers users as its kernel does.
