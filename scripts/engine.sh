@@ -42,8 +42,16 @@ ours() {
 	pid=$(cat "$pid_file" 2>/dev/null) && [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = dockerd ] && echo "$pid"
 }
 
-# any_dockerd succeeds if any dockerd runs, whoever started it.
-any_dockerd() { cat /proc/[0-9]*/comm 2>/dev/null | grep -qx dockerd; }
+# any_dockerd succeeds if any dockerd runs, whoever started it, except for the second
+# engine of the tests.
+any_dockerd() {
+	local process
+	for process in /proc/[0-9]*; do
+		[ "$(cat "$process/comm" 2>/dev/null)" != dockerd ] ||
+			tr '\0' '\n' <"$process/cmdline" 2>/dev/null | grep -qxF "$remote_dir/data" || return 0
+	done
+	return 1
+}
 
 # await PID waits until the engine answers. It fails if the process PID ends
 # before that, or the time limit is reached.

@@ -9,6 +9,9 @@ export PYGENT_TEST_IMAGE="${PYGENT_TEST_IMAGE:-pygent-test/debian:latest}"
 export PYGENT_TEST_BUSYBOX_IMAGE="${PYGENT_TEST_BUSYBOX_IMAGE:-pygent-test/busybox:latest}"
 export PYGENT_TEST_CLIENTS_IMAGE="${PYGENT_TEST_CLIENTS_IMAGE:-pygent-test/clients:latest}"
 
+# The directory of the second engine's files, which scripts/remote.sh starts.
+remote_dir=${PYGENT_REMOTE_DIR:-/var/lib/pygent-remote}
+
 # The command that starts a Docker Engine for the tests. They make hundreds of
 # containers; an engine that collects garbage only when it has much of it takes about a
 # tenth less processor time for each. So do the containerd and the shims that it starts.

@@ -27,7 +27,7 @@ cd "$(dirname "$0")/.."
 # The time limit for each server to answer or end, in seconds.
 patience=60
 
-dir=${PYGENT_REMOTE_DIR:-/var/lib/pygent-remote}
+dir=$remote_dir
 engine=tcp://127.0.0.1:${PYGENT_REMOTE_PORT:-23750}
 ssh_port=${PYGENT_REMOTE_SSH_PORT:-23722}
 bridge=pygenttest0

@@ -4,7 +4,11 @@
 # constraint !race), and those of packages without goroutines. It fails if a test fails
 # or is skipped. Arguments are passed to go test; the default is ./... and the modules
 # that it leaves out.
+#
+# Of all packages it runs those of which something has changed since they passed; go test
+# keeps the results of the others. GOFLAGS=-count=1 runs all, and so does .ci/run.
 set -euo pipefail
+shopt -s inherit_errexit
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
@@ -19,6 +23,7 @@ started=
 trap 'rm -rf "$logs"; [ -z "$started" ] || scripts/remote.sh stop' EXIT
 scripts/remote.sh status || started=yes
 scripts/remote.sh start
+programs=$PATH # without an ssh that remote.sh has written
 eval "$(scripts/remote.sh env)"
 export PYGENT_TEST_REQUIRE_DOCKER=1 PYGENT_TEST_REQUIRE_AIMOCK=1 PYGENT_TEST_REQUIRE_TOOLS=1
 
@@ -33,96 +38,126 @@ race=(-race -gcflags=compress/flate=-race=false)
 # Most tests wait most of the time, for a program or for a person's pause, so more of
 # them, and more packages, run at once than there are processors. scripts/lint.sh vets.
 at_once=$(($(nproc) + 1))
-flags=(-count=1 -timeout 40m -p "$at_once" -parallel 8 -vet=off -v)
+# Linking is most of what the tests of most packages cost, and without what debuggers
+# read it costs a third less.
+link="-ldflags=-s -w"
+flags=(-timeout 40m -p "$at_once" -parallel 8 -vet=off "$link" -v)
 
-# beside COMMAND... runs a command beside the other tests, and keeps what it prints.
+# beside COMMAND... runs a command beside the others, and prints what it printed when it
+# has ended.
 beside() {
-	local log
-	log=$(mktemp "$logs/XXXXXX.log")
-	{ "$@" || echo "FAIL $*"; } >"$log" 2>&1 &
+	{
+		local log
+		log=$(mktemp "$logs/XXXXXX")
+		"$@" >"$log" 2>&1 </dev/null || echo "FAIL $1 $2" >>"$log"
+		flock "$logs" cat "$log"
+	} &
 }
 
-# kept NAME RUN PACKAGE... tests packages with programs that it keeps in
-# .build/tests/NAME. RUN matches the names of tests. If the name is race, they have the
-# race detector. go test links each program every time, which takes longer than the tests
-# of most packages; go test -c links only those in which something has changed.
-kept() {
-	local dir=$PWD/.build/tests/$1 run=$2 detector=() list part
-	[ "$1" != race ] || detector=("${race[@]}")
-	shift 2
-	# Programs whose names are equal are in different parts. The packages without tests are
-	# compiled as well.
-	list=$(go list "${detector[@]}" -export -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{.Dir}}{{end}}' "$@" |
-		awk -v dir="$dir" 'NF { name = $1; sub(/.*\//, "", name); print dir "/" n[name]++ "/" name ".test", $0 }') || return
-	mkdir -p "$dir"
-	find "$dir" -name '*.test' | grep -vxF "$(cut -d ' ' -f 1 <<<"$list")" | xargs -r rm || true
-	for part in $(sed 's|/[^/]* .*||' <<<"$list" | sort -u); do
-		mkdir -p "$part"
-		awk -v part="$part/" 'index($1, part) == 1 { print $2 }' <<<"$list" |
-			xargs go test -c "${detector[@]}" -vet=off -ldflags='-s -w' -o "$part/" || return
+# machine prints what tests depend on that go test does not see: the kernel, the limits of
+# processes, the environment, the programs and libraries of this machine, what installs or
+# starts them, the engines and their images. Where it does not know which packages are
+# installed, it prints the time, so that no result is found again.
+machine() {
+	uname -srvm
+	sysctl -a -r '^(user|kernel\.(apparmor|keys|unprivileged|yama)|vm\.(memfd|overcommit))' 2>/dev/null || true # not all may be read
+	stat -fc %T . "${TMPDIR:-/tmp}" "${HOME:-/}"
+	id
+	umask
+	ulimit -a
+	nproc
+	env | grep -vE '^(_|SHLVL|PWD|OLDPWD|WINDOWID|SSH_(CLIENT|CONNECTION|TTY)|XDG_SESSION_ID)=' | sort
+	dpkg-query -W 2>/dev/null || date +%s%N
+	(IFS=: && find -L $programs -maxdepth 1 -type f -printf '%p %s %T@\n' 2>/dev/null | sort) || true
+	cat scripts/*.sh go.mod go.sum .build/*/pins
+	docker context inspect
+	local host
+	for host in "${DOCKER_HOST:-}" "$PYGENT_TEST_REMOTE_ENGINE"; do
+		DOCKER_HOST=$host docker version
+		DOCKER_HOST=$host docker info 2>/dev/null | grep -vE '^ +(Containers|Running|Paused|Stopped|Images|File Descriptors|Goroutines|System Time|EventsListeners):' |
+			tr -s ' ' '\n' | sort # the names of runtimes come in any order
+		DOCKER_HOST=$host docker image inspect --format '{{.Id}}' "$PYGENT_TEST_IMAGE" "$PYGENT_TEST_BUSYBOX_IMAGE"
 	done
-	GOROOT=$(go env GOROOT) logs=$logs run=$run xargs -P "$at_once" -L 1 bash -c 'one_kept "$@"' one_kept <<<"$list"
+	docker image inspect --format '{{.Id}}' "$PYGENT_TEST_CLIENTS_IMAGE"
+	docker network inspect --format '{{json .IPAM}} {{json .Options}}' bridge || echo "no bridge"
 }
 
-# one_kept PROGRAM PACKAGE DIRECTORY runs a test program, and prints what go test would.
-one_kept() {
-	local log start=$SECONDS result=ok
-	log=$(mktemp "$logs/XXXXXX")
-	(
-		cd "$3" &&
-			PATH="$GOROOT/bin:$PATH" exec "$1" -test.paniconexit0 -test.timeout 40m -test.parallel 8 -test.v -test.run "$run"
-	) >"$log" 2>&1 </dev/null || result=FAIL
-	printf '%-4s\t%s\t%ds\n' "$result" "$2" $((SECONDS - start)) >>"$log"
-	flock "$logs" cat "$log"
-	rm "$log"
+# sources prints what programs of ours are built from and read.
+sources() {
+	LC_ALL=C find . \( -path ./.git -o -path ./.build \) -prune -o -type f ! -name '*_test.go' ! -regex '\./[A-Z]*\.md' -print0 | sort -z | xargs -0 sha256sum
 }
-export -f one_kept
+
+# key NAME prints a checksum of what the function NAME prints.
+key() { { "$1"; cat ".build/tests/$1" 2>/dev/null || true; } | sha256sum | cut -c -16; }
+
+# settle NAME KEY makes sure that no result that was found meanwhile is found again if the
+# key of the function NAME is another one by now: nobody knows what the tests have seen.
+settle() { [ "$(key "$1")" = "$2" ] || date +%s%N >".build/tests/$1"; }
+
+# using PATTERN prints the packages with a match in the Go files of their tests, or of what
+# these use, except for the standard library and what checks results.
+using() {
+	local matches
+	matches=$(grep -v '\.test|' <<<"$uses" | cut -d '|' -f 2 | tr ' ' '\n' | grep / | sort -u | xargs bash -c 'grep -lP -- "$0" "$@" || [ $? = 1 ]' "$1")
+	awk -F '|' '
+		NR == FNR { matches[$0]; next }
+		!/\.test\|/ { n = split($2, files, " "); for (i = 1; i <= n; i++) if (files[i] in matches) found[$1] }
+		/\.test\|/ { deps[$1] = $3 }
+		END { for (p in deps) { n = split(deps[p], d, ","); for (i = 1; i <= n && !(d[i] in found); i++); if (i <= n) print substr(p, 1, length(p) - 5) } }
+	' <(printf 'C\n%s\n' "$matches") <(echo "$uses") | sort
+}
 
 # What starts a goroutine, in Go files. Without one nothing can race.
 goroutines='(^|[{;])[[:space:]]*go |\.Go\(|Parallel\(|AfterFunc|Eventually|SetFinalizer|AddCleanup|synctest|"(C|net|net/http.*|net/rpc.*|net/smtp|os/exec|os/signal|database/.*|unsafe)"'
 
-# sequential prints the packages whose tests start no goroutine, and neither does any
-# package that they use, except for the standard library and what checks results.
-sequential() {
+# What runs a program of ours or builds one, in Go files. The exceptions read nothing of
+# ours.
+builds='internal/cmdtest"|exec\.Command(Context)?\(.*"go"(?!, "(env|mod", "download|build", "runtime)")'
+
+# run PACKAGES FLAG... tests packages. It names no test, but what go test does not see, to
+# skip, because the flags are a part of that by which go test finds results.
+run() {
 	local list
-	list=$(go list -test -deps -f '{{if not .Standard}}{{.ImportPath}}|{{range .GoFiles}}{{$.Dir}}/{{.}} {{end}}{{range .CgoFiles}}C {{end}}|{{join .Deps ","}}{{end}}' ./... |
-		grep -vE '^(github.com/stretchr/testify|go.uber.org/goleak)')
-	awk -F '|' '
-		NR == FNR { starts[$0]; next }
-		!/\.test\|/ { n = split($2, files, " "); for (i = 1; i <= n; i++) if (files[i] in starts) concurrent[$1] }
-		/\.test\|/ { deps[$1] = $3 }
-		END { for (p in deps) { n = split(deps[p], d, ","); for (i = 1; i <= n && !(d[i] in concurrent); i++); if (i > n) print substr(p, 1, length(p) - 5) } }
-	' <(echo C; grep -v '\.test|' <<<"$list" | cut -d '|' -f 2 | tr ' ' '\n' | grep / | sort -u | xargs grep -lE "$goroutines") <(echo "$list") | sort
+	if list=$(grep -vxF "$builders" <<<"$1"); then beside go test "${@:2}" "${flags[@]}" -skip "^$state\$" $list; fi
+	if list=$(grep -xF "$builders" <<<"$1"); then beside go test "${@:2}" "${flags[@]}" -skip "^$state-$source\$" $list; fi
 }
 
-# without_race runs the tests that are left out with the race detector, and the packages
-# given, in which it would find nothing.
+# without_race runs the tests that are left out with the race detector.
 without_race() {
-	local list files tests packages
+	local list files tests
 	list=$(go list -race -f '{{range .IgnoredGoFiles}}{{$.Dir}}/{{.}}{{"\n"}}{{end}}' ./...)
-	mapfile -t files < <(grep '_test\.go$' <<<"$list" | xargs -r grep -lE '^//go:build .*!race')
-	[ $# -eq 0 ] || beside kept sequential . "$@"
-	[ ${#files[@]} -gt 0 ] || return 0
-	tests=$(grep -ohE '^func Test[A-Za-z0-9_]*' "${files[@]}" | sed 's/^func //' | paste -sd '|')
-	mapfile -t packages < <(dirname "${files[@]}" | sort -u)
-	beside kept slow "^($tests)\$" "${packages[@]}"
+	files=$(grep '_test\.go$' <<<"$list" | xargs -r grep -lE '^//go:build .*!race') || true # of several greps, one finds none
+	[ -n "$files" ] || return 0
+	tests=$(grep -ohE '^func Test[A-Za-z0-9_]*' $files | sed 's/^func //' | paste -sd '|')
+	run "$(dirname $files | sort -u | xargs go list)" -run "^($tests)\$"
 }
 
 everything() {
-	local module alone packages
+	local all alone builders racing uses module
 	export PYGENT_TEST_COMMAND=$PWD/.build/tests/pygent # which would be linked for each package that runs it
-	go build -ldflags='-s -w' -o "$PYGENT_TEST_COMMAND" ./cmd/pygent || echo "FAIL go build ./cmd/pygent"
-	mapfile -t alone < <(sequential)
-	mapfile -t packages < <(go list ./... | grep -vxF "$(printf '%s\n' "${alone[@]}")")
+	# A file that is written anew, even with the same bytes, is another one for go test.
+	go build -buildvcs=false "$link" -o "$logs/pygent" ./cmd/pygent || echo "FAIL go build ./cmd/pygent"
+	mkdir -p .build/tests
+	cmp -s "$logs/pygent" "$PYGENT_TEST_COMMAND" || mv "$logs/pygent" "$PYGENT_TEST_COMMAND"
+	go list "${race[@]}" -export ./... >/dev/null || echo "FAIL go list" # two that build at once build much twice
+	state=$(key machine)
+	source=$(key sources)
+	trap 'settle machine "$state"; settle sources "$source"' EXIT
+	uses=$(go list -test -deps -f '{{if not .Standard}}{{.ImportPath}}|{{range .GoFiles}}{{$.Dir}}/{{.}} {{end}}{{range .CgoFiles}}C {{end}}|{{join .Deps ","}}{{end}}' ./... |
+		grep -vE '^(github.com/stretchr/testify|go.uber.org/goleak)')
+	all=$(go list ./...)
+	builders=$(using "$builds")
+	racing=$(using "$goroutines")
+	alone=$(comm -23 <(sort <<<"$all") <(echo "$racing"))
+	run "$(grep -vxF "$alone" <<<"$all")" "${race[@]}"
+	run "$alone"
+	without_race
 	for module in examples/*/go.mod e2e/*/go.mod bench/*/go.mod; do # which ./... leaves out
-		beside go test -C "${module%/go.mod}" "${flags[@]}" ./...
+		beside go test -C "${module%/go.mod}" "${flags[@]}" -skip "^$state-$source\$" ./...
 	done
-	without_race "${alone[@]}"
-	kept race . "${packages[@]}" 2>&1 || echo "FAIL go test"
 	wait
-	cat "$logs"/*.log
 }
 
-some() { go test "${race[@]}" "${flags[@]}" "$@" 2>&1 || echo "FAIL go test"; }
+some() { go test "${race[@]}" -count=1 "${flags[@]}" "$@" 2>&1 || echo "FAIL go test"; }
 
 if [ $# -eq 0 ]; then everything; else some "$@"; fi | awk -f scripts/test.awk

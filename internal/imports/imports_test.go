@@ -1,4 +1,6 @@
-package pygent_test
+// Package imports_test checks which packages of the module import which. Its tests run the go
+// command on the sources of all of them, so that they are run again after every change.
+package imports_test
 
 import (
 	"cmp"
@@ -27,7 +29,7 @@ var layers = [][]string{
 	{ // Leaves: each does one thing.
 		"internal/ban", "internal/budget", "internal/callback", "internal/calltext", "internal/cmdtest",
 		"internal/cut", "internal/cycle", "internal/egress", "internal/eventlog",
-		"internal/feed", "internal/filetext", "internal/gallery", "internal/gitwatch", "internal/highlight", "internal/hostask", "internal/inside", "internal/inventory", "internal/jsonfix", "internal/jsonobj",
+		"internal/feed", "internal/filetext", "internal/gallery", "internal/gitwatch", "internal/highlight", "internal/hostask", "internal/imports", "internal/inside", "internal/inventory", "internal/jsonfix", "internal/jsonobj",
 		"internal/keep", "internal/keyset", "internal/ledger", "internal/lineinput", "internal/markdown", "internal/mention", "internal/notices", "internal/nudge",
 		"internal/offline", "internal/owner", "internal/pace", "internal/pause", "internal/plain", "internal/presence", "internal/progress", "internal/repeat", "internal/rota",
 		"internal/screen", "internal/slash", "internal/skills", "internal/spelling", "internal/sse", "internal/standin", "internal/starlimit",
@@ -68,6 +70,9 @@ var withinLayer = map[string][]string{
 }
 
 func TestImportsRunDown(t *testing.T) {
+	if testing.Short() {
+		t.Skip("lists the packages of three systems")
+	}
 	t.Parallel()
 	for _, system := range []string{"linux", "darwin", "windows"} {
 		t.Run(system, func(t *testing.T) {
@@ -83,7 +88,7 @@ func TestImportsRunDown(t *testing.T) {
 // which it would be.
 func TestAnAgentLinksNoEndpointOfTheSDK(t *testing.T) {
 	const sdk = "github.com/openai/openai-go/v3"
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").Output()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", module).Output()
 	require.NoError(t, err)
 	linked := strings.Fields(string(out))
 	require.Contains(t, linked, sdk+"/option")
@@ -106,7 +111,7 @@ func TestWrongImportsAreFound(t *testing.T) {
 		"up below":                 {"internal/tree", "internal/workspace", "internal/tree imports internal/workspace: imports run down only"},
 		"within a layer":           {"internal/cut", "internal/ban", "internal/cut imports internal/ban: imports run down only"},
 		"from another command":     {"cmd/pygent", "pygenttest", "cmd/pygent imports pygenttest: imports run down only"},
-		"a package of no layer":    {"internal/new", "", "internal/new is in no layer: add it to the table layers in imports_test.go, above all that it imports"},
+		"a package of no layer":    {"internal/new", "", "internal/new is in no layer: add it to the table layers in internal/imports/imports_test.go, above all that it imports"},
 		"below one with no dots":   {"internal/cut/new", "", "internal/cut/new is in no layer"},
 		"a name that begins alike": {"internal/guests", "", "internal/guests is in no layer"},
 	} {
@@ -133,20 +138,20 @@ func TestStaleEntriesAreFound(t *testing.T) {
 		packages = append(packages, listedPackage{ImportPath: importPath(strings.TrimSuffix(entry, "/..."))})
 	}
 	require.Empty(t, staleEntries(packages))
-	require.Equal(t, []string{"internal/ban is in the table layers in imports_test.go, but there is no such package"},
+	require.Equal(t, []string{"internal/ban is in the table layers in internal/imports/imports_test.go, but there is no such package"},
 		staleEntries(slices.DeleteFunc(packages, func(p listedPackage) bool { return p.ImportPath == importPath("internal/ban") })))
 }
 
 // listedPackage is what the go command reports about a package.
 type listedPackage struct {
-	ImportPath string
-	Imports    []string
+	Dir, ImportPath string
+	Imports         []string
 }
 
 // listPackages returns the module's packages as they are built for a GOOS.
 func listPackages(t *testing.T, system string) []listedPackage {
 	t.Helper()
-	list := exec.CommandContext(t.Context(), "go", "list", "-e", "-json=ImportPath,Imports", "./...")
+	list := exec.CommandContext(t.Context(), "go", "list", "-e", "-json=Dir,ImportPath,Imports", module+"/...")
 	list.Env = append(os.Environ(), "GOOS="+system, "CGO_ENABLED=0")
 	out, err := list.Output()
 	require.NoError(t, err)
@@ -158,6 +163,8 @@ func listPackages(t *testing.T, system string) []listedPackage {
 		} else {
 			require.NoError(t, err)
 		}
+		_, err := os.ReadDir(p.Dir) // or go test would take an earlier result for one of changed files
+		require.NoError(t, err)
 		packages = append(packages, p)
 	}
 	require.Greater(t, len(packages), 30)
@@ -171,7 +178,7 @@ func wrongImports(packages []listedPackage) []string {
 	for _, p := range packages {
 		from, layer := layerOf(p.ImportPath)
 		if from == "" {
-			wrong = append(wrong, shortPath(p.ImportPath)+" is in no layer: add it to the table layers in imports_test.go, above all that it imports")
+			wrong = append(wrong, shortPath(p.ImportPath)+" is in no layer: add it to the table layers in internal/imports/imports_test.go, above all that it imports")
 			continue
 		}
 		for _, path := range p.Imports {
@@ -180,7 +187,7 @@ func wrongImports(packages []listedPackage) []string {
 				continue
 			}
 			wrong = append(wrong, shortPath(p.ImportPath)+" imports "+cmp.Or(shortPath(path), module)+
-				": imports run down only; see the table layers in imports_test.go")
+				": imports run down only; see the table layers in internal/imports/imports_test.go")
 		}
 	}
 	return wrong
@@ -197,7 +204,7 @@ func staleEntries(packages []listedPackage) []string {
 	var stale []string
 	for _, entry := range slices.Concat(layers...) {
 		if !used[entry] {
-			stale = append(stale, entry+" is in the table layers in imports_test.go, but there is no such package")
+			stale = append(stale, entry+" is in the table layers in internal/imports/imports_test.go, but there is no such package")
 		}
 	}
 	return stale
