@@ -95,11 +95,21 @@ type Agent struct {
 // background, and the first command waits for it. Errors name the option or
 // the variable to change.
 func New(opts ...Option) (*Agent, error) {
+	return NewWithContext(context.Background(), opts...)
+}
+
+// NewWithContext is [New] in the time that ctx has: as with [NewRuntime], ctx bounds
+// the search for an engine, which may not answer for seconds, and the copying of the
+// initial files. The agent does not end with ctx.
+func NewWithContext(ctx context.Context, opts ...Option) (*Agent, error) {
+	if ctx == nil {
+		return nil, errNilContext
+	}
 	o, err := resolveOptions(opts)
 	if err != nil {
 		return nil, err
 	}
-	return newAgent(o)
+	return newAgent(ctx, o)
 }
 
 // resolveOptions applies options to the settings of the environment, unless a
@@ -121,7 +131,7 @@ func applyOptions(opts []Option) options {
 	return o
 }
 
-func newAgent(o options) (_ *Agent, err error) {
+func newAgent(ctx context.Context, o options) (_ *Agent, err error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
@@ -159,10 +169,10 @@ func newAgent(o options) (_ *Agent, err error) {
 		return nil, errors.Join(err, a.closeHistory())
 	}
 	a.openCheckpoints()
-	if err := a.bringHome(); err != nil {
+	if err := a.bringHome(ctx); err != nil {
 		return nil, errors.Join(err, a.closeCheckpoints(), a.closeHistory())
 	}
-	if a.runtime, err = a.openRuntime(); err != nil {
+	if a.runtime, err = a.openRuntime(ctx); err != nil {
 		return nil, errors.Join(err, a.closeCheckpoints(), a.closeHistory())
 	}
 	if err := cmp.Or(o.saved.snapshot.fill(a), a.refill()); err != nil {
@@ -191,9 +201,9 @@ func (o *options) writableDirs() ([]string, error) {
 	return writableDirs(o.runtimeOpts)
 }
 
-// openRuntime makes the runtime unless the caller gave one. The events of the
+// openRuntime makes the runtime in the time of ctx, unless the caller gave one. The events of the
 // runtime become events of the agent.
-func (a *Agent) openRuntime() (Runtime, error) {
+func (a *Agent) openRuntime(ctx context.Context) (Runtime, error) {
 	if a.opts.runtime != nil {
 		return a.opts.runtime, nil
 	}
@@ -205,7 +215,7 @@ func (a *Agent) openRuntime() (Runtime, error) {
 	if err := a.opts.saved.snapshot.checkEmpty(opts); err != nil {
 		return nil, err
 	}
-	rt, err := NewRuntime(context.Background(), opts...)
+	rt, err := NewRuntime(ctx, opts...)
 	a.eventsHandled(context.Background()) // before New returns, the handler has seen its events
 	return rt, err
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/x/pygent/internal/checkpoint"
@@ -39,7 +40,8 @@ var (
 // directories that .gitignore names or that other programs fill, such as
 // node_modules, and ignored files of more than 1 MiB; nothing of that is touched by a
 // restore. The first one reads all files while the model is asked; the first tool
-// call waits for it. The oldest are dropped where there are more than some hundreds.
+// call waits for it, which [EventKeeping] tells if that takes more than a second. The
+// oldest are dropped where there are more than some hundreds.
 //
 // Files in a volume of a remote engine are read and changed there. If the process is
 // killed meanwhile, the next agent puts those of the last checkpoint into the
@@ -140,16 +142,20 @@ type keptCheckpoints struct {
 	putsBack bool
 	home     *homecoming // what is to be told of files that were in a volume; nil for nothing
 
-	opened  chan struct{}  // closed when those of a turn that was killed are made; nil for none
-	stop    func()         // ends that
+	opened chan struct{} // closed when those of a turn that was killed are made; nil for none
+	// stop ends them, and the one at the start of a turn, for the next agent to make.
+	stop    atomic.Pointer[context.CancelCauseFunc]
 	working sync.WaitGroup // what makes checkpoints
 
 	// The rest is guarded by busy, and belongs to what makes a checkpoint until taking
 	// is closed.
-	taking  chan struct{}   // closed when the checkpoint that is made is done; nil for none
-	noFiles string          // why files are not kept; empty if they are
-	told    map[string]bool // what was warned of
-	untold  []Event         // what the next run tells
+	taking chan struct{} // closed when the checkpoint that is made is done; nil for none
+	far    *keepingSoFar // how far it is; safe for concurrent use
+	// repaired is how far those are that opened closes after, until the first turn begins.
+	repaired *keepingSoFar
+	noFiles  string          // why files are not kept; empty if they are
+	told     map[string]bool // what was warned of
+	untold   []Event         // what the next run tells
 }
 
 func (k *keptCheckpoints) missing() error {
@@ -271,8 +277,8 @@ func (a *Agent) tellCheckpoints() {
 // endCheckpoints waits for a checkpoint that is made.
 func (a *Agent) endCheckpoints() {
 	k := &a.checkpoints
-	if k.stop != nil {
-		k.stop()
+	if stop := k.stop.Load(); stop != nil {
+		(*stop)(errNextTime)
 	}
 	k.working.Wait()
 }

@@ -150,7 +150,11 @@ func TestAnUndoBesideAnEditor(t *testing.T) {
 			}
 		}
 	}()
-	for range 15 {
+	rounds := 15
+	if testing.Short() {
+		rounds = 5
+	}
+	for range rounds {
 		k.undo(1)
 		k.redo()
 	}

@@ -13,6 +13,7 @@ type checkpointBook interface {
 	Begin(ctx context.Context, start checkpoint.Entry) error
 	Begun() (start checkpoint.Entry, missing bool)
 	Take(ctx context.Context, w checkpoint.Workspace, e checkpoint.Entry) (checkpoint.Entry, error)
+	Unchanged(ctx context.Context, start, end checkpoint.Entry) error
 	AtWork() bool
 
 	Entries() []checkpoint.Entry

@@ -48,7 +48,7 @@ func (a *Agent) fork(ctx context.Context, id int64, opts []Option) (*Agent, erro
 	if err != nil {
 		return nil, err
 	}
-	fork, err := newAgent(o)
+	fork, err := newAgent(ctx, o)
 	if err != nil {
 		return nil, err
 	}

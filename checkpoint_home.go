@@ -24,7 +24,7 @@ type homecoming struct {
 // bringHome puts files back that were in a volume when the last process ended. Its
 // error ends New: the agent would work on files that are not those of its
 // conversation.
-func (a *Agent) bringHome() error {
+func (a *Agent) bringHome(ctx context.Context) error {
 	if a.checkpoints.book == nil {
 		return nil
 	}
@@ -36,7 +36,7 @@ func (a *Agent) bringHome() error {
 	if err != nil || files == nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), firstWithin)
+	ctx, cancel := context.WithTimeout(ctx, firstWithin)
 	defer cancel()
 	home := homecoming{before: a.history.current()}
 	if home.Homecoming, err = a.checkpoints.book.BringHome(ctx, files, conversationOf{a}); err != nil {

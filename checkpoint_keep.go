@@ -2,12 +2,17 @@ package pygent
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/x/pygent/internal/checkpoint"
+	"github.com/x/pygent/internal/numeral"
+	"github.com/x/pygent/internal/progress"
 	"github.com/x/pygent/internal/tree"
 )
 
@@ -35,7 +40,7 @@ func (r *run) keepStart(ctx context.Context, msg string) {
 	if r.opts.resume || words == "" && len(r.opts.parts) == 0 && a.unheard.empty() {
 		kind = checkpoint.Resumed
 	}
-	r.keepNow(firstWithin, kind, oneLine(words, maxTurnWords))
+	r.began = r.keepNow(firstWithin, kind, oneLine(words, maxTurnWords))
 }
 
 // typed is the text of a message without that of the files that are quoted in it.
@@ -45,49 +50,87 @@ func typed(m Message) string {
 }
 
 // keepTurn begins the checkpoint at the end of a turn, and after a single step: what
-// changes until the next one is the user's.
-func (r *run) keepTurn() {
+// changes until the next one is the user's. It reports whether the run has to wait for
+// that.
+func (r *run) keepTurn(ctx context.Context) (waits bool) {
 	if !r.kept {
-		return
+		return false
 	}
-	_ = r.keptCheckpoint(context.Background())
+	if r.keptCheckpoint(ctx) != nil {
+		r.keepLater()
+		return false
+	}
+	if r.leftStart {
+		return false
+	}
 	r.keepNow(lastWithin, checkpoint.End, "")
+	return true
 }
 
-// keepNow begins a checkpoint of the conversation as it is now.
-func (r *run) keepNow(within time.Duration, kind checkpoint.Kind, words string) {
-	a := r.agent
+// keepLater has the checkpoint at the end of a turn made once the one at its start is,
+// for which nobody waits any more. No call has run, so the files are the same. If the
+// agent is closed before, both are left to the next one.
+func (r *run) keepLater() {
+	a, k := r.agent, &r.agent.checkpoints
+	end := checkpoint.Entry{Note: checkpoint.Note{Kind: checkpoint.End}}
+	end.Place, end.Messages = conversationOf{a}.Place()
+	start, done := k.taking, make(chan struct{})
+	k.taking = done
+	k.working.Go(func() {
+		defer close(done)
+		<-start
+		k.keepUnchanged(r.began, end)
+	})
+}
+
+// keepUnchanged makes the checkpoint at the end of a turn that has changed no file.
+func (k *keptCheckpoints) keepUnchanged(start, end checkpoint.Entry) {
+	if err := k.book.Unchanged(context.Background(), start, end); err != nil {
+		k.warn("a checkpoint could not be kept: " + err.Error())
+	}
+}
+
+// keepNow begins a checkpoint of the conversation as it is now, and returns it.
+func (r *run) keepNow(within time.Duration, kind checkpoint.Kind, words string) checkpoint.Entry {
+	a, k := r.agent, &r.agent.checkpoints
 	e := checkpoint.Entry{Note: checkpoint.Note{Kind: kind, Words: words}}
 	e.Place, e.Messages = conversationOf{a}.Place()
 	files := a.keptFiles()
 	if kind == checkpoint.Start {
-		if err := a.checkpoints.book.Begin(r.ctx, e); err != nil && !errors.Is(err, checkpoint.ErrUnfinished) {
-			a.checkpoints.warn("a checkpoint could not be begun: " + err.Error())
+		if err := k.book.Begin(r.ctx, e); err != nil && !errors.Is(err, checkpoint.ErrUnfinished) {
+			k.warn("a checkpoint could not be begun: " + err.Error())
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), within)
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.ctx))
 	stop := context.AfterFunc(r.ctx, func() {
 		if errors.Is(context.Cause(r.ctx), errClosing) && kind != checkpoint.End {
-			cancel()
+			cancel(errNextTime)
 		}
 	})
+	if kind != checkpoint.End {
+		k.stop.Store(&cancel)
+	}
 	done := make(chan struct{})
-	a.checkpoints.taking = done
-	a.checkpoints.working.Go(func() {
+	k.taking = done
+	ctx = k.tellsHowFar(ctx, kind)
+	k.working.Go(func() {
 		defer close(done)
-		defer cancel()
 		defer stop()
-		a.keep(ctx, files, e)
+		defer cancel(nil)
+		ctx, end := context.WithTimeout(ctx, within)
+		defer end()
+		r.leftStart = a.keep(ctx, files, e)
 	})
+	return e
 }
 
 // keepKilled begins the checkpoints that a process which was killed in a turn did not
 // make: at its start, if it had not come to change anything, and at its end, so that
-// what is changed from now on is the user's.
+// what is changed from now on is the user's. If it makes both, they have the same files.
 func (a *Agent) keepKilled() {
 	k := &a.checkpoints
 	ctx, stop := context.WithCancelCause(context.Background())
-	k.stop = func() { stop(errNextTime) }
+	k.stop.Store(&stop)
 	start, missing := a.missingStart()
 	end := checkpoint.Entry{Note: checkpoint.Note{Kind: checkpoint.End}}
 	end.Place, end.Messages = conversationOf{a}.Place()
@@ -97,14 +140,20 @@ func (a *Agent) keepKilled() {
 	files := a.keptFiles()
 	k.opened = make(chan struct{})
 	k.taking = k.opened
+	k.repaired = new(keepingSoFar)
+	k.far = k.repaired
+	ctx = k.far.counts(ctx)
 	k.working.Go(func() {
 		defer close(k.opened)
 		ctx, cancel := context.WithTimeout(ctx, firstWithin)
 		defer cancel()
-		if missing {
-			a.keep(ctx, files, start)
+		if !missing {
+			a.keep(ctx, files, end)
+			return
 		}
-		a.keep(ctx, files, end)
+		if !a.keep(ctx, files, start) {
+			k.keepUnchanged(start, end)
+		}
 	})
 }
 
@@ -116,7 +165,8 @@ func (a *Agent) missingStart() (start checkpoint.Entry, missing bool) {
 	return start, missing && !bytes.Equal(start.Place, place)
 }
 
-// errNextTime ends what keepKilled has begun, for the next agent to do it.
+// errNextTime ends what keepKilled has begun, or the checkpoint at the start of a turn, for
+// the next agent to make it.
 var errNextTime = errors.New("the agent is closed")
 
 // awaitOpened waits for the checkpoints that an agent makes when it is opened.
@@ -127,10 +177,14 @@ func (k *keptCheckpoints) awaitOpened() {
 }
 
 // keep makes a checkpoint. If the files cannot be kept, it is one of the conversation.
-func (a *Agent) keep(ctx context.Context, files checkpoint.Workspace, e checkpoint.Entry) {
+// left says that it was left to the next agent.
+func (a *Agent) keep(ctx context.Context, files checkpoint.Workspace, e checkpoint.Entry) (left bool) {
 	_, err := a.checkpoints.book.Take(ctx, files, e)
-	if err == nil || errors.Is(context.Cause(ctx), errNextTime) {
-		return
+	if err == nil {
+		return false
+	}
+	if errors.Is(context.Cause(ctx), errNextTime) {
+		return true
 	}
 	why := "the checkpoint lacks the files: "
 	if errors.Is(err, tree.ErrTooLarge) || errors.Is(err, context.DeadlineExceeded) && e.Kind != checkpoint.End {
@@ -144,20 +198,77 @@ func (a *Agent) keep(ctx context.Context, files checkpoint.Workspace, e checkpoi
 		}
 	}
 	a.checkpoints.warn(why + err.Error())
+	return false
 }
 
 // keptCheckpoint waits for a checkpoint that is being made, and tells what there is
 // to tell.
 func (r *run) keptCheckpoint(ctx context.Context) error {
 	k := &r.agent.checkpoints
-	if k.taking != nil {
-		select {
-		case <-k.taking:
-			k.taking = nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+	if err := r.awaitCheckpoint(ctx, k.taking); err != nil {
+		return err
 	}
+	k.taking = nil
 	r.agent.tellCheckpoints()
 	return nil
+}
+
+// tellWaitAfter is how long a run waits for a checkpoint before people are told.
+const tellWaitAfter = time.Second
+
+// awaitCheckpoint waits until a checkpoint is made, which nil is, and tells how far it
+// is if that takes a while.
+func (r *run) awaitCheckpoint(ctx context.Context, made <-chan struct{}) error {
+	if made == nil || hasEnded(made) {
+		return nil
+	}
+	next := time.NewTimer(tellWaitAfter)
+	defer next.Stop()
+	for told := int64(-1); ; next.Reset(progressEvery) {
+		select {
+		case <-made:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-next.C:
+		}
+		if p := r.agent.checkpoints.far.progress(); p.Current != told {
+			told = p.Current
+			r.agent.emit(Event{Type: EventKeeping, Text: keepingWords(p), Progress: &p})
+		}
+	}
+}
+
+// keepingSoFar is how much of a checkpoint is made.
+type keepingSoFar struct{ done, total atomic.Int64 }
+
+// tellsHowFar returns a context in which a checkpoint of a kind is made whose progress a
+// run tells that waits for it. The one at the start of the first turn goes on with the
+// count of the repair before it, which has read its files: whoever waits sees one count.
+func (k *keptCheckpoints) tellsHowFar(ctx context.Context, kind checkpoint.Kind) context.Context {
+	k.far = new(keepingSoFar)
+	if kind != checkpoint.End {
+		k.far, k.repaired = cmp.Or(k.repaired, k.far), nil
+	}
+	return k.far.counts(ctx)
+}
+
+// counts returns a context whose progress is f.
+func (f *keepingSoFar) counts(ctx context.Context) context.Context {
+	return progress.With(ctx, func(done, total int64) {
+		f.total.Store(total)
+		f.done.Store(done)
+	})
+}
+
+func (f *keepingSoFar) progress() ProgressInfo {
+	return ProgressInfo{Text: "keeping the files of the workspace", Current: f.done.Load(), Total: f.total.Load()}
+}
+
+// keepingWords says how far a checkpoint is.
+func keepingWords(p ProgressInfo) string {
+	if p.Total == 0 {
+		return p.Text
+	}
+	return fmt.Sprintf("%s: %s of %s", p.Text, numeral.Grouped(p.Current), numeral.Grouped(p.Total))
 }

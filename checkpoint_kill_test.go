@@ -91,9 +91,6 @@ func TestAKilledUndoIsOldOrNew(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
 	kills := 10
-	if testing.Short() {
-		kills = 3
-	}
 	if n, err := strconv.Atoi(os.Getenv("PYGENT_CHECKPOINT_KILLS")); err == nil {
 		kills = n
 	}
@@ -155,7 +152,7 @@ func killChild(t *testing.T, self, test, env string) {
 	lines := bufio.NewScanner(out)
 	for lines.Scan() && lines.Text() != "open" {
 	}
-	kill := time.AfterFunc(time.Duration(rand.Int64N(int64(1500*time.Millisecond))), func() { _ = child.Process.Kill() })
+	kill := time.AfterFunc(time.Duration(rand.Int64N(int64(300*time.Millisecond))), func() { _ = child.Process.Kill() })
 	defer kill.Stop()
 	var rest strings.Builder
 	for lines.Scan() {

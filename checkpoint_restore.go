@@ -243,7 +243,7 @@ func (a *Agent) forgetTurns() {
 // restored describes what a restore did. inEffect are the entries that were in effect.
 func (a *Agent) restored(ctx context.Context, out checkpoint.Outcome, inEffect []HistoryEntry) Restored {
 	done := Restored{To: checkpointOf(out.To), From: checkpointOf(out.From), Undo: out.Undo, NoFiles: out.NoFiles}
-	done.Jobs = len(runningJobs(a.State().Jobs))
+	done.Jobs = len(runningJobs(a.latestJobs(ctx)))
 	done.HeadMoved = done.From.Commit != "" && done.To.Commit != "" && done.From.Commit != done.To.Commit
 	for _, k := range out.Kept {
 		done.Kept = append(done.Kept, KeptFile{Path: k.Name, Why: k.Why, Aside: k.At})

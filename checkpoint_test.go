@@ -149,6 +149,16 @@ func (k *keeper) said() (words []string) {
 
 type contents = map[string]string
 
+func TestARestoreCountsTheCommandsThatRunNow(t *testing.T) {
+	t.Parallel()
+	k := openKeeper(t, t.TempDir())
+	k.turn("(while [ ! -e go ]; do sleep 0.02; done) >/dev/null 2>&1 &")
+	require.Equal(t, 1, k.undo(1).Jobs)
+	require.NoError(t, os.WriteFile(filepath.Join(k.dir, "go"), nil, 0o600))
+	collect(t, k.Runtime().(pygent.JobRunner), "1")
+	require.Zero(t, k.redo().Jobs, "it has ended since the turn")
+}
+
 func TestTurnsAreTakenBackAndBroughtBack(t *testing.T) {
 	t.Parallel()
 	k := openKeeper(t, t.TempDir())

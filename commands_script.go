@@ -63,7 +63,7 @@ func (s *scriptOutput) end(r BashResult) {
 	}
 	s.endLine()
 	if r.FullPath != "" {
-		s.write("[the whole output is in " + r.FullPath + "]\n")
+		s.write("[the output is in " + r.FullPath + "]\n")
 	}
 }
 

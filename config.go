@@ -199,7 +199,7 @@ type ConfigSetting struct {
 	Source string `json:"source"`         // the file's path, "environment", "-e" or "default"
 	Line   int    `json:"line,omitempty"` // in the file, from 1; 0 if there is none
 	Name   string `json:"name,omitempty"` // the key or the variable, as the source has it
-	Value  string `json:"value"`          // as the source has it, arrays and tables as JSON; secrets read "[redacted]"
+	Value  string `json:"value"`          // as the source has it, arrays and tables as JSON; a secret reads "[redacted]", and so do those of a URL
 }
 
 // Sources returns the values of a loaded configuration, and where they come
@@ -219,19 +219,11 @@ func (c Config) Sources() []ConfigSetting {
 	for _, g := range c.given {
 		all = append(all, ConfigSetting(g))
 	}
-	for i, s := range slices.Backward(all) {
-		if s.Key == baseURLKey && s.Source != fromDefault { // the one in force; those before it stay redacted
-			all[i].Value = openai.RedactURL(c.OpenAI.BaseURL)
-			break
-		}
-	}
 	return all
 }
 
-const (
-	baseURLKey  = "openai.base_url"
-	fromDefault = "default" // as the source of a setting
-)
+// fromDefault is the source of a setting that nothing gives.
+const fromDefault = "default"
 
 // defaults returns the defaults by key, as a file would have them.
 func (c Config) defaults() map[string]string {
@@ -260,7 +252,7 @@ func (c Config) defaults() map[string]string {
 		"limits.max_cost":         "none",
 		"limits.max_tasks":        fmt.Sprint(c.MaxTasks),
 		"limits.task_timeout":     c.TaskLimits.MaxTime.String(),
-		baseURLKey:                openai.DefaultBaseURL,
+		"openai.base_url":         openai.DefaultBaseURL,
 		"openai.api":              string(OpenAIAuto),
 	}
 }
@@ -320,7 +312,7 @@ func (c *Config) limitSettings(inForce *Config) []settings.Setting {
 func (c *OpenAIConfig) settings() []settings.Setting {
 	return []settings.Setting{
 		{Key: "openai.api_key", Also: []string{"openai_api_key"}, Env: "OPENAI_API_KEY", Secret: true, Value: settings.Secret(&c.APIKey)},
-		{Key: baseURLKey, Also: []string{"openai_base_url"}, Env: "OPENAI_BASE_URL", Secret: true, Value: settings.URL(&c.BaseURL, `such as "https://api.openai.com/v1", without user or password (the key goes into api_key)`)},
+		{Key: "openai.base_url", Also: []string{"openai_base_url"}, Env: "OPENAI_BASE_URL", Secret: true, Show: openai.RedactURL, Value: settings.URL(&c.BaseURL, `such as "https://api.openai.com/v1", without user or password (the key goes into api_key)`)},
 		{Key: "openai.api", Env: "PYGENT_OPENAI_API", Value: settings.Choice(&c.API, `"auto", "chat" or "responses"`, OpenAIAuto, OpenAIChat, OpenAIResponses)},
 		{Key: "openai.organization", Env: "OPENAI_ORG_ID", Value: settings.String(&c.Organization)},
 		{Key: "openai.project", Env: "OPENAI_PROJECT_ID", Value: settings.String(&c.Project)},

@@ -532,18 +532,25 @@ func TestConfigHidesSecrets(t *testing.T) {
 	require.Contains(t, c.String(), `"DB_PASSWORD":"[redacted]"`)
 }
 
-func TestSourcesShowOnlyTheURLInForce(t *testing.T) {
+func TestSourcesShowURLsWithoutTheirSecrets(t *testing.T) {
 	t.Parallel()
-	s := newSources(t)
-	s.file(`openai_base_url = "https://one.example.org/v1?key=s3cret"`)
-	s.env["OPENAI_BASE_URL"] = "https://two.example.org/v1?key=s3cret"
-	var shown []string
-	for _, given := range s.load().Sources() {
-		if given.Key == "openai.base_url" {
-			shown = append(shown, given.Value)
+	for given, shown := range map[string]string{
+		"http://localhost:11434/v1":                              "http://localhost:11434/v1",
+		"https://one.example.org/v1?key=s3cret":                  "https://one.example.org/v1?key=redacted",
+		"https://one.example.org/v1?api-version=2024&sig=s3cret": "https://one.example.org/v1?api-version=2024&sig=redacted",
+		"https://one.example.org/v1#s3cret":                      "https://one.example.org/v1",
+	} {
+		s := newSources(t)
+		s.file(fmt.Sprintf("openai_base_url = %q", given))
+		s.env["OPENAI_BASE_URL"] = "https://two.example.org/v1?key=s3cret"
+		var all []string
+		for _, setting := range s.load().Sources() {
+			if setting.Key == "openai.base_url" {
+				all = append(all, setting.Value)
+			}
 		}
+		require.Equal(t, []string{shown, "https://two.example.org/v1?key=redacted"}, all, "the one that is replaced is shown too")
 	}
-	require.Equal(t, []string{"[redacted]", "https://two.example.org/v1?key=redacted"}, shown)
 }
 
 func TestSampleConfigLoads(t *testing.T) {

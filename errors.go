@@ -25,7 +25,8 @@ var (
 	ErrDockerUnavailable = docker.ErrUnavailable
 	// ErrRuntimeStart is returned by the methods of a runtime that cannot start
 	// as it is configured: the image is missing, or the engine refuses the
-	// container. Nothing can run there, so an agent's run ends with it.
+	// container. Nothing can run there, so an agent's run ends with it, when a
+	// command meets it, or before: see [WithEndOnStartFailure].
 	ErrRuntimeStart = sandbox.ErrStart
 	// ErrRuntimeLost is returned while an engine does not answer and so nobody
 	// knows whether the last container of a runtime still runs. Nothing else may

@@ -108,6 +108,7 @@ const (
 	EventWarning     EventType = "warning"      // something is not as it was asked for: Text
 	EventRuntime     EventType = "runtime"      // the runtime reports something: Runtime, Text
 	EventCompacting  EventType = "compacting"   // the model is asked for a summary of the conversation, which takes a while
+	EventKeeping     EventType = "keeping"      // a run, or a restore, waits for more than a second for a checkpoint: Text, and Progress in files and directories; at most ten times a second while that changes, for display only. It may also come after run_end, to listeners that outlast the run
 	EventCompacted   EventType = "compacted"    // the conversation was made shorter for the model: Compaction, Context
 	EventRestored    EventType = "restored"     // the conversation and the files are what they were at a checkpoint: Restored, Text, Context, Messages
 	EventRunEnd      EventType = "run_end"      // the run is over: Result
@@ -132,7 +133,7 @@ func (e Event) MarshalJSON() ([]byte, error) {
 	type plain Event
 	if e.Type == EventRunEnd && e.Result != nil && e.Result.told {
 		r := *e.Result
-		if r.Summary == strings.TrimSpace(r.Message.Text()) {
+		if r.SummaryIsText() {
 			r.Summary = ""
 		}
 		r.Message = Message{}
@@ -231,7 +232,7 @@ func (a *Agent) follow(ctx context.Context, msg string, opts []RunOption, yield 
 // of a command's output, the progress of a call or a pull, or how
 // far a call is that the model writes.
 func isDelta(e *Event) bool {
-	return e.Type == EventText || e.Type == EventReasoning || e.Type == EventCallDelta || e.Type == EventProgress || e.Type == EventOutput || e.Type == EventSaving ||
+	return e.Type == EventText || e.Type == EventReasoning || e.Type == EventCallDelta || e.Type == EventProgress || e.Type == EventOutput || e.Type == EventSaving || e.Type == EventKeeping ||
 		e.Type == EventRuntime && e.Runtime.Kind == RuntimePull && e.Runtime.Total > 0
 }
 

@@ -68,7 +68,13 @@ type State struct {
 	Messages int       `json:"messages"`          // as in events: the length of the history without the system message
 	Unheard  []Said    `json:"unheard,omitempty"` // what was said and is not heard yet, in order
 	Settings Settings  `json:"settings"`
-	Jobs     []Job     `json:"jobs,omitempty"` // the commands in the background, as the last event about them told
+
+	// Jobs are the commands in the background as the runtime told of them at JobsAt. It
+	// is asked by [Agent.Jobs], and during a run with listeners after calls and, in a
+	// runtime of this package, each second while one runs; nobody asks between runs. One
+	// that ran at JobsAt may have ended since. A zero JobsAt means that nobody has asked.
+	Jobs   []Job     `json:"jobs,omitempty"`
+	JobsAt time.Time `json:"jobs_at,omitzero"`
 
 	Context ContextUse `json:"context,omitzero"` // after the last answer or compaction
 
@@ -77,7 +83,8 @@ type State struct {
 	Runtime *RuntimeEvent `json:"runtime,omitempty"`
 }
 
-// State returns what the agent does now. It does not wait for anything.
+// State returns what the agent does now. It does not wait for anything, so that it
+// does not ask the runtime: see [State.Jobs].
 //
 // A face that comes later calls State first, then reads the history, shows both,
 // and subscribes from [State.Seq]. Messages that were added meanwhile are in the
@@ -104,7 +111,7 @@ func (s *State) note(e *Event) {
 	case e.Task != "":
 		return
 	case e.Type == EventJobs:
-		s.Jobs = e.Jobs
+		s.Jobs, s.JobsAt = e.Jobs, e.Time
 		return
 	case e.Type == EventRuntime:
 		s.Runtime = e.Runtime

@@ -38,6 +38,16 @@ var jsonValues = []any{
 
 var snakeCase = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
 
+func TestASummaryThatIsTheTextIsToldApartFromOthers(t *testing.T) {
+	for _, tt := range []struct {
+		text, summary string
+		same          bool
+	}{{"X", "X", true}, {"X\n", "X\n", true}, {" X", "X\n\n", true}, {"X\nY", "X Y", false}, {"", "X", false}, {"X", "", false}} {
+		r := Result{Message: AssistantMessage(tt.text), Summary: tt.summary}
+		require.Equal(t, tt.same, r.SummaryIsText(), "%q and %q", tt.text, tt.summary)
+	}
+}
+
 func TestEveryValueComesBackFromJSON(t *testing.T) {
 	t.Parallel()
 	seeds := uint64(300)

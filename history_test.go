@@ -3,6 +3,7 @@ package pygent_test
 import (
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -181,6 +182,18 @@ func TestOpenHistoryLeavesOtherFilesAlone(t *testing.T) {
 	require.ErrorIs(t, err, pygent.ErrNotHistory, "a directory")
 }
 
+// What a person gave is named, and not the lock beside it.
+func TestAHistoryWhereNoFileCanBeNamesItsPath(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux has /proc")
+	}
+	_, err := pygent.OpenHistory("/proc/pygent-test")
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.ErrorContains(t, err, "open history /proc/pygent-test: no lock can be made beside it: ")
+	require.NotContains(t, err.Error(), ".lock")
+}
+
 func TestHistoryIsOpenOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -189,6 +202,9 @@ func TestHistoryIsOpenOnce(t *testing.T) {
 	_, err := pygent.OpenHistory(path)
 	require.ErrorIs(t, err, pygent.ErrHistoryInUse)
 	require.ErrorContains(t, err, path)
+	if runtime.GOOS == "linux" {
+		require.ErrorContains(t, err, path+": the file is in use by this process")
+	}
 
 	link := filepath.Join(dir, "link.json")
 	require.NoError(t, os.Symlink(path, link))

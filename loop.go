@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/x/pygent/internal/callback"
+	"github.com/x/pygent/internal/checkpoint"
 	"github.com/x/pygent/internal/cycle"
 	"github.com/x/pygent/internal/feed"
 	"github.com/x/pygent/internal/guard"
@@ -56,11 +57,13 @@ type run struct {
 	empty       bool   // the last answer was empty
 	toldLast    bool   // the model knows that it was asked to sum up
 	pace        callPace
-	kept        bool   // the turn has a checkpoint at its start
-	asked       bool   // the model was asked, or is about to be
-	startNote   string // of hooks, for the model; told when it is first asked
-	stopRefused bool   // a stop was refused; this happens once in a run
-	broken      error  // why nothing can run in the runtime any more
+	kept        bool             // the turn has a checkpoint at its start
+	began       checkpoint.Entry // that one
+	leftStart   bool             // it is left to the next agent; set before its making ends
+	asked       bool             // the model was asked, or is about to be
+	startNote   string           // of hooks, for the model; told when it is first asked
+	stopRefused bool             // a stop was refused; this happens once in a run
+	broken      error            // why nothing can run in the runtime any more
 }
 
 // run is the one loop behind every way to use an agent. Both the follower,
@@ -184,11 +187,13 @@ func (r *run) do(ctx context.Context, msg string) (*Result, error) {
 		return r.result, err // the run is not over
 	}
 	r.keepEnd()
-	r.keepTurn()
+	waits := r.keepTurn(ctx)
 	r.agent.kept.update(r.agent)
 	r.release() // listeners to the last event may append again
 	r.emitLast(Event{Type: EventRunEnd, Step: r.result.Steps, Usage: &r.result.Usage, Result: r.result})
-	_ = r.keptCheckpoint(context.Background())
+	if waits {
+		_ = r.keptCheckpoint(context.Background())
+	}
 	return r.result, err
 }
 

@@ -272,8 +272,8 @@ func (r *run) finished(result *ToolResult) {
 	r.end(result.End, "")
 }
 
-// openWithin bounds how long a run looks for tasks and jobs at work before it
-// stops.
+// openWithin bounds how long it is looked for tasks and jobs at work, before a run stops
+// and where somebody asks.
 const openWithin = 3 * time.Second
 
 // checkStop refuses a stop when a call of the same answer failed, or when tasks

@@ -296,6 +296,8 @@ func TestNilContextIsRefused(t *testing.T) {
 	agent := newAgent(t, pygenttest.NewScriptedModel(stop))
 	_, err := agent.RunUntilStop(none, "go")
 	require.ErrorContains(t, err, "the context is nil")
+	_, err = pygent.NewWithContext(none)
+	require.ErrorContains(t, err, "the context is nil")
 	_, err = agent.Step(none, "go")
 	require.ErrorContains(t, err, "the context is nil")
 	for _, err = range agent.Events(none, "go") {

@@ -227,12 +227,17 @@ func (r *run) ask(ctx context.Context) (*ChatResponse, error) {
 	}
 	r.specs = specs
 	r.askState()
-	if err := r.fit(ctx, specs); err != nil {
+	starting, end, err := r.whileStarting(ctx)
+	if err != nil {
 		return nil, err
 	}
-	resp, err := r.askInWindow(ctx, specs)
+	defer end()
+	if err = r.fit(starting, specs); err != nil {
+		return nil, cmp.Or(startFailure(starting), err)
+	}
+	resp, err := r.askInWindow(starting, specs)
 	if err != nil {
-		return nil, fmt.Errorf("ask the model: %w", err)
+		return nil, cmp.Or(startFailure(starting), fmt.Errorf("ask the model: %w", err))
 	}
 	return resp, nil
 }

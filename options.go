@@ -370,6 +370,7 @@ type runOptions struct {
 	Limits
 	maxReplies int
 	replyEnds  bool
+	startEnds  bool       // a start of the runtime that fails for good ends the run
 	parts      []Part     // of the user\'s message, besides its text
 	final      *finalTool // takes the value of a typed run; nil in any other
 	resume     bool       // set by Agent.Resume
@@ -425,6 +426,15 @@ func MaxReplies(n int) RunOption { return runOption(func(o *runOptions) { o.maxR
 
 // WithEndOnReply makes a reply without a tool call end the run, as in a chat.
 func WithEndOnReply() RunOption { return runOption(func(o *runOptions) { o.replyEnds = true }) }
+
+// WithEndOnStartFailure makes a run end with [ErrRuntimeStart] as soon as it is known
+// that the runtime cannot start, also while the model is asked: no command of its answer
+// could run, so nobody waits and pays for it. The next run tries again to start. Without
+// it the first command returns the error, so a model that runs none never meets it; nor
+// does one that is given no bash. Of runtimes, only those of this package tell.
+func WithEndOnStartFailure() RunOption {
+	return runOption(func(o *runOptions) { o.startEnds = true })
+}
 
 // MaxTokens limits the tokens of a run, prompts and completions together, as
 // the provider reports them. Those of the tasks that it delegates count as well:

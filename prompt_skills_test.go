@@ -398,6 +398,9 @@ func TestCopiesOfSkillsFollowNoLinkOfTheProject(t *testing.T) {
 }
 
 func TestPlainFilesBesideSkillsDoNotHideThem(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes thousands of files")
+	}
 	t.Parallel()
 	model := pygenttest.NewScriptedModel(pygenttest.Call("read_skill", map[string]any{"name": "zebra", "line": 3}), stop)
 	agent := newAgent(t, model)

@@ -2,6 +2,7 @@ package pygent
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/x/pygent/internal/jsonobj"
@@ -31,6 +32,12 @@ type Result struct {
 	Elapsed time.Duration `json:"-"` // elapsed_seconds in JSON
 
 	told bool // an event of the run has told Message
+}
+
+// SummaryIsText reports whether the summary is the text of the message, but for blank
+// space around them: who has shown the message has shown the summary.
+func (r *Result) SummaryIsText() bool {
+	return strings.TrimSpace(r.Summary) == strings.TrimSpace(r.Message.Text())
 }
 
 // MarshalJSON encodes the elapsed time in seconds.

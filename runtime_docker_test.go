@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -240,6 +241,7 @@ func TestDockerContainerThatDiesIsReplaced(t *testing.T) {
 	require.NoError(t, engine.ContainerKill(t.Context(), containersOf(t, engine, dir)[0].ID, "KILL"))
 	res := <-ended
 	require.Contains(t, res.Note, "the container died")
+	require.NotContains(t, res.Note, "memory")
 	<-lost
 	require.Equal(t, "kept\n", bash(t, r, "cat f").Output)
 	require.Len(t, containersOf(t, engine, dir), 1)
@@ -272,6 +274,57 @@ func TestDockerOutOfMemoryIsExplained(t *testing.T) {
 	require.Equal(t, 137, res.ExitCode)
 	require.Contains(t, res.Note, "memory limit of 32MiB")
 	require.Zero(t, bash(t, r, "true").ExitCode)
+}
+
+// atItsLimit matches what a container did that is out of memory. Of three in a hundred the
+// engine tells only that they died: its containerd says nothing of a control group that has
+// gone meanwhile.
+const atItsLimit = `(reached|was killed, most likely at) its memory limit of 16MiB`
+
+// The guest is the last that the kernel kills for memory, unless a command offers it. Its
+// container dies with it.
+func TestAContainerThatRunsOutOfMemoryIsExplained(t *testing.T) {
+	t.Parallel()
+	requireDocker(t)
+	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithMemory(16<<20))
+	res := bash(t, r, "echo 1000 >/proc/1/oom_score_adj; while :; do head -c 1M /dev/zero >>/dev/shm/full; done")
+	require.Regexp(t, `the container died while the command ran, since it `+atItsLimit+`; the next command gets a new one`, res.Note)
+	require.Zero(t, bash(t, r, "true").ExitCode)
+}
+
+// The same while no command runs: the next one says why its container is a new one.
+func TestAContainerThatRanOutOfMemoryBetweenCommandsIsExplained(t *testing.T) {
+	t.Parallel()
+	engine := testEngine(t)
+	dir := realTempDir(t)
+	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithWorkspace(dir), pygent.WithMemory(16<<20))
+	_, err := r.(pygent.JobRunner).StartJob(t.Context(), "echo 1000 >/proc/1/oom_score_adj; until [ -e go ]; do sleep 0.05; done; while :; do head -c 1M /dev/zero >>/dev/shm/full; done")
+	require.NoError(t, err)
+	require.Empty(t, bash(t, r, "touch go").Note)
+	require.Eventually(t, func() bool { return len(containersOf(t, engine, dir)) == 0 }, 30*time.Second, 10*time.Millisecond)
+	require.Regexp(t, `this is a new container on the same workspace, since the last one `+atItsLimit+`: what was installed`, bash(t, r, "true").Note)
+	require.Empty(t, bash(t, r, "true").Note)
+}
+
+// What kills a container, and not through the engine, is nearly always the kernel.
+func TestAContainerThatTheEngineDidNotKillWasMostLikelyOutOfMemory(t *testing.T) {
+	t.Parallel()
+	engine := testEngine(t)
+	dir := realTempDir(t)
+	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithWorkspace(dir), pygent.WithMemory(16<<20))
+	running := beginBash(t, r, dir, "sleep 60")
+	box, err := engine.ContainerInspect(t.Context(), containersOf(t, engine, dir)[0].ID)
+	require.NoError(t, err)
+	killer, err := engine.ContainerCreate(t.Context(), &container.Config{Image: testBusyboxImage(), Cmd: []string{"sh", "-c", "kill -9 " + strconv.Itoa(box.State.Pid)}},
+		&container.HostConfig{NetworkMode: "none", PidMode: "host"}, nil, nil, "")
+	require.NoError(t, err)
+	defer func() {
+		require.NoError(t, engine.ContainerRemove(context.Background(), killer.ID, container.RemoveOptions{Force: true}))
+	}()
+	require.NoError(t, engine.ContainerStart(t.Context(), killer.ID, container.StartOptions{}))
+	res := <-running
+	require.NoError(t, res.err)
+	require.Contains(t, res.Note, "the container died while the command ran, since it was killed, most likely at its memory limit of 16MiB; the next command gets a new one")
 }
 
 // TestDockerContainerEndsWithItsProcess starts this test binary as a process

@@ -24,6 +24,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
 )
 
 // standIn forwards connections from a listener to the engine, and so acts as an
@@ -142,6 +143,47 @@ func TestEngineOfDockerHost(t *testing.T) {
 		t.Setenv("DOCKER_HOST", "tcp://"+l.Addr().String())
 		requireUsed(t, connections)
 	})
+}
+
+func TestEnginesThatCannotBeAskedAreNamedInPlainWords(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer silent.Close()
+	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, gone.Close())
+	program := filepath.Join(t.TempDir(), "ssh")
+	write(t, filepath.Dir(program), map[string]string{"ssh": "#!/bin/sh\necho 'Host key verification failed.' >&2\necho 'Lost.' >&2\nexit 255\n"})
+	require.NoError(t, os.Chmod(program, 0o700))
+	t.Setenv("PATH", filepath.Dir(program)+":"+os.Getenv("PATH"))
+	for host, why := range map[string]string{
+		"tcp://" + silent.Addr().String(): "it did not answer within 2s",
+		"tcp://" + gone.Addr().String():   "Cannot connect",
+		"ssh://none.invalid":              "Host key verification failed.; Lost.",
+	} {
+		_, err := pygent.NewDockerRuntime(t.Context(), pygent.WithDockerHost(host))
+		require.ErrorIs(t, err, pygent.ErrDockerUnavailable, host)
+		require.ErrorContains(t, err, "(tried "+host, host)
+		require.ErrorContains(t, err, why, host)
+		require.NotContains(t, err.Error(), "\n", host)
+		require.NotContains(t, err.Error(), "_ping", host)
+	}
+}
+
+func TestAnEngineIsNotWaitedForOnceTheContextHasEnded(t *testing.T) {
+	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "engine.sock"))
+	require.NoError(t, err)
+	defer listener.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		if conn, err := listener.Accept(); err == nil { // it is never answered
+			defer conn.Close()
+			cancel()
+			<-t.Context().Done()
+		}
+	}()
+	_, err = pygent.NewWithContext(ctx, pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithDockerHost("unix://"+listener.Addr().String()))
+	require.ErrorIs(t, err, context.Canceled, "commands would run on this machine otherwise")
 }
 
 func TestEngineOfAContext(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -106,23 +107,73 @@ func hasEnded(c <-chan struct{}) bool {
 	}
 }
 
-// tellJobs emits the list of background jobs if it has changed, and reports
-// whether one runs. If nobody gets events, it does nothing.
-func (a *Agent) tellJobs(ctx context.Context) (run bool) {
-	if !a.jobs.run.Load() && a.jobLister() == nil || !a.isHeard() || a.jobs.telling.LockContext(ctx) != nil {
-		return false
+// Jobs returns the commands in the background as they are now: those that run and
+// the last ones that ended, the oldest first. It asks the runtime, also between
+// runs, but does not start one that has not been started, and [State.Jobs] is up to
+// date after it. [EventJobs] tells listeners if one has begun or ended since they were
+// told last. A runtime that does not answer within three seconds is an
+// error; State.Jobs is what was known last then.
+func (a *Agent) Jobs(ctx context.Context) ([]Job, error) {
+	if ctx == nil {
+		return nil, errNilContext
+	}
+	ctx, cancel := context.WithTimeout(ctx, openWithin)
+	defer cancel()
+	jobs, err := a.askJobs(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list the commands in the background: %w", err)
+	}
+	return slices.Clone(jobs), nil
+}
+
+// latestJobs is [Agent.Jobs], or what is known of the jobs if the runtime does not
+// answer.
+func (a *Agent) latestJobs(ctx context.Context) []Job {
+	jobs, err := a.Jobs(ctx)
+	if err != nil {
+		a.log.Debug("background jobs are not known", "error", err)
+		return a.State().Jobs
+	}
+	return jobs
+}
+
+// askJobs lists the background jobs, notes them in the state, and emits the list if
+// it has changed.
+func (a *Agent) askJobs(ctx context.Context) ([]Job, error) {
+	if err := a.jobs.telling.LockContext(ctx); err != nil {
+		return nil, err
 	}
 	defer a.jobs.telling.Unlock()
 	jobs, err := a.listJobs(ctx)
 	a.jobs.silent.Store(err != nil)
 	if err != nil {
-		a.log.Debug("background jobs are not known", "error", err)
-		return a.jobs.run.Load()
+		return nil, err
 	}
 	a.jobs.run.Store(len(runningJobs(jobs)) > 0)
-	if !slices.EqualFunc(a.jobs.last, jobs, Job.sameState) {
-		a.jobs.last = jobs
-		a.emit(Event{Type: EventJobs, Jobs: slices.Clone(jobs)})
+	if slices.EqualFunc(a.jobs.last, jobs, Job.sameState) {
+		a.noteJobs(jobs)
+		return jobs, nil
+	}
+	a.jobs.last = jobs
+	a.emit(Event{Type: EventJobs, Jobs: slices.Clone(jobs)})
+	return jobs, nil
+}
+
+// noteJobs notes in the state how far the jobs are that nobody has to be told of.
+func (a *Agent) noteJobs(jobs []Job) {
+	a.emitMu.Lock()
+	defer a.emitMu.Unlock()
+	a.state.Jobs, a.state.JobsAt = slices.Clone(jobs), time.Now()
+}
+
+// tellJobs emits the list of background jobs if it has changed, and reports
+// whether one runs. If nobody gets events, it does nothing.
+func (a *Agent) tellJobs(ctx context.Context) (run bool) {
+	if !a.jobs.run.Load() && a.jobLister() == nil || !a.isHeard() {
+		return false
+	}
+	if _, err := a.askJobs(ctx); err != nil {
+		a.log.Debug("background jobs are not known", "error", err)
 	}
 	return a.jobs.run.Load()
 }

@@ -317,6 +317,87 @@ func TestARuntimeThatDoesNotTellItsJobsIsAskedOnce(t *testing.T) {
 	})
 }
 
+func TestJobsAreKnownBetweenRuns(t *testing.T) {
+	t.Parallel()
+	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
+		var heard jobEvents
+		agent := newAgentOn(t, r, pygenttest.NewScriptedModel(background("while [ ! -e go ]; do sleep 0.02; done; echo gone; exit 3"), pygenttest.Text("It runs.")),
+			pygent.LendRuntime(r), pygent.OnEvent(heard.hear))
+		jobs, err := agent.Jobs(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, jobs)
+		_, err = agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply())
+		require.NoError(t, err)
+		told := agent.State()
+		require.True(t, told.Jobs[0].Running)
+		require.False(t, told.JobsAt.IsZero())
+
+		jobs, err = agent.Jobs(t.Context())
+		require.NoError(t, err)
+		require.True(t, jobs[0].Running)
+		require.Greater(t, jobs[0].Duration, told.Jobs[0].Duration)
+		now := agent.State()
+		require.Equal(t, jobs, now.Jobs, "also where there is nothing to tell")
+		require.True(t, now.JobsAt.After(told.JobsAt))
+		require.Equal(t, []string{"1 true"}, heard.list())
+
+		require.NoError(t, r.WriteFile(t.Context(), "go", nil))
+		collect(t, r.(pygent.JobRunner), "1")
+		jobs, err = agent.Jobs(t.Context())
+		require.NoError(t, err)
+		require.False(t, jobs[0].Running)
+		require.Equal(t, 3, jobs[0].ExitCode)
+		require.EqualValues(t, len("gone\n"), jobs[0].Printed)
+		require.Equal(t, jobs, agent.State().Jobs)
+		require.NoError(t, agent.Close())
+		require.Equal(t, []string{"1 true", "1 false"}, heard.list(), "listeners are told as well")
+	})
+}
+
+func TestJobsAreKnownWithoutListeners(t *testing.T) {
+	t.Parallel()
+	running := []pygent.Job{{ID: "a", Running: true, ExitCode: -1}}
+	agent := newAgentOn(t, hasJobs{jobs: func() ([]pygent.Job, error) { return running, nil }}, pygenttest.NewScriptedModel(callBash("true"), stop).RepeatLast())
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Zero(t, agent.State().JobsAt, "nobody has asked")
+	jobs, err := agent.Jobs(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, running, jobs)
+	var none context.Context
+	_, err = agent.Jobs(none)
+	require.Error(t, err)
+}
+
+func TestASilentRuntimeLeavesWhatWasKnownOfItsJobs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		running := []pygent.Job{{ID: "a", Running: true, ExitCode: -1}}
+		goOn := make(chan struct{})
+		silent := false
+		agent := newAgentOn(t, hasJobs{jobs: func() ([]pygent.Job, error) {
+			if silent {
+				<-goOn
+			}
+			return running, nil
+		}}, pygenttest.NewScriptedModel(callBash("true"), stop).RepeatLast())
+		_, err := agent.RunUntilStop(t.Context(), "go")
+		require.NoError(t, err)
+		_, err = agent.Jobs(t.Context())
+		require.NoError(t, err)
+		known := agent.State()
+		silent = true
+		_, err = agent.Jobs(t.Context())
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "list the commands in the background: ")
+		require.Equal(t, known, agent.State())
+		close(goOn)
+		synctest.Wait()
+		_, err = agent.Jobs(t.Context())
+		require.NoError(t, err)
+	})
+}
+
 // heeding is a runtime with a job that tells nothing once nobody waits for it.
 type heeding struct{ hasJobs }
 
@@ -345,7 +426,7 @@ func TestCommandsGoOnAsJobs(t *testing.T) {
 	t.Parallel()
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
 		const cmd = "echo begun; while [ ! -e go ]; do sleep 0.02; done; echo ended; exit 3"
-		res := bash(t, r, cmd, pygent.BashTimeout(300*time.Millisecond), pygent.BashGoesOn())
+		res := bash(t, r, cmd, pygent.BashTimeout(soon), pygent.BashGoesOn())
 		require.Equal(t, "begun\n", res.Output)
 		require.True(t, res.GoesOn)
 		require.False(t, res.TimedOut)

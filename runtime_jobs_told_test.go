@@ -36,7 +36,7 @@ func TestJobOutputDoesNotDivideEscapeSequences(t *testing.T) {
 		require.Regexp(t, `^\(no new output\)\n\[job 1 `, got[2])
 		require.Regexp(t, `^is ready now\n\[job 1 .*; the text was printed\]$`, got[4])
 
-		res := bash(t, r, `rm go; printf 'a\033[3'; while [ ! -e go ]; do sleep 0.02; done; printf '1mb\033[0m\n'`, pygent.BashTimeout(300*time.Millisecond), pygent.BashGoesOn())
+		res := bash(t, r, `rm go; printf 'a\033[3'; while [ ! -e go ]; do sleep 0.02; done; printf '1mb\033[0m\n'`, pygent.BashTimeout(soon), pygent.BashGoesOn())
 		require.True(t, res.GoesOn)
 		require.NoError(t, r.WriteFile(t.Context(), "go", nil))
 		text, _ := collect(t, r.(pygent.JobRunner), res.Job)

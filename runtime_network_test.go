@@ -122,7 +122,7 @@ func TestCommandsReachAllowedHostsOnly(t *testing.T) {
 	res := bash(t, r, fetch("http://"+address+"/"))
 	require.Equal(t, "18\n", res.Output)
 	require.Empty(t, res.Refused)
-	res = bash(t, r, fetch("http://"+address+"/big"))
+	res = bash(t, r, fetch("http://"+address+"/big"), pygent.BashTimeout(5*time.Minute))
 	require.Equal(t, "67108864\n", res.Output)
 
 	res = bash(t, r, fetch("http://"+other+"/"))

@@ -287,11 +287,12 @@ func OnRuntimeEvent(emit func(RuntimeEvent)) RuntimeOption {
 
 // RuntimeEvent is something that a runtime reports while it works.
 type RuntimeEvent struct {
-	Kind    RuntimeEventKind `json:"kind"`
-	Text    string           `json:"text,omitempty"`    // for people
-	Current int64            `json:"current,omitempty"` // progress so far, in bytes; 0 when it cannot be measured
-	Total   int64            `json:"total,omitempty"`   // the whole; 0 when unknown
-	Host    *HostUse         `json:"host,omitempty"`    // of RuntimeNetwork
+	Kind      RuntimeEventKind `json:"kind"`
+	Text      string           `json:"text,omitempty"`      // for people
+	Container string           `json:"container,omitempty"` // the name of the one that has started, or was lost
+	Current   int64            `json:"current,omitempty"`   // progress so far, in bytes; 0 when it cannot be measured
+	Total     int64            `json:"total,omitempty"`     // the whole; 0 when unknown
+	Host      *HostUse         `json:"host,omitempty"`      // of RuntimeNetwork
 }
 
 // RuntimeEventKind is the kind of a [RuntimeEvent].
@@ -322,7 +323,7 @@ func newRuntimeEvents(emit func(RuntimeEvent), logger *slog.Logger) *sandbox.Eve
 }
 
 func runtimeEvent(e sandbox.Event) RuntimeEvent {
-	event := RuntimeEvent{Kind: RuntimeEventKind(e.Kind), Text: e.Text, Current: e.Current, Total: e.Total}
+	event := RuntimeEvent{Kind: RuntimeEventKind(e.Kind), Text: e.Text, Container: e.Container, Current: e.Current, Total: e.Total}
 	if e.Host != nil {
 		host := HostUse(*e.Host)
 		event.Host = &host

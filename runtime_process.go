@@ -95,7 +95,7 @@ type BashResult struct {
 
 	Truncated bool   `json:"truncated,omitempty"` // Output leaves out its middle
 	Omitted   int64  `json:"omitted,omitempty"`   // bytes left out
-	FullPath  string `json:"full_path,omitempty"` // where commands of the runtime, and its ReadFile, find the whole output
+	FullPath  string `json:"full_path,omitempty"` // where commands of the runtime, and its ReadFile, find the whole output, or as much of its beginning as Note says
 	Note      string `json:"note,omitempty"`      // other remarks: processes left behind, a container restarted
 
 	// Job is the id of the job that has what still runs of the command: processes
@@ -148,7 +148,7 @@ func (r BashResult) text() string {
 		line("(no output%s)", map[bool]string{true: " so far"}[r.GoesOn])
 	}
 	if r.FullPath != "" {
-		line("[the whole output is in %s]", r.FullPath)
+		line("[the output is in %s]", r.FullPath)
 	}
 	switch took := r.took(); {
 	case r.GoesOn:

@@ -1,6 +1,7 @@
 package pygent_test
 
 import (
+	"crypto/rand"
 	"fmt"
 	"net"
 	"os"
@@ -23,14 +24,19 @@ import (
 const stranger = 65534
 
 // asRootAndUser runs a test as this user. If that is root, it also runs the
-// test as another user, in a separate process.
+// test as another user, in a separate process, unless only short tests are wanted.
 func asRootAndUser(t *testing.T, test func(t *testing.T)) {
 	if os.Geteuid() != 0 {
 		test(t)
 		return
 	}
 	t.Run("root", test)
-	t.Run("user", func(t *testing.T) { runAs(t, stranger) })
+	t.Run("user", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("does again as another user what root has done")
+		}
+		runAs(t, stranger)
+	})
 }
 
 // runAs runs the calling test as a user, in a separate process.
@@ -128,7 +134,7 @@ func TestProtectionHolds(t *testing.T) {
 			home := canaryHome(t)
 			outside := t.TempDir()
 			require.NoError(t, os.WriteFile(filepath.Join(outside, "secret"), []byte(hostSecret), 0o666))
-			abstract, err := net.Listen("unix", "@pygent-test-"+filepath.Base(outside))
+			abstract, err := net.Listen("unix", "@pygent-test-"+rand.Text())
 			require.NoError(t, err)
 			defer abstract.Close()
 			foreign := exec.Command("sleep", "600")

@@ -1,15 +1,23 @@
 package pygent_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/docker/docker/api/types/network"
 	"github.com/stretchr/testify/require"
+
 	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
 )
 
 func TestContainerThatCannotStart(t *testing.T) {
@@ -19,7 +27,7 @@ func TestContainerThatCannotStart(t *testing.T) {
 		opt  pygent.RuntimeOption
 		want []string // parts of the cause and of the remedy
 	}{
-		"name":       {pygent.WithImage("Not/A Name"), []string{"invalid reference format"}},
+		"name":       {pygent.WithImage("Not/A Name"), []string{"invalid reference format", "an image is named as NAME"}},
 		"network":    {pygent.WithNetwork("pygent-none-such"), []string{"pygent-none-such", "docker network ls"}},
 		"mount":      {pygent.WithMounts(pygent.Mount{Source: "/nonexistent/network", Target: "/x"}), []string{"/nonexistent/network", "the source of a mount"}},
 		"capability": {pygent.WithCapabilities("NONE_SUCH"), []string{"NONE_SUCH", "check the names"}},
@@ -89,4 +97,200 @@ func TestStartErrorsThatPass(t *testing.T) {
 		f.mend()
 		require.NoError(t, r.(pygent.Starter).Start(t.Context()))
 	})
+}
+
+// Now and then containerd loses a container at its start.
+func TestAStartThatContainerdLosesIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	var lost, starts atomic.Int64
+	host := losingEngine(t, func() bool { return starts.Add(1) <= lost.Load() })
+	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithDockerHost(host), pygent.WithSharedFiles(true))
+	lost.Store(2)
+	_, err := r.Bash(t.Context(), "true")
+	require.ErrorIs(t, err, pygent.ErrRuntimeStart)
+	require.ErrorContains(t, err, "the container ended at its start: Error response from daemon: failed to create shim task")
+	starts.Store(0)
+	lost.Store(1)
+	require.Equal(t, "here\n", bash(t, r, "echo here").Output)
+	require.EqualValues(t, 2, starts.Load())
+}
+
+// losingEngine serves the engine of the tests, and loses the containers that are started
+// when lose returns true. It ends after the runtimes that are made later.
+func losingEngine(t *testing.T, lose func() bool) (host string) {
+	t.Helper()
+	engine := testEngine(t)
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return engine.Dialer()(ctx) }}
+	pass := &httputil.ReverseProxy{Transport: transport, Rewrite: func(r *httputil.ProxyRequest) {
+		r.Out.URL.Scheme, r.Out.URL.Host = "http", "engine"
+	}}
+	ctx, cancel := context.WithCancel(context.Background())
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, "/start") || !lose() {
+			pass.ServeHTTP(w, r.WithContext(ctx)) // the stream of a container that never starts has no other end
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusInternalServerError)
+		fmt.Fprintln(w, `{"message":"failed to create shim task: ttrpc: closed: unknown"}`)
+	}))
+	t.Cleanup(func() {
+		cancel()
+		server.Close()
+		transport.CloseIdleConnections()
+	})
+	return "tcp://" + server.Listener.Addr().String()
+}
+
+// refusingEngine serves an engine that has no image, and refuses to pull one when pull
+// returns.
+func refusingEngine(t *testing.T, pull func()) pygent.RuntimeOption {
+	t.Helper()
+	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/images/create"):
+			pull()
+			fmt.Fprintln(w, `{"error":"there is no such image"}`)
+		case strings.Contains(r.URL.Path, "/images/"):
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	t.Cleanup(engine.Close)
+	return pygent.WithDockerHost("tcp://" + engine.Listener.Addr().String())
+}
+
+// A run does not wait for an answer whose commands could not run.
+func TestARunEndsWhenItsContainerCannotStart(t *testing.T) {
+	t.Parallel()
+	asked := make(chan struct{}, 1)
+	model := pygent.ModelFunc(func(ctx context.Context, _ *pygent.ChatRequest) (*pygent.ChatResponse, error) {
+		asked <- struct{}{}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	rt, err := pygent.NewDockerRuntime(t.Context(), refusingEngine(t, func() { <-asked }))
+	require.NoError(t, err)
+	agent := newAgentOn(t, rt, model)
+	result, err := agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnStartFailure())
+	require.ErrorIs(t, err, pygent.ErrRuntimeStart)
+	require.ErrorContains(t, err, "there is no such image")
+	require.NotErrorIs(t, err, context.Canceled, "nobody has cancelled the run")
+	require.Equal(t, pygent.StatusFailed, result.Status)
+	require.Equal(t, err.Error(), result.Reason)
+	require.Equal(t, "go", agent.History().Messages()[1].Text(), "the message is there for a run that can start")
+}
+
+func TestNoModelIsAskedForARuntimeThatIsKnownNotToStart(t *testing.T) {
+	t.Parallel()
+	failed := make(chan struct{}, 1)
+	rt, err := pygent.NewDockerRuntime(t.Context(), refusingEngine(t, func() {}), pygent.OnRuntimeEvent(func(e pygent.RuntimeEvent) {
+		if e.Kind == pygent.RuntimeFailed {
+			failed <- struct{}{}
+		}
+	}))
+	require.NoError(t, err)
+	<-failed
+	model := pygenttest.NewScriptedModel()
+	_, err = newAgentOn(t, rt, model).RunUntilStop(t.Context(), "go", pygent.WithEndOnStartFailure())
+	require.ErrorIs(t, err, pygent.ErrRuntimeStart)
+	require.Empty(t, model.Requests())
+}
+
+// Only commands need the container: files are where they are.
+func TestAModelWithoutCommandsIsAskedWithoutAContainer(t *testing.T) {
+	t.Parallel()
+	rt, err := pygent.NewDockerRuntime(t.Context(), refusingEngine(t, func() {}))
+	require.NoError(t, err)
+	require.Error(t, rt.(pygent.Starter).Start(t.Context()))
+	agent := newAgentOn(t, rt, pygenttest.NewScriptedModel(stop), pygent.WithDisabledTools("bash"))
+	_, err = agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnStartFailure())
+	require.NoError(t, err)
+
+	agent = newAgentOn(t, rt, pygenttest.NewScriptedModel(stop))
+	_, err = agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err, "nothing has asked for it")
+}
+
+// TestARunTriesAgainToStart has the second run find what the first one missed.
+func TestARunTriesAgainToStart(t *testing.T) {
+	t.Parallel()
+	engine := testEngine(t)
+	name := "pygent-test-" + strings.ToLower(pygent.NewSessionID())
+	rt, err := pygent.NewDockerRuntime(t.Context(), pygent.WithImage(testImage()), pygent.WithNetwork(name))
+	require.NoError(t, err)
+	agent := newAgentOn(t, rt, pygent.ModelFunc(func(ctx context.Context, _ *pygent.ChatRequest) (*pygent.ChatResponse, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}))
+	for range 2 {
+		_, err = agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnStartFailure())
+		require.ErrorIs(t, err, pygent.ErrRuntimeStart)
+	}
+	_, err = engine.NetworkCreate(t.Context(), name, network.CreateOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = engine.NetworkRemove(context.Background(), name) })
+	calls := pygenttest.NewScriptedModel(callBash("echo runs"), stop)
+	require.NoError(t, agent.SetModel(calls, ""))
+	_, err = agent.RunUntilStop(t.Context(), "", pygent.WithEndOnStartFailure())
+	require.NoError(t, err)
+	require.Contains(t, results(agent)[0], "runs")
+	require.NoError(t, agent.Close(), "the container leaves the network")
+}
+
+// TestARunTriesAgainToPull has the first run miss the network, say.
+func TestARunTriesAgainToPull(t *testing.T) {
+	t.Parallel()
+	var pulls atomic.Int32
+	rt, err := pygent.NewDockerRuntime(t.Context(), refusingEngine(t, func() { pulls.Add(1) }))
+	require.NoError(t, err)
+	agent := newAgentOn(t, rt, pygent.ModelFunc(func(ctx context.Context, _ *pygent.ChatRequest) (*pygent.ChatResponse, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}))
+	for want := range int32(3) {
+		_, err = agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnStartFailure())
+		require.ErrorIs(t, err, pygent.ErrRuntimeStart)
+		require.Equal(t, want+1, pulls.Load())
+	}
+}
+
+// A call that waits for the container ends with the words of whoever ended it.
+func TestACallThatWaitsForTheStartSaysWhyItEnded(t *testing.T) {
+	t.Parallel()
+	pulls, hangs := make(chan struct{}), make(chan struct{})
+	rt, err := pygent.NewDockerRuntime(t.Context(), refusingEngine(t, func() {
+		close(pulls)
+		<-hangs
+	}))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, rt.Cleanup()) })
+	t.Cleanup(func() { close(hangs) })
+	<-pulls
+	enough := errors.New("the user had enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	time.AfterFunc(50*time.Millisecond, func() { cancel(enough) })
+	_, err = rt.Bash(ctx, "true")
+	require.ErrorIs(t, err, enough)
+	require.ErrorIs(t, err, context.Canceled)
+	require.EqualError(t, err, enough.Error())
+}
+
+// Nobody waits for an image that is being pulled, whose shell may long be unknown.
+func TestTheFirstRequestDoesNotWaitForAnImageThatIsPulled(t *testing.T) {
+	t.Parallel()
+	pulls, asked := make(chan struct{}), make(chan struct{})
+	rt, err := pygent.NewDockerRuntime(t.Context(), refusingEngine(t, func() {
+		close(pulls)
+		<-asked
+	}))
+	require.NoError(t, err)
+	<-pulls
+	require.Empty(t, rt.(pygent.Describer).Describe(t.Context()).Shell)
+	agent := newAgentOn(t, rt, pygent.ModelFunc(func(ctx context.Context, _ *pygent.ChatRequest) (*pygent.ChatResponse, error) {
+		close(asked)
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}))
+	_, err = agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnStartFailure())
+	require.ErrorIs(t, err, pygent.ErrRuntimeStart)
 }

@@ -28,7 +28,7 @@ func TestLocalGuestThatIsStoppedIsGivenUp(t *testing.T) {
 		limit    time.Duration
 		timedOut bool
 	}{
-		"at the limit":          {impatient(), 100 * time.Millisecond, true},
+		"at the limit":          {impatient(), 2 * time.Second, true},
 		"without a limit":       {calling(), -1, false},
 		"long before the limit": {calling(), time.Hour, false},
 	} {
@@ -76,7 +76,7 @@ func TestStoppedSupervisorEndsAtTheLimit(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	r := newTestRuntime(t, pygent.NewLocalRuntime, pygent.WithWorkspace(dir))
-	res := bash(t, r, "echo >ticks; kill -STOP $PPID; while :; do echo >>ticks; sleep 0.02; done", pygent.BashTimeout(100*time.Millisecond))
+	res := bash(t, r, "echo >ticks; kill -STOP $PPID; while :; do echo >>ticks; sleep 0.02; done", pygent.BashTimeout(soon))
 	require.True(t, res.TimedOut)
 	requireStill(t, dir)
 	require.Zero(t, bash(t, r, "true").ExitCode)

@@ -144,7 +144,7 @@ func TestBashReportsOutputAndStatus(t *testing.T) {
 func TestBashStopsAtItsTimeLimit(t *testing.T) {
 	t.Parallel()
 	forEachStarted(t, func(t *testing.T, r pygent.Runtime) {
-		res := bash(t, r, "echo begin; (while :; do echo x >>alive; sleep 0.05; done) & sleep 60; echo never", pygent.BashTimeout(300*time.Millisecond))
+		res := bash(t, r, "echo begin; (while :; do echo x >>alive; sleep 0.05; done) & sleep 60; echo never", pygent.BashTimeout(soon))
 		require.True(t, res.TimedOut)
 		// A shell that lives a moment longer than its child prints
 		// "Terminated".
@@ -158,7 +158,7 @@ func TestBashStopsAtItsTimeLimit(t *testing.T) {
 func TestBashKillsWhatIgnoresTerm(t *testing.T) {
 	t.Parallel()
 	forEachStarted(t, func(t *testing.T, r pygent.Runtime) {
-		res := bash(t, r, "trap '' TERM; echo begin; while :; do echo x >>alive; sleep 0.05; done", pygent.BashTimeout(200*time.Millisecond))
+		res := bash(t, r, "trap '' TERM; echo begin; while :; do echo x >>alive; sleep 0.05; done", pygent.BashTimeout(soon))
 		require.True(t, res.TimedOut)
 		before := bash(t, r, "cat alive").Output
 		require.Equal(t, before, bash(t, r, "sleep 0.3; cat alive").Output)

@@ -31,6 +31,7 @@ func (a *Agent) runPlain(ctx context.Context) error {
 	defer s.talk.Open(ctx)()
 	defer a.answerBy(ctx, s.user())()
 	before, stop := s.showEvents()
+	defer s.waits.end()
 	defer stop()
 	defer s.talk.End()
 	defer a.tellGitChanges()
@@ -58,6 +59,7 @@ type session struct {
 	console *console.Console
 	show    func(Event)
 	news    func(Event)                     // shows what isBeside says is no part of the conversation
+	waits   *waits                          // says there that a model or a command takes its time
 	start   sandbox.StartFailure            // why no command can run, if that was said
 	life    context.Context                 // ends with the session
 	repairs []string                        // of the history, for the banner
@@ -81,9 +83,9 @@ func newSession(a *Agent) *session {
 		show:    eventPrinter(c.Printer),
 		repairs: a.history.Repairs(),
 	}
-	s.news = s.show
+	s.news, s.waits = s.show, newWaits(c.Printer)
 	if to := c.Beside(); a.opts.out == nil && to != c.Printer {
-		s.news = eventPrinter(to)
+		s.news, s.waits = eventPrinter(to), newWaits(to)
 	}
 	return s
 }
@@ -123,7 +125,7 @@ func (s *session) turn(ctx context.Context, run func(...RunOption) (*Result, err
 	s.talk.Offer("")
 	ctx, cancel := context.WithCancel(ctx)
 	s.inTurn.Store(&ctx)
-	result, err := run(WithEndOnReply())
+	result, err := run(WithEndOnReply(), WithEndOnStartFailure())
 	s.inTurn.Store(nil)
 	cancel()
 	if err != nil {
@@ -141,7 +143,7 @@ func (s *session) outcome(r *Result) {
 			s.talk.Aside("(nothing was interrupted: the last reply ended the turn)")
 		}
 	case StatusStopped:
-		if r.Summary != "" && r.Summary != strings.TrimSpace(r.Message.Text()) {
+		if r.Summary != "" && !r.SummaryIsText() {
 			s.talk.Say("%s", r.Summary)
 		}
 	case StatusAwaitingUser:
@@ -166,6 +168,7 @@ func (s *session) event(e Event) {
 	default:
 		s.show(e)
 	}
+	s.waits.note(e)
 }
 
 // showEvents has the session get the agent's events, including those between turns,

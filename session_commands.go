@@ -55,9 +55,9 @@ func (s *session) shell(ctx context.Context, line string) error {
 // begin makes the first turn, with a message that the program gave.
 func (s *session) begin(ctx context.Context, first Message) error {
 	if len(first.Parts) > 0 || first.Name != "" {
-		return s.say(ctx, first)
+		return s.failure(s.say(ctx, first))
 	}
-	return s.hear(ctx, first.Content)
+	return s.failure(s.hear(ctx, first.Content))
 }
 
 // hear makes a turn that begins with what the user typed, and the files that it

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/x/pygent/internal/console"
 	"github.com/x/pygent/internal/cut"
@@ -21,8 +23,12 @@ func EventPrinter(w io.Writer) func(Event) { return eventPrinter(console.NewPrin
 
 // eventPrinter returns an event handler that writes to a printer.
 func eventPrinter(to *console.Printer) func(Event) {
-	var last string // the id of the call that was shown last; calls may overlap
+	var last string      // the id of the call that was shown last; calls may overlap
+	var kept keepingLine // what was told of a checkpoint
 	return func(e Event) {
+		if !kept.wants(e) {
+			return
+		}
 		if e.Type == EventOutput || e.Type == EventProgress {
 			if text := liveText(e); text != "" && e.Task == "" {
 				to.Live(e.Time, text)
@@ -46,11 +52,39 @@ func eventPrinter(to *console.Printer) func(Event) {
 	}
 }
 
+// keepAgainAfter is how long plain text waits before it tells again how far a
+// checkpoint is: it cannot be overwritten.
+const keepAgainAfter = 10 * time.Second
+
+// keepingLine is when it was told last; zero if something else was told since.
+type keepingLine struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+// wants reports whether an event is to be told.
+func (k *keepingLine) wants(e Event) bool {
+	if e.Task != "" {
+		return true
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if e.Type != EventKeeping {
+		k.at = time.Time{}
+		return true
+	}
+	if !k.at.IsZero() && e.Time.Sub(k.at) < keepAgainAfter {
+		return false
+	}
+	k.at = e.Time
+	return true
+}
+
 // isBeside reports whether an event may come in the middle of the model's answer, of
 // which it is no part.
 func isBeside(e Event) bool {
 	switch e.Type {
-	case EventTask, EventNotice, EventWarning, EventRuntime:
+	case EventTask, EventNotice, EventWarning, EventRuntime, EventKeeping:
 		return true
 	}
 	return false
@@ -97,6 +131,8 @@ func printEvent(t *console.Text, e Event) {
 		t.Warn("%s", e.Text)
 	case EventRuntime:
 		printRuntime(t, e)
+	case EventKeeping:
+		t.Tell("%s", e.Text)
 	case EventRunEnd:
 		t.EndBlock()
 	}

@@ -189,3 +189,14 @@ func TestPrinterPutsNewsBetweenBlocksOfTheAnswer(t *testing.T) {
 			stepEvent, textEvent("half"), news.event, pygent.Event{Type: pygent.EventRunEnd}), "an interrupted answer")
 	}
 }
+
+func TestPrinterTellsNowAndThenHowFarACheckpointIs(t *testing.T) {
+	t.Parallel()
+	start := time.Now()
+	keeping := func(after time.Duration, text string) pygent.Event {
+		return pygent.Event{Type: pygent.EventKeeping, Time: start.Add(after), Text: text, Progress: &pygent.ProgressInfo{}}
+	}
+	require.Equal(t, "· keeping\n· keeping: 9 of 9\n· another\n", printed(
+		keeping(0, "keeping"), keeping(time.Second, "keeping: 1 of 9"), keeping(9*time.Second, "keeping: 8 of 9"), keeping(10*time.Second, "keeping: 9 of 9"),
+		stepEvent, keeping(11*time.Second, "another"), pygent.Event{Type: pygent.EventKeeping, Task: "t1", Text: "of a task"}))
+}

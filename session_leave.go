@@ -11,7 +11,6 @@ import (
 
 	"github.com/x/pygent/internal/console"
 	"github.com/x/pygent/internal/keep"
-	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/settings"
 )
 
@@ -51,8 +50,18 @@ func (s *session) leaveFiles(ctx context.Context, besides []FileInfo) {
 	for _, f := range files {
 		names = append(names, f.Path)
 	}
-	s.talk.Aside("(the workspace was temporary and goes with its files: %s. %s)",
-		numeral.Some(names, namedTemporary, more), keepTemporary)
+	s.talk.Aside("(%s)", keep.Gone(names, more, s.agent.restorable()))
+}
+
+// restorable returns the ID of the session that puts the files back when it goes on;
+// empty if there is none, or if its last checkpoint has no files.
+func (a *Agent) restorable() string {
+	info, ok := a.Session()
+	list := a.Checkpoints()
+	if !ok || len(list) == 0 || !list[len(list)-1].Files {
+		return ""
+	}
+	return info.ID
 }
 
 // leftFiles are the files of a temporary workspace about which a person decides at

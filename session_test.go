@@ -57,6 +57,7 @@ func TestSessionShowsTurns(t *testing.T) {
 		{"tool calls", "go\n", []pygenttest.Reply{pygenttest.TextAndCalls("I look.", callBash("echo one")), pygenttest.Text("It is one.")}, "I look.\n» $ echo one\n  one\nIt is one.\n", []string{"go"}},
 		{"stop with a summary", "go\n", []pygenttest.Reply{stop}, "all done\n", []string{"go"}},
 		{"stop says it twice", "go\n", []pygenttest.Reply{pygenttest.TextAndCalls("all done", stop)}, "all done\n", []string{"go"}},
+		{"stop says it twice, with the ends of lines", "go\n", []pygenttest.Reply{pygenttest.TextAndCalls("all done\n", pygenttest.Call("stop", map[string]any{"summary": "\nall done\n"}))}, "all done\n", []string{"go"}},
 		{"a question and its answer", "go\nred\n", []pygenttest.Reply{ask, pygenttest.Text("Red it is.")}, "? Which color?\n  1. red\n  2. blue\nRed it is.\n", []string{"go", "red"}},
 		{"a question answered by number", "go\n2\n1\n", []pygenttest.Reply{ask, pygenttest.Text("A"), pygenttest.Text("B")}, "? Which color?\n  1. red\n  2. blue\nA\nB\n", []string{"go", "blue", "1"}},
 		{"an error, then on", "a\nb\n", []pygenttest.Reply{pygenttest.QuotaExceeded(), pygenttest.Text("B")}, "error: ask the model: model API: status 429", []string{"a", "b"}},
@@ -270,6 +271,16 @@ func TestSessionSaysOnceWhyCommandsCannotRun(t *testing.T) {
 	require.Equal(t, 1, strings.Count(out.String(), "no such image"), out.String())
 	require.Contains(t, out.String(), "! commands cannot run: no such image: nope:latest\n")
 	require.Equal(t, 2, strings.Count(out.String(), "\nerror: the runtime cannot start\n"), out.String())
+}
+
+func TestSessionSaysOnceWhyItsFirstMessageCannotRunCommands(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	agent := newAgentOn(t, imageless{broken{reads: fs.ErrNotExist}}, pygenttest.NewScriptedModel(callBash("one")),
+		pygent.WithIO(strings.NewReader(""), &out), pygent.WithFirstMessage(pygent.UserMessage("go")))
+	require.NoError(t, agent.RunInteractive(t.Context()))
+	require.Equal(t, 1, strings.Count(out.String(), "no such image"), out.String())
+	require.Contains(t, out.String(), "\nerror: the runtime cannot start\n")
 }
 
 // lateStart is a runtime whose Start ignores its context and returns when

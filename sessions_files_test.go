@@ -188,9 +188,6 @@ func TestAKilledSessionHasFilesAndWordsOfOneMoment(t *testing.T) {
 	base, temp := t.TempDir(), t.TempDir()
 	t.Setenv("TMPDIR", temp)
 	kills := 10
-	if testing.Short() {
-		kills = 3
-	}
 	if n, err := strconv.Atoi(os.Getenv("PYGENT_SESSION_KILLS")); err == nil {
 		kills = n
 	}

@@ -26,6 +26,7 @@ type keptSession struct {
 	mu      sync.Mutex // guards what follows
 	info    SessionInfo
 	before  UsageReport // of the agents that had the session before
+	begun   time.Time   // when the last run began
 	written time.Time   // the last time
 	failed  bool        // that session.json cannot be written was told
 }
@@ -69,7 +70,10 @@ func openSession(path string) (*keptSession, error) {
 
 // notKept is the error of a session that cannot be opened.
 func notKept(path string, err error) error {
-	if errors.Is(err, ErrSessionInUse) || errors.Is(err, ErrHistoryInUse) {
+	if errors.Is(err, ErrSessionInUse) {
+		return fmt.Errorf("open session %s: %w", filepath.Base(path), err)
+	}
+	if errors.Is(err, ErrHistoryInUse) {
 		return fmt.Errorf("open session %s: %w", filepath.Base(path), ErrSessionInUse)
 	}
 	return fmt.Errorf("%w: %w", ErrSessionNotKept, err)
@@ -97,7 +101,7 @@ func (k *keptSession) load(h *History) {
 	k.info, k.before = info, info.Usage
 }
 
-// writeWithin is how often session.json is written during a run at most.
+// writeWithin is how often session.json is written during a long run at most.
 const writeWithin = 2 * time.Second
 
 // begin notes that a run begins with a message of the user, which may be empty.
@@ -111,6 +115,7 @@ func (k *keptSession) begin(a *Agent, msg string) {
 		k.info.Title = titleOf(cmp.Or(a.history.firstOfUser(), msg))
 	}
 	k.write(a)
+	k.begun = k.written
 }
 
 // goOn notes that a run goes on.
@@ -120,9 +125,16 @@ func (k *keptSession) goOn(a *Agent) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.info.Title == "" || time.Since(k.written) >= writeWithin {
+	if k.info.Title == "" || k.isDue() {
 		k.write(a)
 	}
+}
+
+// isDue reports whether session.json is to be written again: at the first step of a run,
+// often in its first moments, and then less and less. So what is listed of one that was
+// killed is never much older than half of the run. The caller holds mu.
+func (k *keptSession) isDue() bool {
+	return time.Since(k.written) >= min(writeWithin, k.written.Sub(k.begun))
 }
 
 // update notes what has changed.

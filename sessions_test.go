@@ -174,6 +174,9 @@ func TestADamagedSessionLosesNothing(t *testing.T) {
 }
 
 func TestSessionsAreListedInTheOrderOfTheirUse(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes a thousand sessions")
+	}
 	t.Parallel()
 	dir := t.TempDir()
 	const many = 1000

@@ -24,7 +24,7 @@ func TestSaveSaysWhereItCannotSave(t *testing.T) {
 		if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, data); err != nil {
 			t.Skip("only root can mount a small file system:", err)
 		}
-		t.Cleanup(func() { require.NoError(t, syscall.Unmount(dir, 0)) })
+		t.Cleanup(func() { require.NoError(t, syscall.Unmount(dir, syscall.MNT_DETACH)) })
 	}
 	require.NoError(t, os.WriteFile("file", []byte("mine"), 0o600))
 	require.NoError(t, os.Mkdir("real", 0o700))

@@ -222,7 +222,7 @@ func (s *TaskStatus) apply(e Event) {
 		*s = *e.TaskStatus
 		s.LastEvent = last
 		return
-	case EventText, EventReasoning, EventCallDelta, EventProgress, EventOutput:
+	case EventText, EventReasoning, EventCallDelta, EventProgress, EventOutput, EventKeeping:
 		return
 	case EventStep:
 		s.Steps++

@@ -145,7 +145,7 @@ func (m *TaskManager) taskAgent(ctx context.Context, spec TaskSpec, by *Agent, p
 	}
 	var agent *Agent
 	if err == nil {
-		agent, err = newAgent(o)
+		agent, err = newAgent(ctx, o)
 	}
 	if err != nil && o.runtime != nil && !o.lent {
 		err = errors.Join(err, o.runtime.Cleanup()) // the runtime belongs to the task

@@ -64,7 +64,7 @@ const (
 	// lookWithin is how long a look at the workspace may take, and
 	// lookAtCancelled how long the end of a cancelled task may wait for it.
 	lookWithin      = 2 * time.Second
-	lookAtCancelled = time.Second / 2
+	lookAtCancelled = time.Second
 )
 
 // takeInventory looks at the workspace of a task, for a limited time. If the

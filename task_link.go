@@ -120,7 +120,7 @@ func numbered(e Event, seq int64) Event {
 // of its state longest, and deltas only while there is room.
 func worthOf(e Event) eventlog.Worth {
 	switch e.Type {
-	case EventText, EventReasoning, EventCallDelta, EventProgress, EventOutput:
+	case EventText, EventReasoning, EventCallDelta, EventProgress, EventOutput, EventKeeping:
 		return eventlog.Fleeting
 	case EventTask:
 		return eventlog.Lasting

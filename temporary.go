@@ -17,11 +17,8 @@ import (
 const (
 	maxTemporary    = 10_000 // files and directories
 	temporaryWithin = 5 * time.Second
-	namedTemporary  = 5 // files that a plain session names if nobody can be asked
+	namedTemporary  = 5 // files of a task that are named
 )
-
-// keepTemporary tells people how the files of a workspace are kept.
-const keepTemporary = "To keep them, name a workspace: PYGENT_WORKSPACE=DIR, or --workspace DIR, or --cwd"
 
 // TemporaryFiles describes the files that go when the agent closes: those of a
 // temporary workspace whose runtime is the agent's own. There are none if the

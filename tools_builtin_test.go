@@ -211,7 +211,7 @@ func TestBashOutputIsBounded(t *testing.T) {
 	result := newToolBench(t).call("bash", map[string]any{"cmd": "echo head; head -c 5000000 /dev/zero | tr '\\0' x; echo tail; exit 4"})
 	require.Less(t, len(result.Content), pygent.DefaultMaxOutput+300)
 	require.True(t, strings.Contains(result.Content, "\nhead\nxxx"))
-	require.Contains(t, result.Content, "xxxtail\n[the whole output is in /")
+	require.Contains(t, result.Content, "xxxtail\n[the output is in /")
 	require.True(t, strings.HasSuffix(result.Content, "\n[exit code 4]"))
 	require.Contains(t, result.Content, "bytes left out")
 }

@@ -171,7 +171,7 @@ func TestModelsReadWhatACommandPrintedInWhole(t *testing.T) {
 	t.Parallel()
 	model := pygenttest.NewScriptedModel(callBash("seq 100000; exit 1"),
 		pygenttest.Decide(func(req *pygent.ChatRequest) pygenttest.Reply {
-			_, after, _ := strings.Cut(req.Messages[len(req.Messages)-1].Text(), "the whole output is in ")
+			_, after, _ := strings.Cut(req.Messages[len(req.Messages)-1].Text(), "the output is in ")
 			name, _, _ := strings.Cut(after, "]")
 			return pygenttest.Call("download_file", map[string]any{"path": name, "line": 50_000, "count": 2})
 		}), stop)

@@ -33,6 +33,9 @@ const soakers = 8
 // and in the end nothing may be left. PYGENT_SOAK sets the number of commands,
 // and PYGENT_SOAK_SEED repeats a run.
 func TestSoak(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs hundreds of commands")
+	}
 	commands := envNumber(t, "PYGENT_SOAK", 240)
 	seed := envNumber(t, "PYGENT_SOAK_SEED", int(time.Now().UnixNano()&0xffff))
 	t.Logf("%d commands, PYGENT_SOAK_SEED=%d", commands, seed)

@@ -2,6 +2,7 @@ package commands_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -252,6 +254,59 @@ func TestWorkIsListed(t *testing.T) {
 	require.Equal(t, "Hi.", result.Message.Text())
 	require.NoError(t, agent.NewConversation(t.Context()))
 	fails(t, agent, "/retry", "you have said nothing yet")
+}
+
+// telling is the local runtime, whose list of jobs can fail.
+type telling struct {
+	pygent.Runtime
+	pygent.JobRunner
+	broken error
+}
+
+func (r *telling) Jobs(ctx context.Context) ([]pygent.Job, error) {
+	if r.broken != nil {
+		return nil, r.broken
+	}
+	return r.JobRunner.Jobs(ctx)
+}
+
+func TestJobsAreListedAsTheyAreNow(t *testing.T) {
+	local, err := pygent.NewLocalRuntime(t.Context())
+	require.NoError(t, err)
+	rt := &telling{Runtime: local, JobRunner: local.(pygent.JobRunner)}
+	agent, err := pygent.New(pygent.WithRuntime(rt), pygent.WithCommands(commands.All()...), pygent.WithModel(pygenttest.NewScriptedModel(
+		pygenttest.Call("bash", map[string]any{"cmd": "while [ ! -e go ]; do sleep 0.02; done; echo gone; exit 3", "background": true}), pygenttest.Text("It runs."))))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, agent.Close()) })
+	_, err = agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply())
+	require.NoError(t, err)
+	require.Regexp(t, `^  1  running  \S+ m?s  0 bytes  while \[`, says(t, agent, "/jobs"))
+
+	rt.broken = errors.New("paused")
+	require.Regexp(t, `(?s)^  1  running  .*\nThis is how it was \S+ m?s ago; what runs now is not known: list the commands in the background: paused\n$`, says(t, agent, "/jobs"))
+	rt.broken = nil
+
+	require.NoError(t, rt.WriteFile(t.Context(), "go", nil))
+	_, err = rt.JobOutput(t.Context(), "1", 0, time.Minute)
+	require.NoError(t, err)
+	for !strings.HasPrefix(says(t, agent, "/jobs"), "  1  exit 3  ") { // its output ends before it does
+	}
+	require.Contains(t, says(t, agent, "/jobs"), "  5 bytes  while [")
+	rt.broken = errors.New("paused")
+	require.Contains(t, says(t, agent, "/jobs"), "  1  exit 3  ")
+}
+
+func TestJobsThatNobodyEverToldOfAreAnError(t *testing.T) {
+	local, err := pygent.NewLocalRuntime(t.Context())
+	require.NoError(t, err)
+	rt := &telling{Runtime: local, JobRunner: local.(pygent.JobRunner), broken: errors.New("paused")}
+	agent, err := pygent.New(pygent.WithRuntime(rt), pygent.WithCommands(commands.All()...), pygent.WithModel(pygenttest.NewScriptedModel(
+		pygenttest.Call("bash", map[string]any{"cmd": "true"}), pygenttest.Text("Done."))))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, agent.Close()) })
+	_, err = agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply())
+	require.NoError(t, err)
+	fails(t, agent, "/jobs", "list the commands in the background: paused")
 }
 
 func TestInitAsksForAnAgentsFile(t *testing.T) {

@@ -152,12 +152,37 @@ func listTasks(ctx context.Context, a *pygent.Agent, args string, out io.Writer)
 	return table(out, rows)
 }
 
-func listJobs(_ context.Context, a *pygent.Agent, args string, out io.Writer) error {
+func listJobs(ctx context.Context, a *pygent.Agent, args string, out io.Writer) error {
 	if err := nothing(args); err != nil {
 		return err
 	}
-	var rows [][]string
-	for _, j := range a.State().Jobs {
+	jobs, err := a.Jobs(ctx)
+	if err != nil {
+		return listKnownJobs(ctx, a, out, err)
+	}
+	if len(jobs) == 0 {
+		_, err := io.WriteString(out, "no command runs in the background\n")
+		return err
+	}
+	return table(out, jobRows(jobs))
+}
+
+// listKnownJobs lists the jobs as they were when the runtime told of them last, and
+// says so, since it does not tell now. If it has told of none, that is the error.
+func listKnownJobs(ctx context.Context, a *pygent.Agent, out io.Writer, silent error) error {
+	known := a.State()
+	if ctx.Err() != nil || len(known.Jobs) == 0 {
+		return silent
+	}
+	if err := table(out, jobRows(known.Jobs)); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "This is how it was %s ago; what runs now is not known: %v\n", numeral.Took(time.Since(known.JobsAt)), silent)
+	return err
+}
+
+func jobRows(jobs []pygent.Job) (rows [][]string) {
+	for _, j := range jobs {
 		is := "running"
 		switch {
 		case j.Running:
@@ -170,11 +195,7 @@ func listJobs(_ context.Context, a *pygent.Agent, args string, out io.Writer) er
 		}
 		rows = append(rows, []string{j.ID, is, numeral.Took(j.Duration), numeral.Grouped(j.Printed) + " bytes", cut.Line(j.Command, shownCommand)})
 	}
-	if len(rows) == 0 {
-		_, err := io.WriteString(out, "no command runs in the background\n")
-		return err
-	}
-	return table(out, rows)
+	return rows
 }
 
 func usage(_ context.Context, a *pygent.Agent, args string, out io.Writer) error {

@@ -207,6 +207,9 @@ func halfWrites(rt complete) pygent.Runtime {
 }
 
 func TestEachCheckFindsARuntimeThatIsWrong(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs the checks of runtimes many times")
+	}
 	if runtime.GOOS == "windows" {
 		t.Skip("needs a POSIX shell and links")
 	}

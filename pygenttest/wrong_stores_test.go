@@ -17,6 +17,9 @@ import (
 )
 
 func TestEachWrongStoreIsFound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs the checks of stores many times")
+	}
 	if os.Getenv(wrongEnv) != "" {
 		for wrong := range wrongStores {
 			t.Run(wrong, func(t *testing.T) { pygenttest.TestHistoryStore(t, openWrong(wrong)) })

@@ -10,7 +10,6 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/cut"
-	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/numeral"
 )
 
@@ -80,16 +79,15 @@ func (s *session) askJobsAt() time.Time {
 	return s.around.asked.Add(askJobsEvery)
 }
 
-// watchJobs asks the runtime about the jobs when it is time.
+// watchJobs has the agent ask the runtime about the jobs when it is time.
 func (s *session) watchJobs(now time.Time) {
 	at := s.askJobsAt()
-	runner, ok := pygent.RuntimeAs[pygent.JobRunner](s.agent.Runtime())
-	if !ok || at.IsZero() || now.Before(at) {
+	if at.IsZero() || now.Before(at) {
 		return
 	}
 	s.around.asked = now.Add(time.Hour) // until it has answered
 	s.background(func() {
-		jobs, err := guard.Outlive(s.ctx, func() ([]pygent.Job, error) { return runner.Jobs(s.ctx) })
+		jobs, err := s.agent.Jobs(s.ctx)
 		s.post(func() {
 			s.around.asked = time.Now()
 			if err == nil && s.turn == nil {

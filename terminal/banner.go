@@ -34,7 +34,8 @@ func (s *session) banner() {
 	info := s.describe()
 	s.hostDir = info.HostDir
 	title := s.theme.bold(livearea.Cut(oneLine(s.agent.Persona().Name), shownName))
-	if model := cmp.Or(s.agent.State().Settings.Model, s.doing.model); model != "" {
+	settings := s.agent.State().Settings
+	if model := cmp.Or(settings.Model, s.doing.model, settings.DefaultModel); model != "" {
 		title += s.theme.dim(" · ") + livearea.Cut(oneLine(model), shownName)
 	}
 	lines := append([]string{title, ""}, s.fact("commands", s.where(info))...)

@@ -224,7 +224,7 @@ func scriptText(b pygent.BashResult, again string) string {
 		lines[i] = visible(line)
 	}
 	if b.FullPath != "" {
-		rest = "… the whole output is in " + visible(b.FullPath) + ", where commands can read it: " + again + "tail -n 100 FILE"
+		rest = "… the output is in " + visible(b.FullPath) + ", where commands can read it: " + again + "tail -n 100 FILE"
 	}
 	if rest != "" {
 		lines = append(lines, rest)

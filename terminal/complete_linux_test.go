@@ -251,6 +251,9 @@ func TestFilesNamedInAPasteDoNotGoWithAnAnswer(t *testing.T) {
 }
 
 func TestManyFilesAreListedWithoutBeingWaitedFor(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes thousands of files")
+	}
 	files := map[string]string{"zzz/deep/down/wanted.go": "package wanted\n"}
 	for i := range 3000 {
 		files[fmt.Sprintf("dir%d/file%d.txt", i%50, i)] = ""

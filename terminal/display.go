@@ -140,7 +140,21 @@ func isConsole() bool {
 // rows. tmux tells of a size at most every 250 ms.
 const settling = 300 * time.Millisecond
 
+// onItsWay is how long a frame may be on its way to the terminal, which may have got
+// another size before the program was told of it.
+const onItsWay = time.Second
+
 // draw shows what has changed, but not too often.
+//
+// A terminal changes its size, and wraps its rows, before it tells of that, and what it
+// was sent before may still be on its way: it was drawn for rows that are not there any
+// more. No program can rule that out: a resize of xterm.js does not wait for the program
+// (xtermjs/xterm.js#2744), and SIGWINCH is taken for racy by those who have tried to
+// (tmux/tmux#1323). A frame for the size before loses nothing here, nor does one for a
+// size after which the terminal has become narrower still: a copy of some rows of the
+// live area may stay above it. But if a terminal that has become narrower, for as long as
+// settling, becomes wider again in the moment in which the first frame for the narrower
+// size is on its way, that frame erases a row of text above for each row that was wrapped.
 func (s *session) draw() {
 	if s.isAway() {
 		return
@@ -148,20 +162,29 @@ func (s *session) draw() {
 	now := time.Now()
 	width, height := s.tty.out.Size()
 	if w, h := s.display.area.Size(); w != width || h != height {
+		if now.Sub(s.display.drawn) < onItsWay {
+			s.display.area.MayBeLate()
+		}
 		s.display.area.Resize(width, height)
 		s.display.changed, s.display.settled = true, now.Add(settling)
 	}
 	if !s.display.changed && !s.moves() || now.Sub(s.display.drawn) < frame || now.Before(s.display.settled) {
 		return
 	}
-	view := s.view(width, height, now)
-	if out := s.display.area.Draw(s.display.take(), view); out != "" {
+	area := *s.display.area
+	out := area.Draw(s.display.printed.String(), s.view(width, height, now))
+	if w, h := s.tty.out.Size(); w != width || h != height {
+		return // the next draw notes it
+	}
+	*s.display.area = area
+	s.display.printed.Reset()
+	if out != "" {
 		if err := s.tty.draw(out); err != nil {
 			s.fail(err)
 			return
 		}
 	}
-	s.display.changed, s.display.drawn = false, now
+	s.display.changed, s.display.drawn = false, time.Now() // the terminal may have let it wait
 	if m := s.menu(); m != nil {
 		m.isShown(now)
 	}

@@ -21,9 +21,10 @@ import (
 // turn is interrupted, and the person decides about the files of a temporary
 // workspace. Where a context ends the session, nobody is asked.
 type leaving struct {
-	decided bool  // the person leaves, whatever runs
-	looked  bool  // at the files, or this goes on
-	asks    *menu // about what runs; nil for nothing
+	decided bool     // the person leaves, whatever runs
+	looked  bool     // at the files, or this goes on
+	asks    *menu    // about what runs; nil for nothing
+	named   []string // what it is asked about, also what has ended since
 
 	cancel context.CancelCauseFunc // of the listing or copying that goes on; nil for none
 	words  string                  // for that
@@ -63,14 +64,15 @@ func (s *session) stay() {
 // askWhatRuns names what ends with the session besides the turn, if there is
 // anything.
 func (s *session) askWhatRuns() {
-	head, names := s.whatRuns()
-	if names == "" {
+	names := s.whatRuns()
+	if len(names) == 0 {
 		s.leaveTurn()
 		return
 	}
+	s.leaving.named = names
 	m := &menu{
-		head: head,
-		body: names,
+		head: s.wouldEnd(),
+		body: strings.Join(names, "\n"),
 		items: []item{
 			{key: "g", esc: true, label: "Go on with the session", short: "go on"},
 			{key: "l", label: "Leave", short: "leave"},
@@ -89,9 +91,8 @@ func (s *session) askWhatRuns() {
 	s.openFirst(m)
 }
 
-// whatRuns names what ends with the session besides the turn; empty for nothing.
-func (s *session) whatRuns() (head, names string) {
-	var lines []string
+// whatRuns names what ends with the session besides the turn, a line each.
+func (s *session) whatRuns() (lines []string) {
 	for _, id := range slices.Sorted(maps.Keys(s.around.tasks)) {
 		lines = append(lines, "task "+s.around.tasks[id].label)
 	}
@@ -100,19 +101,36 @@ func (s *session) whatRuns() (head, names string) {
 			lines = append(lines, "job "+oneLine(j.ID)+": "+oneLine(j.Command))
 		}
 	}
-	return strings.Join(s.around.facts(), " and ") + " would end with the session:", strings.Join(lines, "\n")
+	return lines
 }
 
-// updateLeave asks about what still runs when something has ended, and leaves when
-// nothing does.
+func (s *session) wouldEnd() string {
+	return strings.Join(s.around.facts(), " and ") + " would end with the session:"
+}
+
+// updateLeave says in the question about what still runs what has ended since. It
+// stays when nothing runs any more: what has ended is lost unheard if the person leaves,
+// and who is asked gives the answer.
 func (s *session) updateLeave() {
 	if s.leaving == nil || s.leaving.asks == nil {
 		return
 	}
-	m := s.leaving.asks
-	if m.head, m.body = s.whatRuns(); m.body == "" {
-		m.quit()
+	l, running := s.leaving, s.whatRuns()
+	var ended []string
+	for _, name := range l.named {
+		if !slices.Contains(running, name) {
+			ended = append(ended, name)
+		}
 	}
+	l.named = slices.Concat(running, ended)
+	for i := range ended {
+		ended[i] += " · has ended"
+	}
+	l.asks.body = strings.Join(slices.Concat(running, ended), "\n")
+	if l.asks.head = s.wouldEnd(); len(running) == 0 {
+		l.asks.head = "Nothing runs any more. What the agent has not heard of it would be lost:"
+	}
+	l.asks.layout, s.display.changed = layout{}, true
 }
 
 // leaveTurn interrupts what goes on, and waits for the end of the turn.

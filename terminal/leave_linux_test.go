@@ -226,24 +226,31 @@ func TestWhatRunsIsNamedBeforeItEnds(t *testing.T) {
 	p.left()
 }
 
-// The question follows what ends while it is open, and nothing is left of it to ask
-// in the end.
-func TestLeavingGoesOnWhenNothingRunsAnyMore(t *testing.T) {
+// The question follows what ends while it is open, and waits for its answer also when
+// nothing runs any more.
+func TestTheQuestionAboutWhatRunsStaysWhenThatEnds(t *testing.T) {
 	t.Parallel()
 	workspace := t.TempDir()
 	job := pygenttest.Call("bash", map[string]any{"cmd": "until [ -e over ]; do sleep 0.1; done", "background": true})
 	delegate := pygenttest.Call("delegate_task", map[string]any{"prompt": "Count"})
 	gate := make(chan struct{})
 	stop := pygenttest.Call("stop", map[string]any{"summary": "counted"})
-	p := sit(t, pygenttest.NewServer(t, job, delegate, pygenttest.Text("Begun.")).On("Count", stop.WithGate(gate)), noQuestions, "PYGENT_WORKSPACE="+workspace)
+	p := sit(t, pygenttest.NewServer(t, job, delegate, pygenttest.Text("Begun."), pygenttest.Text("I have heard.")).On("Count", stop.WithGate(gate)), noQuestions, "PYGENT_WORKSPACE="+workspace)
+	const nothing = "Nothing runs any more. What the agent has not heard of it would be lost:"
 	p.Type("go\n")
 	p.Await("Begun.", "Ready", "(Count)", "1 job")
 	p.Key("ctrl+d")
 	p.Await("1 job and 1 task would end with the session", "(Count)", "until")
 	close(gate)
-	p.Await("1 job would end with the session", "until", "counted")
+	p.Await("1 job would end with the session", "until", "counted", "(Count) · has ended")
 	require.NoError(t, os.WriteFile(filepath.Join(workspace, "over"), nil, 0o644))
-	p.left()
+	p.Await(nothing, "(Count) · has ended", "sleep 0.1; done · has ended", "❯ 1. Go on with the session", "2. Leave")
+	p.answers("\n")
+	p.AwaitNo(nothing)
+	p.Type("what of it?\n")
+	p.Await("I have heard.", "Ready")
+	msgs := p.leaves()
+	require.Contains(t, msgs[len(msgs)-3].Text()+msgs[len(msgs)-2].Text(), "counted", "the agent hears of the end")
 }
 
 func TestWithoutATerminalTheFilesAreNamed(t *testing.T) {
@@ -260,7 +267,7 @@ func TestWithoutATerminalTheFilesAreNamed(t *testing.T) {
 	makes := func() *pygenttest.Server {
 		return pygenttest.NewServer(t, bash("for i in 1 2 3 4 5 6 7; do : >f$i; done"), pygenttest.Text("Made."))
 	}
-	require.Contains(t, run(makes(), noQuestions, temporary), "the workspace was temporary and goes with its files: f1, f2, f3, f4, f5 and 2 others. To keep them, name a workspace")
+	require.Contains(t, run(makes(), noQuestions, temporary), "the workspace was temporary and goes with its files: f1, f2, f3, f4, f5 and 2 others. To keep them, give --cwd or --workspace DIR")
 	require.NotContains(t, run(makes(), noQuestions, "PYGENT_WORKSPACE="+t.TempDir()), "was temporary")
 	require.NotContains(t, run(pygenttest.NewServer(t, pygenttest.Text("Hello.")), temporary), "was temporary")
 }

@@ -475,7 +475,7 @@ func TestATaskAsksByAForm(t *testing.T) {
 	p.reads()
 	p.Key("ctrl+c")
 	require.Contains(t, persontest.Next(t, heard), "declined")
-	p.Await("Ready")
+	p.Await("(Count) · finished", "Ready")
 	p.leaves()
 }
 

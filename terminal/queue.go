@@ -64,6 +64,18 @@ func (s *session) sendHeld() {
 	s.sendUnheard()
 }
 
+// sayUnsent shows the messages that end with the session, because the model has not
+// heard them: whole, so that they can be copied.
+func (s *session) sayUnsent() {
+	unsent := slices.Clip(s.queue.held)
+	for _, said := range s.agent.State().Unheard {
+		unsent = append(unsent, said.Message)
+	}
+	for _, msg := range unsent {
+		s.say(kindEnd, s.theme.warn("! Not sent: ")+s.queued(msg))
+	}
+}
+
 // takeBack puts the message that was queued last into the editor. The files that it
 // names are read again when it is sent. It reports false if there is none.
 func (s *session) takeBack() bool {

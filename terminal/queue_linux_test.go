@@ -71,6 +71,23 @@ func TestTheQueueIsHeldWhenTheTurnIsInterrupted(t *testing.T) {
 	p.leaves()
 }
 
+func TestWhatWasHeldBackIsShownWhenTheSessionEnds(t *testing.T) {
+	t.Parallel()
+	gate := make(chan struct{})
+	defer close(gate)
+	p := sit(t, pygenttest.NewServer(t, pygenttest.Text("One.").WithGate(gate)))
+	p.Type("first\n")
+	p.Await("Waiting for")
+	p.Type("second\n")
+	p.Await("Next: second")
+	p.Type("third\n")
+	p.Await("Next: third")
+	p.Key("ctrl+c")
+	p.Await("■ Interrupted", "Held: third", "Ready")
+	p.leaves()
+	require.Contains(t, p.All(), "! Not sent: second\n! Not sent: third")
+}
+
 func TestTheQueueIsHeldWhenTheTurnFails(t *testing.T) {
 	t.Parallel()
 	for name, takesBack := range map[string]bool{"sent": false, "taken back": true} {

@@ -140,20 +140,52 @@ func TestALongParagraphInAWindowThatBecomesNarrower(t *testing.T) {
 	x.leave()
 }
 
-// What is printed while the window changes its size is there once, whatever the
-// sizes were.
-func TestAStormOfSizesLosesAndDoublesNothing(t *testing.T) {
-	var words []string
-	for i := range 60 {
-		words = append(words, fmt.Sprintf("Paragraph %d has some words, so that it is wrapped in a narrow window, and ends with mark%d.", i, i))
+// A frame on its way to a window that becomes narrower meanwhile takes nothing of what
+// is above it, and neither does the next one, although the rows were wrapped neither
+// before nor after the change.
+func TestAFrameOnItsWayToANarrowerWindowLosesNothing(t *testing.T) {
+	paragraphs := []string{
+		"The first paragraph has some words, so that it takes more than a row of the window, and is finished by then.",
+		"The second one is still open when the terminal already is narrower than it is wide: too narrow for it.",
 	}
-	p := sit(t, pygenttest.NewServer(t, pygenttest.Text(strings.Join(words, "\n\n")).WithChunkDelay(2*time.Millisecond)))
+	p := sit(t, pygenttest.NewServer(t, pygenttest.Text(strings.Join(paragraphs, "\n\n")).WithChunkDelay(50*time.Millisecond)))
+	p.ResizeBefore("terminal", 45, 24)
 	p.Type("go\n")
-	for i, size := range [][2]int{{60, 20}, {100, 30}, {41, 20}, {80, 24}, {50, 24}, {120, 30}, {45, 24}, {80, 24}} {
-		p.Until(fmt.Sprint("size ", i), func(s termtest.Screen) bool { return strings.Contains(p.All(), fmt.Sprintf("mark%d.", 5*i)) })
-		p.Resize(size[0], size[1])
+	p.Await("too narrow for it.", "Done", "Ready")
+	all := strings.Join(strings.Fields(p.All()), " ")
+	for _, text := range paragraphs {
+		require.Equal(t, 1, strings.Count(all, text), p.All())
 	}
-	p.Await("mark59.", "Done", "Ready")
+	p.leaves()
+}
+
+// What is printed while the window changes its size is there once, whatever the
+// sizes were. A window becomes wider after the session has drawn for the narrower one:
+// see [session.draw].
+func TestAStormOfSizesLosesAndDoublesNothing(t *testing.T) {
+	storm := [][][2]int{
+		{{60, 20}}, {{100, 30}}, {{70, 20}, {41, 20}}, {{80, 24}}, {{50, 24}}, {{80, 24}, {120, 30}},
+		{{119, 30}, {110, 28}, {90, 26}, {45, 24}}, {{80, 24}}, {{100, 30}, {60, 20}}, {{100, 30}},
+	}
+	const each = 8 // paragraphs of a reply
+	var words []string
+	var replies []pygenttest.Reply
+	for i := range each * len(storm) {
+		words = append(words, fmt.Sprintf("Paragraph %d has some words, so that it is wrapped in a narrow window, and ends with mark%d.", i, i))
+		if len(words)%each == 0 {
+			replies = append(replies, pygenttest.Text(strings.Join(words[len(words)-each:], "\n\n")).WithChunkDelay(2*time.Millisecond))
+		}
+	}
+	p := sit(t, pygenttest.NewServer(t, replies...))
+	for i, sizes := range storm {
+		p.Type("go\n")
+		shows(p, each*i+i%3)
+		for _, size := range sizes {
+			p.Resize(size[0], size[1])
+		}
+		shows(p, each*(i+1)-1)
+		p.Await("Done", "Ready")
+	}
 	all := strings.Join(strings.Fields(p.All()), " ")
 	for i, text := range words {
 		require.Equal(t, 1, strings.Count(all, text), "paragraph %d in\n%s", i, p.All())
@@ -161,4 +193,10 @@ func TestAStormOfSizesLosesAndDoublesNothing(t *testing.T) {
 	require.Equal(t, 1, strings.Count(all, "Ready"), p.All())
 	require.Zero(t, strings.Count(all, "Ctrl-C interrupts"), p.All())
 	p.leaves()
+}
+
+// shows waits until a paragraph is shown to its end.
+func shows(p *person, paragraph int) {
+	p.t.Helper()
+	p.Until(fmt.Sprint("paragraph ", paragraph), func(termtest.Screen) bool { return strings.Contains(p.All(), fmt.Sprintf("mark%d.", paragraph)) })
 }

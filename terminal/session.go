@@ -222,6 +222,7 @@ func (s *session) close() {
 	}()
 	s.finishText()
 	s.flushNews()
+	s.sayUnsent()
 	s.awaitLent()
 	_ = s.tty.draw(s.display.area.Remove(s.display.take()))
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/faces"
 	"github.com/x/pygent/internal/livearea"
 	"github.com/x/pygent/internal/numeral"
 )
@@ -64,6 +65,11 @@ func (d *doing) note(e pygent.Event) {
 		}
 	case pygent.EventCompacting:
 		words = "Summing up the conversation"
+	case pygent.EventKeeping:
+		var again bool
+		if words, again = faces.Keeping(e, d.words); again {
+			d.words = words
+		}
 	}
 	if words != "" {
 		d.is(words, e.Time)

@@ -11,7 +11,9 @@ import (
 // notifyResize does nothing: the size comes with the keys.
 func notifyResize(chan<- os.Signal) {}
 
-// enableSequences has the console obey control sequences.
+// enableSequences has the console obey control sequences, and wrap and end lines as other
+// terminals do: after the last column the cursor waits for the next character, and a line
+// feed goes to no other column.
 func enableSequences() (restore func(), err error) {
 	out, err := windows.GetStdHandle(windows.STD_OUTPUT_HANDLE)
 	var mode uint32
@@ -19,7 +21,7 @@ func enableSequences() (restore func(), err error) {
 		err = windows.GetConsoleMode(out, &mode)
 	}
 	if err == nil {
-		err = windows.SetConsoleMode(out, mode|windows.ENABLE_PROCESSED_OUTPUT|windows.ENABLE_VIRTUAL_TERMINAL_PROCESSING)
+		err = windows.SetConsoleMode(out, mode|windows.ENABLE_PROCESSED_OUTPUT|windows.ENABLE_VIRTUAL_TERMINAL_PROCESSING|windows.DISABLE_NEWLINE_AUTO_RETURN)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("set the console's mode: %w", err)

@@ -120,7 +120,7 @@ func (s *session) outcome(t *turn) {
 			return
 		}
 	case pygent.StatusStopped:
-		if r.Summary != "" && r.Summary != strings.TrimSpace(r.Message.Text()) {
+		if r.Summary != "" && !r.SummaryIsText() {
 			s.say(kindText, s.rendered(r.Summary))
 		}
 	case pygent.StatusAwaitingUser:

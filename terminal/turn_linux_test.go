@@ -100,6 +100,13 @@ func TestWhatARetryWithdrawsIsSaidToBe(t *testing.T) {
 	p.leaves()
 }
 
+func TestTheBannerOfANewSessionNamesTheModel(t *testing.T) {
+	t.Parallel()
+	p := sit(t, pygenttest.NewServer(t), "PYGENT_MODEL=a-model-of-ones-own")
+	p.Await(" · a-model-of-ones-own\n", "commands  ")
+	p.leaves()
+}
+
 func TestAResumedConversationSaysWhereItWas(t *testing.T) {
 	t.Parallel()
 	server := pygenttest.NewServer(t, pygenttest.Text("The last words."))

@@ -49,10 +49,14 @@ func TestWhatIsSaidDuringACommandIsHeardAfterIt(t *testing.T) {
 	require.Empty(t, p.look().state.Queue)
 }
 
-// A message that the agent never gets is not lost.
+// A message that the agent never gets is not lost. The run of a program that goes on
+// does not get it either.
 func TestAMessageThatTheAgentNeverGetsIsHeldBack(t *testing.T) {
 	gate := make(chan struct{})
-	s := serve(t, []pygenttest.Reply{gated(gate, "Of the program."), pygenttest.Text("Of the message.")})
+	s := serve(t, []pygenttest.Reply{pygenttest.Text("Of the program."), pygenttest.Text("Of the message.")}, pygent.WithPrompt(func(pygent.PromptInfo) string {
+		<-gate
+		return "Help."
+	}))
 	p := s.open("")
 	ended := make(chan error, 1)
 	go func() {
@@ -63,7 +67,9 @@ func TestAMessageThatTheAgentNeverGetsIsHeldBack(t *testing.T) {
 	s.say("And this.")
 	p.until("that it is held back", func(p *page) bool { return p.state.Held && len(p.state.Queue) == 1 })
 	close(gate)
+	p.shows("<p>Of the program.</p>")
 	require.NoError(t, <-ended)
+	require.True(t, p.look().state.Held)
 	s.post("/retry", nil, nil)
 	p.shows("</span>And this.<", "<p>Of the message.</p>")
 	p.rests()

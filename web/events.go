@@ -29,7 +29,9 @@ func (s *session) event(e pygent.Event) {
 	case pygent.EventUnheard:
 		s.queue.unheard = e.Unheard
 	case pygent.EventModelStart:
-		s.requeue() // so that it follows what the turn began with
+		if s.turn != nil { // and not the run of a program, which is none of the person's
+			s.requeue() // so that it follows what the turn began with
+		}
 	case pygent.EventRestored:
 		s.asks.dropOffer() // the turn that it ended is gone
 		s.show()
@@ -95,7 +97,8 @@ func (s *session) runtimeEvent(e pygent.Event) {
 			s.post(func() { s.runtime = info })
 		})
 	case pygent.RuntimeNetwork:
-	case pygent.RuntimeLost, pygent.RuntimeFailed, pygent.RuntimeFallback, pygent.RuntimeLimited:
+	case pygent.RuntimeFailed: // the run reports it, and so does the start of the session
+	case pygent.RuntimeLost, pygent.RuntimeFallback, pygent.RuntimeLimited:
 		s.view.notice("warn", cmp.Or(e.Text, e.Runtime.Text))
 	}
 }

@@ -67,7 +67,7 @@ func (a *ask) foot(b *strings.Builder, buttons ...string) {
 		if len(words) > longest {
 			words = strings.ToValidUTF8(words[:longest], "") + "…"
 		}
-		fmt.Fprintf(b, `<p class="reason">%s</p></div></section>`, esc(upperFirst(words)))
+		fmt.Fprintf(b, `<p class="reason">%s</p></div></section>`, esc(callwords.UpperFirst(words)))
 		return
 	}
 	b.WriteString(`<div class="row">` + strings.Join(buttons, "") +
@@ -76,13 +76,6 @@ func (a *ask) foot(b *strings.Builder, buttons ...string) {
 
 func (a *ask) button(act, class, words string) string {
 	return fmt.Sprintf(`<button type="button" class="%s" data-act="%s" data-ask="%s">%s</button>`, class, act, a.id, esc(words))
-}
-
-func upperFirst(s string) string {
-	if s == "" {
-		return ""
-	}
-	return strings.ToUpper(s[:1]) + s[1:]
 }
 
 // approvalHTML writes the question whether a call may run. All of what it would do is
@@ -182,7 +175,7 @@ func (a *ask) questionHTML(b *strings.Builder, title string, q pygent.Question) 
 	}
 	switch {
 	case a.answered != "":
-		fmt.Fprintf(b, `<p class="reason">%s</p>`, esc(upperFirst(a.answered)))
+		fmt.Fprintf(b, `<p class="reason">%s</p>`, esc(callwords.UpperFirst(a.answered)))
 	case q.Secret:
 		fmt.Fprintf(b, `<div class="row"><input class="field" type="password" autocomplete="off" aria-label="Answer" data-ask="%s">%s%s</div>`,
 			a.id, a.button("answer", "btn main", "Answer"), a.button("deny", "btn", "Do not answer"))
@@ -207,7 +200,7 @@ func callTitle(call pygent.ToolCall, tool *pygent.ToolInfo) string {
 // formHTML writes the fields of a form. They are texts; the server reads them.
 func (a *ask) formHTML(b *strings.Builder) {
 	if a.answered != "" {
-		fmt.Fprintf(b, `<p class="reason">%s</p>`, esc(upperFirst(a.answered)))
+		fmt.Fprintf(b, `<p class="reason">%s</p>`, esc(callwords.UpperFirst(a.answered)))
 		return
 	}
 	for _, name := range a.form.Names() {

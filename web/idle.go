@@ -29,6 +29,7 @@ func (s *session) idleTimer() *time.Timer {
 func (s *session) idleFor() time.Duration {
 	if s.works() {
 		s.server.use(s)
+		s.askJobs()
 	}
 	return s.server.opts.limits.Idle - s.server.unused(s)
 }
@@ -36,7 +37,20 @@ func (s *session) idleFor() time.Duration {
 // works reports whether something goes on that would end with the session, or be lost.
 func (s *session) works() bool {
 	return s.turn != nil || s.shell != nil || len(s.errands) > 0 || len(s.queue.shown()) > 0 || s.tasks.atWork() ||
-		slices.ContainsFunc(s.agent.State().Jobs, func(j pygent.Job) bool { return j.Running })
+		s.jobRuns()
+}
+
+// jobRuns reports whether a command ran in the background when its runtime told last.
+func (s *session) jobRuns() bool {
+	return slices.ContainsFunc(s.agent.State().Jobs, func(j pygent.Job) bool { return j.Running })
+}
+
+// askJobs has the runtime tell whether a command still runs that did, so that the next
+// look knows: between turns nobody else asks. Of one that does not tell, it is not known.
+func (s *session) askJobs() {
+	if s.jobRuns() {
+		s.background(func() { _, _ = s.agent.Jobs(s.ctx) })
+	}
 }
 
 // use notes that a session is used now.

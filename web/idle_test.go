@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,6 +19,12 @@ import (
 // serveKept serves a session over a wire that the server has opened, and that is kept.
 func serveKept(t *testing.T, limits web.Limits, replies ...pygenttest.Reply) *served {
 	t.Helper()
+	return serveKeptOn(t, nowhere{}, limits, replies...)
+}
+
+// serveKeptOn is serveKept with a runtime.
+func serveKeptOn(t *testing.T, rt pygent.Runtime, limits web.Limits, replies ...pygenttest.Reply) *served {
+	t.Helper()
 	root := t.TempDir()
 	model := pygenttest.NewScriptedModel(replies...)
 	server, err := web.New(web.WithLimits(limits), web.WithOpen(func(_ context.Context, o web.Open) (*pygent.Agent, error) {
@@ -25,7 +32,7 @@ func serveKept(t *testing.T, limits web.Limits, replies ...pygenttest.Reply) *se
 		if id == "" {
 			id = pygent.NewSessionID()
 		}
-		return pygent.New(pygent.WithModel(model), pygent.WithRuntime(nowhere{}), pygent.WithInstructions(false), pygent.WithSession(filepath.Join(root, id)))
+		return pygent.New(pygent.WithModel(model), pygent.WithRuntime(rt), pygent.WithInstructions(false), pygent.WithConfirmBash(false), pygent.WithSession(filepath.Join(root, id)))
 	}))
 	require.NoError(t, err)
 	s, _ := overWire(t, server)
@@ -79,6 +86,38 @@ func TestASessionAtWorkIsNotIdle(t *testing.T) {
 		time.Sleep(59 * time.Second)
 		require.True(t, s.isOpen(), "the turn has just ended")
 		time.Sleep(time.Minute + time.Second)
+		require.False(t, s.isOpen())
+	})
+}
+
+// busy is a runtime with a command in the background.
+type busy struct {
+	nowhere
+	ended *atomic.Bool
+}
+
+func (b busy) job() pygent.Job {
+	return pygent.Job{ID: "1", Command: "serve", Running: !b.ended.Load()}
+}
+func (b busy) StartJob(context.Context, string, ...pygent.BashOption) (pygent.Job, error) {
+	return b.job(), nil
+}
+func (b busy) Jobs(context.Context) ([]pygent.Job, error)          { return []pygent.Job{b.job()}, nil }
+func (b busy) KillJob(context.Context, string) (pygent.Job, error) { return b.job(), nil }
+func (b busy) JobOutput(context.Context, string, int64, time.Duration) (pygent.JobOutput, error) {
+	return pygent.JobOutput{Job: b.job()}, nil
+}
+
+func TestASessionWhoseCommandHasEndedIsIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := busy{ended: new(atomic.Bool)}
+		s := serveKeptOn(t, rt, web.Limits{Idle: time.Minute},
+			pygenttest.Call("bash", map[string]any{"cmd": "serve", "background": true}), pygenttest.Text("It runs."))
+		s.say("Hi.")
+		time.Sleep(10*time.Minute + 30*time.Second)
+		require.True(t, s.isOpen(), "the command runs")
+		rt.ended.Store(true)
+		time.Sleep(3 * time.Minute)
 		require.False(t, s.isOpen())
 	})
 }

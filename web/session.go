@@ -3,6 +3,7 @@ package web
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/faces"
 	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/sandbox"
 )
 
 // paintEvery is how often the block that the model writes is rendered, at most. A long
@@ -50,9 +52,10 @@ type session struct {
 	shell   *shell // a command line of the person's that goes on; nil for none
 	errands []*errand
 	runtime pygent.RuntimeInfo
-	seen    int64 // the number of the last event that was handled
-	set     int64 // the number of the last event about a setting
-	over    bool  // the agent was closed
+	start   sandbox.StartFailure // why no command can run, if that was said
+	seen    int64                // the number of the last event that was handled
+	set     int64                // the number of the last event about a setting
+	over    bool                 // the agent was closed
 }
 
 // listed is a session in a list.
@@ -212,9 +215,23 @@ func (s *session) startRuntime() {
 	s.post(func() {
 		s.runtime = info
 		if err != nil {
-			s.view.notice("fail", "Commands cannot run: "+err.Error())
+			s.tellStart(err)
 		}
 	})
+}
+
+// tellStart says why no command can run, once.
+func (s *session) tellStart(err error) {
+	s.start.Tell(err, func(why string) { s.view.notice("fail", "Commands cannot run: "+why) })
+}
+
+// failure is an error in words. Why no command can run is said once in a session, and
+// here if it was not said before.
+func (s *session) failure(err error) string {
+	if errors.Is(err, pygent.ErrRuntimeStart) {
+		s.tellStart(err)
+	}
+	return s.start.Without(err.Error())
 }
 
 // post has f called by the session's goroutine. It reports false if the session is over.

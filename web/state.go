@@ -9,6 +9,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/cut"
+	"github.com/x/pygent/internal/faces"
 	"github.com/x/pygent/internal/numeral"
 )
 
@@ -144,6 +145,11 @@ func (d *doing) note(e pygent.Event) {
 		}
 	case pygent.EventCompacting:
 		words = "Summing up the conversation"
+	case pygent.EventKeeping:
+		var again bool
+		if words, again = faces.Keeping(e, d.words); again {
+			d.words = words
+		}
 	}
 	if words != "" {
 		d.is(words, e.Time)

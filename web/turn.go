@@ -115,13 +115,14 @@ func (s *session) outcome(t *turn) {
 	case errors.Is(t.Err, pygent.ErrAgentClosed): // see agentClosed
 		return
 	case t.Err != nil:
-		s.view.failure(t.Err.Error())
-		s.log.say("The run failed: " + oneLine(t.Err.Error()))
+		text := s.failure(t.Err)
+		s.view.failure(text)
+		s.log.say("The run failed: " + oneLine(text))
 		return
 	}
 	switch r := t.Result; r.Status {
 	case pygent.StatusStopped:
-		if r.Summary != "" && r.Summary != strings.TrimSpace(r.Message.Text()) {
+		if r.Summary != "" && !r.SummaryIsText() {
 			s.view.markdown(r.Summary)
 		}
 		s.view.endLine("Done", r)

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/x/pygent/internal/cut"
 )
@@ -34,10 +36,16 @@ type arguments struct {
 // Title returns the name of a tool as people write it: "Write file" for
 // write_file.
 func Title(tool string) string {
-	if words := strings.ReplaceAll(tool, "_", " "); words != "" {
-		return strings.ToUpper(words[:1]) + words[1:]
+	return UpperFirst(strings.ReplaceAll(tool, "_", " "))
+}
+
+// UpperFirst returns words as they begin a sentence.
+func UpperFirst(words string) string {
+	first, size := utf8.DecodeRuneInString(words)
+	if upper := unicode.ToUpper(first); upper != first {
+		return string(upper) + words[size:]
 	}
-	return ""
+	return words
 }
 
 // Builtin describes a call of a built-in tool. The title is empty for a tool

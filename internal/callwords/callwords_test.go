@@ -54,3 +54,11 @@ func FuzzOf(f *testing.F) {
 		require.True(t, utf8.ValidString(title))
 	})
 }
+
+func TestUpperFirst(t *testing.T) {
+	for words, want := range map[string]string{
+		"": "", "no": "No", "Yes": "Yes", "über den Zaun": "Über den Zaun", "¿qué?": "¿qué?", "1 file": "1 file", "\xff": "\xff",
+	} {
+		require.Equal(t, want, callwords.UpperFirst(words))
+	}
+}

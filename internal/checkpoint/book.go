@@ -31,6 +31,7 @@
 package checkpoint
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -332,6 +333,28 @@ func (b *Book) Take(ctx context.Context, w Workspace, e Entry) (Entry, error) {
 	return e, nil
 }
 
+// Unchanged adds the End of a turn in which nobody but the user may have changed a
+// file, with the files of its start. It does nothing if that was not taken: the last one
+// may be of another turn, whose changes are in no checkpoint.
+func (b *Book) Unchanged(ctx context.Context, start, end Entry) error {
+	unlock, err := b.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if len(b.seen) == 0 {
+		return nil
+	}
+	taken := b.seen[len(b.seen)-1]
+	if taken.Kind != Start && taken.Kind != Resumed || taken.Kind != start.Kind || !bytes.Equal(taken.Place, start.Place) {
+		return nil
+	}
+	end.Kind, end.Tree, end.Dir, end.On, end.Head = End, taken.Tree, taken.Dir, taken.On, taken.Head
+	end.Left, end.More = taken.Left, taken.More
+	_, err = b.add(ctx, end)
+	return err
+}
+
 // Begin notes a Start that is going to be taken. It belongs before the message of
 // its turn.
 func (b *Book) Begin(ctx context.Context, e Entry) error {
@@ -392,13 +415,13 @@ func (b *Book) read(ctx context.Context, w Workspace, e *Entry) error {
 	}
 	defer files.Close()
 	if id := files.ID(); b.of != id {
-		b.cache, b.of, b.lasts = b.store.LoadCache(b.name, id), id, id == files.Dir()
+		b.cache, b.of, b.lasts = b.store.LoadCache(id), id, id == files.Dir()
 	}
 	t, report, err := b.store.Take(ctx, files, b.cache, store.TakeOptions{Limits: tree.Limits{Bytes: treeBytes, Entries: treeEntries}})
 	if err != nil {
 		return err
 	}
-	e.Tree, e.Dir, e.On, e.Stored, e.Head = t, files.Dir(), onOf(files), report.Stored, b.head(ctx, t)
+	e.Tree, e.Dir, e.On, e.Stored, e.Head = t, files.Dir(), onOf(files), report.Stored, b.head(ctx, b.cache.Dir(".git"))
 	e.Left = report.LeftOut[:min(len(report.LeftOut), maxShown)]
 	e.More = report.More + len(report.LeftOut) - len(e.Left)
 	if b.unsave += report.Read; b.unsave >= saveAfter {

@@ -63,10 +63,10 @@ func (b *Book) differences(ctx context.Context, trees [2]store.Tree, most int64,
 		d := Difference{Name: c.Name, OldKind: c.Old.Kind, NewKind: c.New.Kind, OldSize: c.Old.Size, NewSize: c.New.Size}
 		d.TooLarge = c.Old.Size > most || c.New.Size > most
 		if !d.TooLarge {
-			if d.Old, err = b.content(ctx, trees[0], c.Name, c.Old); err != nil {
+			if d.Old, err = b.content(ctx, c.Old); err != nil {
 				return err
 			}
-			if d.New, err = b.content(ctx, trees[1], c.Name, c.New); err != nil {
+			if d.New, err = b.content(ctx, c.New); err != nil {
 				return err
 			}
 		}
@@ -81,17 +81,16 @@ func (b *Book) differences(ctx context.Context, trees [2]store.Tree, most int64,
 // isDir reports whether there is nothing but perhaps a directory.
 func isDir(i treedir.Item) bool { return i.Kind == treedir.Dir || i.Kind == treedir.None }
 
-func (b *Book) content(ctx context.Context, t store.Tree, name string, item treedir.Item) ([]byte, error) {
+func (b *Book) content(ctx context.Context, item treedir.Item) ([]byte, error) {
 	switch item.Kind {
 	case treedir.Link:
 		return []byte(item.Target), nil
 	case treedir.File:
-		f, err := b.store.FS(ctx, t).Open(name)
+		r, err := b.store.Reader(ctx, item)
 		if err != nil {
 			return nil, err
 		}
-		defer f.Close()
-		return io.ReadAll(f)
+		return io.ReadAll(r)
 	}
 	return nil, nil
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"path"
 	"strings"
 
 	"github.com/x/pygent/internal/store"
@@ -262,14 +261,14 @@ func isOfGit(name string) bool {
 
 const maxRefs = 4 << 20 // bytes of a file of git that are read
 
-// head returns the commit that was checked out in a tree, or "" if that is not
-// known.
-func (b *Book) head(ctx context.Context, t store.Tree) string {
-	if t.IsZero() {
+// head returns the commit that was checked out, or "" if that is not known. git is the
+// directory .git as it was taken.
+func (b *Book) head(ctx context.Context, git store.Tree) string {
+	if git.IsZero() {
 		return ""
 	}
-	files := b.store.FS(ctx, t)
-	name := readLine(files, ".git/HEAD")
+	files := b.store.FS(ctx, git)
+	name := readLine(files, "HEAD")
 	ref, symbolic := strings.CutPrefix(name, "ref: ")
 	if !symbolic {
 		return commit(name)
@@ -277,10 +276,10 @@ func (b *Book) head(ctx context.Context, t store.Tree) string {
 	if !fs.ValidPath(ref) {
 		return ""
 	}
-	if id := commit(readLine(files, path.Join(".git", ref))); id != "" {
+	if id := commit(readLine(files, ref)); id != "" {
 		return id
 	}
-	packed, err := readAll(files, ".git/packed-refs")
+	packed, err := readAll(files, "packed-refs")
 	if err != nil {
 		return ""
 	}

@@ -17,13 +17,18 @@ const (
 // live is the last line that a running call has printed. A terminal shows it
 // until something else is written, in its place.
 type live struct {
-	began      time.Time // when the call began
-	unfinished string    // the line that it has not ended yet
-	shown      bool
+	began time.Time // when the call began
+	lines LastLine
+	shown bool
+}
+
+// LastLine finds the last line that is not blank of a text that comes in pieces.
+type LastLine struct {
+	unfinished string // the line that has not ended yet
 }
 
 // Began notes when a call begins to run.
-func (t *Text) Began(at time.Time) { t.live.began, t.live.unfinished = at, "" }
+func (t *Text) Began(at time.Time) { t.live.began, t.live.lines = at, LastLine{} }
 
 // Live shows the last line of what a running call prints, at a time, for as long
 // as nothing else is written. It does so on a terminal only, where the line can be
@@ -32,14 +37,15 @@ func (t *Text) Began(at time.Time) { t.live.began, t.live.unfinished = at, "" }
 func (p *Printer) Live(at time.Time, text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	line := p.text.live.last(text)
+	line := p.text.live.lines.Add(text)
 	if !p.holding && p.asked == "" && at.Sub(p.text.live.began) >= liveAfter {
 		p.text.showLive(line)
 	}
 }
 
-// last adds a piece of output and returns the last line that is not blank.
-func (l *live) last(piece string) (line string) {
+// Add adds a piece and returns the last line that is not blank, as far as that is
+// known; it is empty if the piece has none.
+func (l *LastLine) Add(piece string) (line string) {
 	text := l.unfinished + piece
 	for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '\n' || r == '\r' }) {
 		if strings.TrimSpace(part) != "" {

@@ -24,10 +24,10 @@ func TestTheLastLineOfWhatIsPrinted(t *testing.T) {
 		"nothing":               {[]string{""}, ""},
 		"a line without an end": {[]string{strings.Repeat("x", 5000), "y"}, strings.Repeat("x", maxLive) + "y"},
 	} {
-		var l live
+		var l LastLine
 		got := ""
 		for _, piece := range tt.pieces {
-			got = l.last(piece)
+			got = l.Add(piece)
 		}
 		require.Equal(t, tt.want, got, name)
 		require.LessOrEqual(t, len(l.unfinished), maxLive)

@@ -77,6 +77,18 @@ func (p *Printer) News(show func(*Text)) {
 	}
 }
 
+// Meanwhile writes a line of its own about what goes on, even in the middle of an
+// answer. It writes none while the user is asked, since the line would be out of date
+// after that.
+func (p *Printer) Meanwhile(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.holding && p.asked == "" {
+		p.text.EndBlock()
+		p.text.Tell(format, args...)
+	}
+}
+
 // promptAgainAfter is News when nothing is held back. The caller holds mu.
 func (p *Printer) promptAgainAfter(show func(*Text)) {
 	before := p.text.writes

@@ -37,18 +37,21 @@ type commander struct {
 	mu      sync.Mutex // guards what follows
 	current *containerStart
 	starts  int
+	refused bool           // the last start has failed for good, of which somebody was told
+	told    string         // the failure that an event has told of
 	wg      sync.WaitGroup // of starts; added to under mu
 
 	// Only one start goes on at a time, and what follows is its own.
-	last   *Container // that was made; nil when it is known to have ended
-	failed error      // of pulling the image: that is not tried again
-	told   string     // the failure that an event has told of
-	again  bool       // a container has run before
-	shared bool       // the engine may see our file system
-	proved bool       // it is known whether it does
-	volume string     // of the workspace, where it does not
-	place  place      // of the last container that was made
-	socket bool       // the engine may mount a socket of this process
+	last    *Container // that was made; nil when it is known to have ended
+	failed  error      // of pulling the image: no command tries that again
+	pulls   func()     // says that the image is being pulled
+	again   bool       // a container has run before
+	reached string     // what the last one did at its memory limit while no command ran; empty for nothing
+	shared  bool       // the engine may see our file system
+	proved  bool       // it is known whether it does
+	volume  string     // of the workspace, where it does not
+	place   place      // of the last container that was made
+	socket  bool       // the engine may mount a socket of this process
 
 	image     imageKey // of the last container that was begun
 	unchanged bool     // nothing is mounted over it
@@ -134,7 +137,13 @@ func (c *commander) Shell(ctx context.Context) string {
 	select {
 	case <-s.known:
 		return s.shell
+	case <-s.slow:
 	case <-ctx.Done():
+	}
+	select {
+	case <-s.known:
+		return s.shell
+	default:
 		return ""
 	}
 }

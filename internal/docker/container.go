@@ -41,6 +41,11 @@ const hostSilence = 5 * time.Minute
 // errDiedAtStart is the error of a container that ended before its guest answered.
 var errDiedAtStart = errors.New("the container ended at its start")
 
+// shimDied is what an engine says when containerd's process for a container has ended
+// before the container began, as a few of a thousand do when many are started:
+// https://github.com/monogon/monogon/issues/33.
+const shimDied = "ttrpc: closed"
+
 // errContainerGone is the error of a command that could not begin because its
 // container had died.
 var errContainerGone = errors.New("the container has died")
@@ -165,9 +170,13 @@ type Container struct {
 	watched sync.WaitGroup         // of the goroutine that closes gone
 	closing atomic.Bool
 	lost    sync.Once
-	second  atomic.Bool  // it came after another one, and no result has told
-	hangUp  func() error // closes the stream; runs once
-	end     containerEnd
+	second  atomic.Bool // it came after another one, and no result has told
+	reached string      // what that one did at its memory limit while no command ran; empty for nothing
+
+	explained atomic.Bool // a result has told that it died of its memory limit
+
+	hangUp func() error // closes the stream; runs once
+	end    containerEnd
 }
 
 // startContainer creates and starts a container in its place. After an error
@@ -196,7 +205,7 @@ func startContainer(ctx context.Context, engine *client.Client, spec containerSp
 	if err != nil {
 		return nil, errors.Join(err, b.discard())
 	}
-	emit(sandbox.Event{Kind: sandbox.Started, Text: "container " + name + " runs " + spec.config.Image})
+	emit(sandbox.Event{Kind: sandbox.Started, Container: name, Text: "container " + name + " runs " + spec.config.Image})
 	return b, nil
 }
 
@@ -206,12 +215,13 @@ func (b *Container) tellNew(res *sandbox.Result) {
 	if !b.second.Swap(false) {
 		return
 	}
-	res.Note = strings.TrimPrefix(res.Note+"; "+newContainerNote, "; ")
+	why := ""
+	if b.reached != "" {
+		why = ", since the last one " + b.reached
+	}
+	note := "this is a new container on the same workspace" + why + ": what was installed or ran outside the workspace is gone"
+	res.Note = strings.TrimPrefix(res.Note+"; "+note, "; ")
 }
-
-// newContainerNote is the note of the first command in a container that came
-// after another one.
-const newContainerNote = "this is a new container on the same workspace: what was installed or ran outside the workspace is gone"
 
 // newContainer describes a container that does not exist yet.
 func newContainer(engine *client.Client, spec containerSpec, name string, emit func(sandbox.Event)) *Container {
@@ -336,6 +346,9 @@ func (b *Container) start(ctx context.Context) (err error) {
 	})
 	if err != nil {
 		b.stream.Close()
+		if strings.Contains(err.Error(), shimDied) {
+			err = fmt.Errorf("%w: %w", errDiedAtStart, err)
+		}
 		return fmt.Errorf("start a container of image %q: %w", b.spec.config.Image, err)
 	}
 	return nil

@@ -8,7 +8,10 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/events"
+	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/client"
+	"github.com/docker/go-units"
 
 	"github.com/x/pygent/internal/guest"
 	"github.com/x/pygent/internal/sandbox"
@@ -32,8 +35,92 @@ const (
 	cleanupTime = 20 * time.Second
 )
 
-// containerDiedNote is the note of a command whose container died under it.
-const containerDiedNote = "the container died while the command ran; the next command gets a new one on the same workspace"
+// diedNote is the note of a command whose container died under it.
+func (b *Container) diedNote(ctx context.Context) string {
+	why := ""
+	if cause := b.memoryReached(ctx); cause != "" {
+		why = ", since it " + cause
+		b.explained.Store(true)
+	}
+	return "the container died while the command ran" + why + "; the next command gets a new one on the same workspace"
+}
+
+// memoryReached says what a container that has died did at its memory limit; nothing if
+// that is not why it died.
+func (b *Container) memoryReached(ctx context.Context) string {
+	if b.spec.host.Memory <= 0 {
+		return ""
+	}
+	limit := "its memory limit of " + units.BytesSize(float64(b.spec.host.Memory))
+	switch b.outOfMemory(ctx) {
+	case certain:
+		return "reached " + limit
+	case likely:
+		return "was killed, most likely at " + limit
+	default:
+		return ""
+	}
+}
+
+// Bounds of the search for why a container died.
+const (
+	eventsTime = time.Second            // for the engine to tell
+	eventsLate = 100 * time.Millisecond // after the end, of which the engine may hear first
+	oomBefore  = 2 * time.Second        // of the end at most, or it has another cause
+)
+
+// likelihood is how certain the cause of a container's end is.
+type likelihood int
+
+const (
+	unlikely likelihood = iota
+	likely
+	certain
+)
+
+// outOfMemory tells whether a container that has died was out of memory then. It is
+// removed at its end, so that only the engine's record of what happened has that. The
+// record may lack it, since containerd does not tell of it once the container's control
+// group is gone. A container that was killed, but not by the engine, was killed by the
+// kernel, for which there is no other usual reason, or by the engine's machine.
+func (b *Container) outOfMemory(ctx context.Context) likelihood {
+	ctx, cancel := context.WithTimeout(ctx, eventsTime)
+	defer cancel()
+	happened, failed := b.engine.Events(ctx, events.ListOptions{
+		Since: "1", // whatever the engine's clock says; it keeps few
+		Filters: filters.NewArgs(filters.Arg("type", string(events.ContainerEventType)), filters.Arg("container", b.name),
+			filters.Arg("event", string(events.ActionOOM)), filters.Arg("event", string(events.ActionKill)), filters.Arg("event", string(events.ActionDie))),
+	})
+	var oom, died int64
+	var late <-chan time.Time
+	otherwise := unlikely // if the record does not say that it was out of memory
+	for oom == 0 || died == 0 {
+		select {
+		case e := <-happened:
+			switch e.Action {
+			case events.ActionOOM:
+				oom = e.TimeNano
+			case events.ActionKill:
+				if e.Actor.Attributes["signal"] == "9" {
+					return unlikely
+				}
+			default:
+				died, late = e.TimeNano, time.After(eventsLate)
+				if e.Actor.Attributes["exitCode"] == "137" {
+					otherwise = likely
+				}
+			}
+		case <-late:
+			return otherwise
+		case <-failed:
+			return unlikely
+		}
+	}
+	if died-oom < int64(oomBefore) {
+		return certain
+	}
+	return otherwise
+}
 
 // containerEnd is what is known of the end of a container.
 type containerEnd struct {
@@ -172,7 +259,7 @@ func (b *Container) abandon(cause error, wait time.Duration) (note string) {
 	case err != nil:
 		return fmt.Sprintf("%s, and the engine does not confirm its end (%v): the command may still run; the next one waits until it does not", what, engineWords(ctx, err))
 	case died && !atOnce:
-		return containerDiedNote
+		return b.diedNote(ctx)
 	default:
 		return what + "; it was ended, and the next command gets a new one on the same workspace"
 	}
@@ -196,6 +283,6 @@ func (b *Container) lose(cause error) {
 		what = "holds processes that cannot be killed"
 	}
 	b.lost.Do(func() {
-		b.emit(sandbox.Event{Kind: sandbox.Lost, Text: "container " + b.name + " " + what + "; the next command gets a new one"})
+		b.emit(sandbox.Event{Kind: sandbox.Lost, Container: b.name, Text: "container " + b.name + " " + what + "; the next command gets a new one"})
 	})
 }

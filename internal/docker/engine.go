@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -111,7 +112,9 @@ func Connect(ctx context.Context, host string, owned ...string) (*client.Client,
 	}
 	var tried []string
 	for _, e := range endpoints {
+		end := e.tellWaiting(ctx)
 		c, err := e.connect(ctx, owned)
+		end()
 		if err == nil {
 			return c, nil
 		}
@@ -152,10 +155,23 @@ func (e endpoint) connect(ctx context.Context, owned []string) (*client.Client, 
 	ping, err := c.Ping(ctx)
 	if err != nil {
 		c.Close()
-		return nil, err
+		if errors.Is(err, context.DeadlineExceeded) {
+			return nil, fmt.Errorf("it did not answer within %v", timeout)
+		}
+		return nil, errors.New(pingWords(err))
 	}
 	c.NegotiateAPIVersionPing(ping)
 	return c, nil
+}
+
+// pingWords says in a line why an engine could not be asked. The request, whose address is
+// made up where the engine is not asked by TCP, says nothing.
+func pingWords(err error) string {
+	var request *url.Error
+	if errors.As(err, &request) {
+		err = request.Err
+	}
+	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 }
 
 func (e endpoint) clientOptions(owned []string) ([]client.Opt, error) {

@@ -51,6 +51,7 @@ func passing(err error) bool {
 // also be part of a path or a name in the error come last.
 var remedies = []struct{ words, remedy string }{
 	{"pull image", ""}, // says it itself
+	{"invalid reference format", "an image is named as NAME, NAME:TAG or REGISTRY/NAME:TAG, in small letters and without spaces: python:3.12-slim"},
 	{"bind source path", "the source of a mount has to exist on the engine's machine"},
 	{"bind mount", "the source of a mount has to exist on the engine's machine"},
 	{"device driver", "the engine has no driver for GPUs"}, // it names their capabilities

@@ -270,9 +270,9 @@ func (d *files) Lstat(ctx context.Context, name string) (info guest.FileInfo, er
 	return info, err
 }
 
-func (d *files) List(ctx context.Context, name string) (list []guest.FileInfo, more bool, err error) {
+func (d *files) List(ctx context.Context, name string, limit int) (list []guest.FileInfo, more bool, err error) {
 	err = d.at(ctx, func(f sandbox.Files) error {
-		list, more, err = f.List(ctx, name)
+		list, more, err = f.List(ctx, name, limit)
 		return err
 	})
 	return list, more, err

@@ -22,8 +22,8 @@ const pullEventEvery = 250 * time.Millisecond
 const stalledPull = 5 * time.Minute
 
 // findImage describes the image, which it pulls when the engine does not have
-// it. A pull that failed is not tried again: whoever pulls the image by hand is
-// served, and nobody waits for the same failure at each command.
+// it. A pull that failed is not tried again by commands: whoever pulls the image by hand
+// is served, and nobody waits for the same failure at each of them.
 func (c *commander) findImage(ctx context.Context) (image.InspectResponse, error) {
 	ref := c.spec.config.Image
 	info, err := inspectImage(ctx, c.engine, ref)
@@ -31,6 +31,7 @@ func (c *commander) findImage(ctx context.Context) (image.InspectResponse, error
 		if c.failed != nil {
 			return info, c.failed
 		}
+		c.pulls()
 		if err := pullImage(ctx, c.engine, ref, c.emit); err != nil {
 			if !passing(err) {
 				c.failed = err

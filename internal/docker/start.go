@@ -25,6 +25,8 @@ type containerStart struct {
 	image  imageKey // what is known of it is in images
 	shared bool     // the container has what its image has
 
+	slow chan struct{} // the image is being pulled, which takes its time
+
 	cleared chan struct{}         // no container from before is left, or the start is over
 	doubt   atomic.Pointer[error] // why it is not known whether one is left
 
@@ -58,21 +60,49 @@ func (c *commander) ready(ctx context.Context, wait time.Duration) (*Container, 
 	if err := s.awaitCleared(ctx, wait); err != nil {
 		return nil, err
 	}
+	return c.await(ctx, s)
+}
+
+// await waits for the container of a start.
+func (c *commander) await(ctx context.Context, s *containerStart) (*Container, error) {
 	select {
 	case <-s.done:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if s.err == nil {
-		return s.container, nil
-	}
-	// Somebody has been told of the error: the next command tries again.
 	c.mu.Lock()
-	if c.current == s {
-		c.current = nil
+	defer c.mu.Unlock()
+	return s.container, c.outcome(s)
+}
+
+// outcome returns the error of a start that is over, so that somebody is told of it:
+// the next command, or run, tries again. The caller holds mu.
+func (c *commander) outcome(s *containerStart) error {
+	if s.err != nil && c.current == s {
+		c.current, c.refused = nil, errors.Is(s.err, sandbox.ErrStart)
 	}
-	c.mu.Unlock()
-	return nil, s.err
+	return s.err
+}
+
+// Starting implements [sandbox.Beginner].
+func (c *commander) Starting() (await func(context.Context) error, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.current
+	if s == nil && c.refused {
+		c.failed = nil // whoever asks again may have a network now
+		s = c.begin()
+	}
+	if s == nil || s.over() && s.err == nil {
+		return nil, nil
+	}
+	if s.over() {
+		return nil, c.outcome(s)
+	}
+	return func(ctx context.Context) error {
+		_, err := c.await(ctx, s)
+		return err
+	}, nil
 }
 
 // awaitCleared waits until no container from before is left.
@@ -102,8 +132,8 @@ func (s *containerStart) awaitCleared(ctx context.Context, wait time.Duration) e
 
 // begin starts a container in the background. The caller holds mu.
 func (c *commander) begin() *containerStart {
-	c.starts++
-	s := &containerStart{known: make(chan struct{}), cleared: make(chan struct{}), done: make(chan struct{})}
+	c.starts, c.refused = c.starts+1, false
+	s := &containerStart{known: make(chan struct{}), slow: make(chan struct{}), cleared: make(chan struct{}), done: make(chan struct{})}
 	s.mounts = c.proved && c.volume == ""
 	if c.last != nil { // no other start goes on, which could change it
 		s.before = c.last.name
@@ -111,19 +141,21 @@ func (c *commander) begin() *containerStart {
 	c.current = s
 	name := fmt.Sprintf("pygent-%s-%d", c.spec.id, c.starts)
 	c.wg.Go(func() {
-		defer close(s.done)
+		defer func() { c.tellFailure(s.err) }()
+		c.pulls = sync.OnceFunc(func() { close(s.slow) })
 		var once sync.Once
 		know := func(shell string) {
 			once.Do(func() {
-				s.image, s.shared = c.image, c.unchanged
 				if shell != "" {
+					s.image, s.shared = c.image, c.unchanged
 					s.shell = path.Base(shell)
 					c.learnShell(shell)
 				}
 				close(s.known)
 			})
 		}
-		defer know("")
+		defer know("") // to those who then find that the start is over
+		defer close(s.done)
 		s.err = c.clear(s)
 		close(s.cleared)
 		if s.err != nil {
@@ -137,16 +169,22 @@ func (c *commander) begin() *containerStart {
 		// cost memory and a descriptor for nothing. The client opens a new one
 		// when it needs it.
 		_ = c.engine.Close()
-		c.tellFailure(s.err)
 	})
 	return s
 }
 
 // tellFailure tells, once, that no container can start.
 func (c *commander) tellFailure(err error) {
-	if errors.Is(err, sandbox.ErrStart) && err.Error() != c.told {
-		c.told = err.Error()
-		c.emit(sandbox.Event{Kind: sandbox.Failed, Text: c.told})
+	if !errors.Is(err, sandbox.ErrStart) {
+		return
+	}
+	text := err.Error()
+	c.mu.Lock()
+	told := c.told == text
+	c.told = text
+	c.mu.Unlock()
+	if !told {
+		c.emit(sandbox.Event{Kind: sandbox.Failed, Text: text})
 	}
 }
 
@@ -160,8 +198,11 @@ func (c *commander) clear(s *containerStart) error {
 	defer cancel()
 	for {
 		_ = c.last.hangUp()
-		_, err := c.last.confirmEnd(ctx, true)
+		died, err := c.last.confirmEnd(ctx, true)
 		if err == nil {
+			if died && !c.last.explained.Load() {
+				c.reached = c.last.memoryReached(ctx)
+			}
 			// What is left of it does no harm, and goes with it or is swept later.
 			_ = c.last.remove(ctx)
 			c.last = nil
@@ -194,6 +235,7 @@ func (c *commander) launchAgain(ctx context.Context, name string, know func(stri
 		return nil, startError(err)
 	}
 	c.last = box
+	box.reached, c.reached = c.reached, ""
 	box.second.Store(c.again)
 	c.again = true
 	return box, nil

@@ -16,6 +16,9 @@ import (
 // TestHostileTextsTakeNoLonger would not end if the work grew with the square of
 // the lengths.
 func TestHostileTextsTakeNoLonger(t *testing.T) {
+	if testing.Short() {
+		t.Skip("edits texts of megabytes")
+	}
 	const size = 2 << 20
 	hundred := func(e edit.Edit) []edit.Edit {
 		edits := make([]edit.Edit, 100)

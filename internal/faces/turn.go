@@ -22,7 +22,7 @@ type Outcome struct {
 // Turn makes a run that a reply ends.
 func Turn(ctx context.Context, run RunFunc) Outcome {
 	var last atomic.Int64
-	result, err := run(ctx, pygent.WithEndOnReply(), pygent.OnEvent(func(e pygent.Event) {
+	result, err := run(ctx, pygent.WithEndOnReply(), pygent.WithEndOnStartFailure(), pygent.OnEvent(func(e pygent.Event) {
 		if e.Type == pygent.EventRunEnd && e.Task == "" {
 			last.Store(e.Seq)
 		}

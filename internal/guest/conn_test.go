@@ -42,6 +42,9 @@ func accepted(l *guest.Listener) (ours, theirs net.Conn, stop func(), err error)
 }
 
 func TestConnectionsKeepThePromisesOfNetConn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("sends megabytes")
+	}
 	c := local(t)
 	l, err := c.Listen(t.Context(), 0)
 	require.NoError(t, err)

@@ -25,7 +25,7 @@ import (
 
 // impatient returns a guest that is given up soon, either by its keepalive or
 // by the time limits of calls.
-func impatient(t *testing.T) (c *guest.Client, pid int) { return called(t, 100*time.Millisecond) }
+func impatient(t *testing.T) (c *guest.Client, pid int) { return called(t, 300*time.Millisecond) }
 
 // slowly returns a guest for which only the time limits can end a call.
 func slowly(t *testing.T) (c *guest.Client, pid int) { return called(t, time.Hour) }
@@ -214,7 +214,7 @@ func TestCancelledCommandOfAStoppedGuestEnds(t *testing.T) {
 func TestGuestEndsWhenItsHostIsSilent(t *testing.T) {
 	dir := t.TempDir()
 	c, err := guest.StartLocal(t.Context(), os.Environ(), guest.Config{
-		Workspace: dir, KeepAlive: time.Hour, Silence: 60 * time.Millisecond,
+		Workspace: dir, KeepAlive: time.Hour, Silence: time.Second,
 	})
 	require.NoError(t, err)
 	_, err = c.Run(t.Context(), guest.Command{Script: "setsid sleep 600 & echo $$ $! $PPID >pids; printf . >>pids; sleep 600"})

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -111,9 +112,20 @@ func (f systemFile) Close() error { return filelock.Close(f.File) }
 func lockFile(f *os.File) error {
 	err := filelock.Lock(f)
 	if errors.Is(err, filelock.ErrHeld) {
-		return ErrInUse
+		return inUse(filelock.Holder(f))
 	}
 	return err
+}
+
+// inUse is [ErrInUse] of a file that a process has locked; 0 for one that is not known.
+func inUse(pid int, program string) error {
+	switch pid {
+	case 0:
+		return ErrInUse
+	case os.Getpid():
+		return fmt.Errorf("%w by this process", ErrInUse)
+	}
+	return fmt.Errorf("%w by process %s", ErrInUse, filelock.Process(pid, program))
 }
 
 func (f systemFile) Shared() bool {

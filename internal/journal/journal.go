@@ -24,6 +24,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/x/pygent/internal/patherr"
 )
 
 // Errors to be tested with errors.Is.
@@ -112,7 +114,10 @@ func open(disk Disk, path string) (_ *Journal, data []byte, err error) {
 		return nil, nil, foreign("not a regular file")
 	}
 	j := &Journal{disk: disk, home: path, path: path, unnamed: true}
-	if j.lock, err = disk.Lock(path + ".lock"); err != nil {
+	if j.lock, err = disk.Lock(path + ".lock"); err != nil && !errors.Is(err, ErrInUse) {
+		err = fmt.Errorf("no lock can be made beside it: %w", patherr.Cause(err))
+	}
+	if err != nil {
 		return nil, nil, err
 	}
 	if data, err = j.load(); err != nil {

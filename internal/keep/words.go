@@ -13,8 +13,11 @@ import (
 	"github.com/x/pygent/internal/numeral"
 )
 
-// named is how many files are named before a person decides about all.
-const named = 12
+// How many files are named.
+const (
+	named     = 12 // before a person decides about all
+	namedGone = 5  // when nobody can decide any more
+)
 
 // List names files with their sizes, one a line, for the person who decides about
 // them. more says that there are others.
@@ -71,6 +74,17 @@ func NotCopied(files []File, lost []string) (special, unread string) {
 		unread = "not kept, since they cannot be read: " + numeral.Some(names, named, false)
 	}
 	return special, unread
+}
+
+// Gone says that a temporary workspace goes, with which files, and how they come back,
+// or would have been kept. more says that there are others. session is the ID of the
+// session that puts them back; empty for none.
+func Gone(files []string, more bool, session string) string {
+	how := "To keep them, give --cwd or --workspace DIR, or set PYGENT_WORKSPACE=DIR."
+	if session != "" {
+		how = "pygent --resume " + session + " puts them back; to work in a directory that stays, give --cwd or --workspace DIR."
+	}
+	return fmt.Sprintf("the workspace was temporary and goes with its files: %s. %s", numeral.Some(files, namedGone, more), how)
 }
 
 // FreeName returns a name for a directory that does not exist in another one.

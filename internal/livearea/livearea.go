@@ -5,9 +5,12 @@
 // again.
 //
 // An [Area] only makes the bytes that a terminal has to get; whoever has the
-// terminal writes them. It moves the cursor relatively to where it is, and never
-// lets a row wrap, so that it always knows how many rows it has. The exception is
-// a terminal that was resized and wraps the rows by itself: see [Area.Resize].
+// terminal writes them. It moves the cursor relatively to where it is, and no row
+// is wider than the terminal, so that it always knows how many rows it has. The
+// exception is a terminal that was resized and wraps the rows by itself: see
+// [Area.Resize]. Rows that it gets only after that are wrapped likewise. Where it may
+// have cut one instead, that counts as one row: a copy of it may stay, but nothing
+// above is erased.
 package livearea
 
 import (
@@ -52,7 +55,10 @@ type Area struct {
 	above int  // how many rows of the terminal are above the cursor's
 	stale bool // the terminal may have changed what is shown
 
-	drawnHeight, leastHeight int // of the terminal, when it was drawn and since then
+	late bool // the terminal may have had another size when it got it: see MayBeLate
+
+	drawnWidth, drawnHeight int // the terminal's size when it was drawn
+	leastHeight             int // since then
 }
 
 // Option says how a terminal behaves.
@@ -93,16 +99,29 @@ func (a *Area) Resize(width, height int) {
 		return
 	}
 	a.above = 0
-	for _, row := range a.shown.Rows[:a.shown.Row] {
-		n, _ := wrapped(row, 0, width)
-		a.above += n
+	for i := range a.shown.Row {
+		a.above += a.taken(i)
 	}
 	if a.keepsCursor {
 		a.above += a.pushed()
 		return
 	}
 	_, at := wrapped(a.shown.Rows[a.shown.Row], a.shown.Col, width)
+	if a.late {
+		at = min(at, a.taken(a.shown.Row)-1)
+	}
 	a.above += at
+}
+
+// taken returns how many rows a row that is shown takes at least in a terminal that
+// has wrapped it, or got it when it had this width already. Both make as many of a row
+// that may wrap; one that may not is cut in the second case.
+func (a *Area) taken(row int) int {
+	if a.late && !a.mayWrap(a.shown, row, a.drawnWidth) {
+		return 1
+	}
+	n, _ := wrapped(a.shown.Rows[row], 0, a.width)
+	return n
 }
 
 // pushed returns by how many rows a terminal that does not wrap the cursor's row
@@ -112,13 +131,16 @@ func (a *Area) Resize(width, height int) {
 // rows for the area's leaves a copy of them, while taking too many would erase what
 // is above.
 func (a *Area) pushed() (rows int) {
-	below := a.shown.Rows[a.shown.Row+1:]
-	for _, row := range below[:max(len(below)-(a.drawnHeight-a.leastHeight), 0)] {
-		n, _ := wrapped(row, 0, a.width)
-		rows += n - 1
+	end := len(a.shown.Rows) - (a.drawnHeight - a.leastHeight)
+	for i := a.shown.Row + 1; i < end; i++ {
+		rows += a.taken(i) - 1
 	}
 	return rows
 }
+
+// MayBeLate notes that the terminal may have got what Draw returned last when it had the
+// size already that Resize is about to tell of, so that the rows may be for another one.
+func (a *Area) MayBeLate() { a.late = true }
 
 // Redraw has the next Draw draw all rows again, because something else may have
 // written to the terminal.
@@ -143,7 +165,12 @@ func (a *Area) Draw(finished string, v View) string {
 			b.WriteString(strings.ReplaceAll(strings.TrimSuffix(finished, "\n"), "\n", newRow))
 			b.WriteString(noStyle + newRow)
 		}
-		b.WriteString(wrapOff + strings.Join(v.Rows, noStyle+newRow) + noStyle + wrapOn)
+		for i := range v.Rows {
+			if i > 0 {
+				b.WriteString(newRow)
+			}
+			a.write(&b, v, i)
+		}
 	}
 	moveUp(&b, len(v.Rows)-1-v.Row)
 	b.WriteString("\r")
@@ -152,8 +179,8 @@ func (a *Area) Draw(finished string, v View) string {
 		b.WriteString(showCursor)
 	}
 	b.WriteString(endSync)
-	a.shown, a.above, a.stale = v, v.Row, false
-	a.drawnHeight, a.leastHeight = a.height, a.height
+	a.shown, a.above, a.stale, a.late = v, v.Row, false, false
+	a.drawnWidth, a.drawnHeight, a.leastHeight = a.width, a.height, a.height
 	return b.String()
 }
 
@@ -168,24 +195,43 @@ func (a *Area) Remove(finished string) string {
 }
 
 // change draws the rows that differ from those that are shown, from the first row
-// on, and leaves the cursor in the last one.
+// on, and leaves the cursor in the last one. Where the cursor has moved, it draws all
+// that it has passed: in a terminal that has wrapped them, it passes only a part.
 func (a *Area) change(b *strings.Builder, v View) {
-	b.WriteString(wrapOff)
 	last := len(v.Rows) - 1
+	moved := v.Row != a.shown.Row || v.Col != a.shown.Col
 	for i, row := range v.Rows {
 		switch {
 		case i == last && len(v.Rows) < len(a.shown.Rows):
-			b.WriteString(eraseBelow + row + noStyle)
+			b.WriteString(eraseBelow)
+			a.write(b, v, i)
 		case i >= len(a.shown.Rows):
-			b.WriteString(row + noStyle)
-		case row != a.shown.Rows[i]:
-			b.WriteString(eraseRow + row + noStyle)
+			a.write(b, v, i)
+		case row != a.shown.Rows[i] || moved && i >= a.shown.Row || a.mayWrap(v, i, a.width) != a.mayWrap(a.shown, i, a.width):
+			b.WriteString(eraseRow)
+			a.write(b, v, i)
 		}
 		if i < last {
 			b.WriteString(newRow)
 		}
 	}
-	b.WriteString(wrapOn)
+}
+
+// write writes a row, which the terminal cuts or wraps if it is narrower than is known.
+func (a *Area) write(b *strings.Builder, v View, row int) {
+	if a.mayWrap(v, row, a.width) {
+		b.WriteString(v.Rows[row] + noStyle)
+		return
+	}
+	b.WriteString(wrapOff + v.Rows[row] + noStyle + wrapOn)
+}
+
+// mayWrap reports whether a row of a view is written so that it takes as many rows of a
+// terminal that has become narrower before it got the row as of one that becomes narrower
+// afterwards. A row that would be wider than the terminal if some of its characters were
+// wider than is known here is not, because it has to take one row.
+func (a *Area) mayWrap(v View, row, width int) bool {
+	return !a.keepsRows && !(a.keepsCursor && row == v.Row) && widest(v.Rows[row]) <= width
 }
 
 // toTop moves the cursor to the beginning of the first row.

@@ -121,10 +121,24 @@ func (s *emulator) eraseRow() {
 	r.cells, r.wrapped, s.full = r.cells[:min(s.x, len(r.cells))], false, false
 }
 
+// reflow is what a terminal does with its rows when it gets another width.
+type reflow int
+
+const (
+	wrapsAll    reflow = iota // as most terminals
+	wrapsOthers               // all but the cursor's, as xterm.js
+	cutsAll                   // as xterm
+)
+
 // resize wraps all lines again, as most terminals do. The one with the cursor
-// stays as it is if keep says so, and the cursor moves in the text by the rows that
-// are added below it, as in xterm.js.
-func (s *emulator) resize(width, height int, keep bool) {
+// stays as it is in one that wraps the others, and the cursor moves in the text by the
+// rows that are added below it, as in xterm.js.
+func (s *emulator) resize(width, height int, how reflow) {
+	if how == cutsAll {
+		s.cut(width, height)
+		return
+	}
+	keep := how == wrapsOthers
 	var rows []row
 	var y, x, pushed int
 	s.width, s.height = width, height
@@ -183,6 +197,14 @@ func (s *emulator) resize(width, height int, keep bool) {
 	s.rows, s.y, s.x, s.full = rows, y, x, false
 }
 
+// cut cuts all rows.
+func (s *emulator) cut(width, height int) {
+	for i := range s.rows {
+		s.rows[i].cells = s.rows[i].cells[:min(len(s.rows[i].cells), width)]
+	}
+	s.width, s.height, s.x, s.full = width, height, min(s.x, width-1), false
+}
+
 // lines returns the text of the terminal, with the lines as they were before it
 // wrapped them.
 func (s *emulator) lines() []string {
@@ -233,11 +255,11 @@ func TestRowsNeverWrapAndLeaveRoomAbove(t *testing.T) {
 func TestTerminalsThatWrapTheRows(t *testing.T) {
 	long := strings.Repeat("1234567890", 3)
 	for name, tt := range map[string]struct {
-		keep bool
+		how  reflow
 		opts []Option
 	}{
 		"all of them":        {},
-		"but the cursor's":   {true, []Option{KeepsCursorRow}},
+		"but the cursor's":   {wrapsOthers, []Option{KeepsCursorRow}},
 		"of wide characters": {},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -248,12 +270,12 @@ func TestTerminalsThatWrapTheRows(t *testing.T) {
 			s, a := newEmulator(t, 30, 10), New(30, 10, tt.opts...)
 			s.write(a.Draw("first", View{Rows: []string{row, "> " + long[:25]}, Row: 1, Col: 27}))
 			for _, width := range []int{13, 7, 40, 30} {
-				s.resize(width, 10, tt.keep)
+				s.resize(width, 10, tt.how)
 				a.Resize(width, 10)
 				v := View{Rows: []string{"status", "> x"}, Row: 1, Col: 3}
 				s.write(a.Draw("", v))
 				require.Equal(t, []string{"first", "status", "> x"}, s.lines(), "%d columns", width)
-				s.resize(30, 10, tt.keep)
+				s.resize(30, 10, tt.how)
 				a.Resize(30, 10)
 				s.write(a.Draw("", View{Rows: []string{row, "> " + long[:25]}, Row: 1, Col: 27}))
 			}
@@ -265,10 +287,10 @@ func TestTerminalsThatWrapTheRows(t *testing.T) {
 // shows after each draw.
 func play(t *testing.T, r *rand.Rand) {
 	width, height := 2+r.IntN(30), 2+r.IntN(12)
-	keep := r.IntN(2) == 0
+	how := wrapsAll
 	var opts []Option
-	if keep {
-		opts = append(opts, KeepsCursorRow)
+	if r.IntN(2) == 0 {
+		how, opts = wrapsOthers, append(opts, KeepsCursorRow)
 	}
 	s, a := newEmulator(t, width, height), New(width, height, opts...)
 	var printed []string
@@ -284,7 +306,7 @@ func play(t *testing.T, r *rand.Rand) {
 				tall += n
 			}
 			height = max(height, tall+1)
-			s.resize(width, height, keep)
+			s.resize(width, height, how)
 			a.Resize(width, height)
 		}
 		finished := ""

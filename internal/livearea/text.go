@@ -2,6 +2,7 @@ package livearea
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"github.com/charmbracelet/x/ansi"
 
@@ -55,6 +56,18 @@ func styleLength(text string) int {
 
 // Width returns how many columns a text takes, without its styles.
 func Width(text string) int { return ansi.StringWidth(text) }
+
+// widest returns how many columns a text takes at most in any terminal. They agree on
+// the characters of ASCII and on those that are always wide.
+func widest(text string) (columns int) {
+	for _, r := range ansi.Strip(text) {
+		columns++
+		if r >= utf8.RuneSelf {
+			columns++
+		}
+	}
+	return columns
+}
 
 // Cut returns the beginning of a line that fits into so many columns. Of a line
 // that is cut, the last character is "…".

@@ -1,5 +1,6 @@
-// Package progress tells whoever waits for a long copy how far it is. The counter goes
-// along in the context of the copy, so that what lies between need not know of it.
+// Package progress tells whoever waits for long work how far it is: for a copy, in
+// bytes, or for a checkpoint, in files. The counter goes along in the context of the
+// work, so that what lies between need not know of it.
 package progress
 
 import (
@@ -10,15 +11,15 @@ import (
 
 type key struct{}
 
-// counter counts bytes.
+// counter counts what is done.
 type counter struct {
 	mu          sync.Mutex // guards what follows; held while tell is called
 	done, total int64
 	tell        func(done, total int64)
 }
 
-// With returns a context that counts. tell is called with how many bytes are done of
-// how many, once that is known; often, and one call at a time. It must not block.
+// With returns a context that counts. tell is called with how much is done of
+// how much, once that is known; often, and one call at a time. It must not block.
 func With(ctx context.Context, tell func(done, total int64)) context.Context {
 	return context.WithValue(ctx, key{}, &counter{tell: tell})
 }
@@ -28,14 +29,14 @@ func of(ctx context.Context) *counter {
 	return c
 }
 
-// Expect says that there are so many more bytes to come.
+// Expect says that there is so much more to come.
 func Expect(ctx context.Context, n int64) {
 	if c := of(ctx); c != nil {
 		c.change(func() { c.total += n })
 	}
 }
 
-// Reach says that so many bytes are done at least, of what may be less than was
+// Reach says that so much is done at least, of what may be less than was
 // expected.
 func Reach(ctx context.Context, done int64) {
 	if c := of(ctx); c != nil {
@@ -62,7 +63,7 @@ func Reader(ctx context.Context, r io.Reader) io.Reader {
 	return r
 }
 
-// Counter returns a function that says how many more bytes are done. It may be called
+// Counter returns a function that says how much more is done. It may be called
 // at any time, also by several goroutines.
 func Counter(ctx context.Context) func(n int64) {
 	c := of(ctx)

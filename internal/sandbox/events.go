@@ -10,11 +10,12 @@ import (
 
 // Event is something that happens outside of commands.
 type Event struct {
-	Kind    EventKind
-	Text    string      // for people
-	Current int64       // progress so far, in bytes; 0 when it has no measure
-	Total   int64       // the whole; 0 when unknown
-	Host    *egress.Use // of NetworkUsed, where it is named
+	Kind      EventKind
+	Text      string      // for people
+	Container string      // the name of the one that has started, or was lost
+	Current   int64       // progress so far, in bytes; 0 when it has no measure
+	Total     int64       // the whole; 0 when unknown
+	Host      *egress.Use // of NetworkUsed, where it is named
 }
 
 // EventKind is the kind of an [Event].

@@ -28,9 +28,10 @@ type Files interface {
 	ReadTo(ctx context.Context, name string, offset int64, w io.Writer) (int64, error)
 	WriteFrom(ctx context.Context, name string, r io.Reader) error
 	// Lstat describes a file, and does not follow links. List describes what is in
-	// a directory, without the targets of links; more says that it is not all.
+	// a directory, without the targets of links: the first by name, at most limit;
+	// more says that it is not all.
 	Lstat(ctx context.Context, name string) (guest.FileInfo, error)
-	List(ctx context.Context, name string) (files []guest.FileInfo, more bool, err error)
+	List(ctx context.Context, name string, limit int) (files []guest.FileInfo, more bool, err error)
 	// Remove removes a file or an empty directory; with all, any directory.
 	Remove(ctx context.Context, name string, all bool) error
 	// isDir reports whether name is a directory; links are followed inside the
@@ -86,8 +87,8 @@ func (h HostFiles) Lstat(_ context.Context, name string) (guest.FileInfo, error)
 	return f, nil
 }
 
-func (h HostFiles) List(_ context.Context, name string) (files []guest.FileInfo, more bool, err error) {
-	infos, more, err := h.Tree.List(name, maxListed)
+func (h HostFiles) List(_ context.Context, name string, limit int) (files []guest.FileInfo, more bool, err error) {
+	infos, more, err := h.Tree.List(name, limit)
 	for _, info := range infos {
 		files = append(files, fileInfo(info))
 	}
@@ -282,12 +283,15 @@ func (g GuestFiles) Lstat(ctx context.Context, name string) (guest.FileInfo, err
 	return info, g.errorAt(name, err)
 }
 
-func (g GuestFiles) List(ctx context.Context, name string) ([]guest.FileInfo, bool, error) {
+func (g GuestFiles) List(ctx context.Context, name string, limit int) ([]guest.FileInfo, bool, error) {
 	rel, err := g.rel(name)
 	if err != nil {
 		return nil, false, err
 	}
 	files, more, err := g.Client.List(ctx, rel)
+	if len(files) > limit { // which are sorted, if the guest is honest
+		files, more = files[:limit], true
+	}
 	return files, more, g.errorAt(name, err)
 }
 

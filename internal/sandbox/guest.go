@@ -81,7 +81,7 @@ func (s Command) guestCommand() guest.Command {
 func (g *GuestCommander) note(r guest.Result) string {
 	var notes []string
 	if r.Spill != "" && r.SpillSize < r.Total {
-		notes = append(notes, fmt.Sprintf("that file holds only the first %d bytes of %d", r.SpillSize, r.Total))
+		notes = append(notes, fmt.Sprintf("%s holds only the first %d bytes of %d", r.Spill, r.SpillSize, r.Total))
 	}
 	if g.Killed != "" && r.ExitCode == 137 && !r.TimedOut && !r.Cancelled {
 		notes = append(notes, g.Killed)

@@ -49,8 +49,8 @@ func listBelow(ctx context.Context, from Files, dir string, depth, limit int) (f
 			if err := ctx.Err(); err != nil {
 				return nil, false, err
 			}
-			list, cut, err := from.List(ctx, d)
-			if err != nil && d != dir { // it has gone meanwhile, or cannot be read
+			list, cut, err := from.List(ctx, d, limit+1-len(files)) // one more than fits, to know of it
+			if err != nil && d != dir {                             // it has gone meanwhile, or cannot be read
 				continue
 			}
 			if err != nil {

@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/guest"
 	"github.com/x/pygent/internal/tree"
 	"github.com/x/pygent/internal/workspace"
@@ -354,7 +355,7 @@ func (r *Sandbox) begin(ctx context.Context) (context.Context, func(), error) {
 	case r.closed:
 		return nil, nil, ErrClosed
 	case ctx.Err() != nil:
-		return nil, nil, ctx.Err()
+		return nil, nil, guard.ContextError(ctx)
 	}
 	r.calls.Add(1)
 	r.active++
@@ -371,12 +372,15 @@ func (r *Sandbox) begin(ctx context.Context) (context.Context, func(), error) {
 	}, nil
 }
 
-// errorOf turns an error that came of Cleanup into [ErrClosed], and says what can be
-// done when no more processes can be started.
+// errorOf turns an error that came of Cleanup into [ErrClosed], adds to the end of a
+// context why it has ended, and says what can be done when no more processes can be
+// started.
 func (r *Sandbox) errorOf(ctx context.Context, err error) error {
 	switch {
 	case err != nil && errors.Is(context.Cause(ctx), ErrClosed):
 		return ErrClosed
+	case err != nil && err == ctx.Err():
+		return guard.ContextError(ctx)
 	case errors.Is(err, guest.ErrProcesses):
 		return fmt.Errorf("%w; the limit on processes and threads is reached: wait for what runs, or end jobs", err)
 	}
@@ -403,6 +407,28 @@ func (r *Sandbox) Start(ctx context.Context) error {
 		err = nil // commands run without one
 	}
 	return r.errorOf(ctx, err)
+}
+
+// Beginner is a [Commander] that starts by itself, before there is a command.
+type Beginner interface {
+	// Starting is that of [Sandbox].
+	Starting() (await func(context.Context) error, err error)
+}
+
+// Starting looks at the start of what runs commands. If that goes on, it returns a
+// function that waits for it and returns why it has failed, if it has; if it has failed
+// already, the error. A failed start of which somebody was told is tried again.
+func (r *Sandbox) Starting() (await func(context.Context) error, err error) {
+	b, ok := r.commands.(Beginner)
+	if !ok {
+		return nil, nil
+	}
+	_, done, err := r.begin(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return b.Starting()
 }
 
 // Preparer is a [Commander] that starts its guest for the first command, which waits

@@ -16,7 +16,7 @@ import (
 // WorkTree is the workspace of a sandbox as package store takes it and changes
 // it. Files in a directory of this machine are read and changed there, and
 // through the guest where this process may not. Files in a volume are the
-// guest's. Only one goroutine at a time may use it.
+// guest's. Only one goroutine at a time may use it, and each [WorkTree.Reader].
 type WorkTree struct {
 	box    *Sandbox
 	local  hostTree
@@ -25,14 +25,14 @@ type WorkTree struct {
 }
 
 var (
-	_ treedir.Source = (*WorkTree)(nil)
+	_ treedir.Sharer = (*WorkTree)(nil)
 	_ treedir.Target = (*WorkTree)(nil)
 )
 
 // hostTree is a [treedir.Local], and guestTree a [guest.Tree].
 type (
 	hostTree interface {
-		treedir.Source
+		treedir.Sharer
 		treedir.Target
 		Close() error
 	}
@@ -164,6 +164,11 @@ func (w *WorkTree) scanInside(ctx context.Context, dir treedir.Entry, yield func
 
 // Read implements [treedir.Source].
 func (w *WorkTree) Read(ctx context.Context, names iter.Seq[string], yield func(string, treedir.Opened, error) error) error {
+	return w.read(ctx, w.local, names, yield)
+}
+
+// read reads files of this machine with local.
+func (w *WorkTree) read(ctx context.Context, local treedir.Reader, names iter.Seq[string], yield func(string, treedir.Opened, error) error) error {
 	ctx, done, err := w.box.begin(ctx)
 	if err != nil {
 		return err
@@ -176,7 +181,7 @@ func (w *WorkTree) Read(ctx context.Context, names iter.Seq[string], yield func(
 		}
 		return w.box.errorOf(ctx, err)
 	}
-	return w.box.errorOf(ctx, w.local.Read(ctx, names, func(name string, f treedir.Opened, err error) error {
+	return w.box.errorOf(ctx, local.Read(ctx, names, func(name string, f treedir.Opened, err error) error {
 		if errors.Is(err, fs.ErrPermission) {
 			if g, failed := w.inside(ctx, false); failed == nil && g != nil {
 				return g.Read(ctx, func(yield func(string) bool) { yield(name) }, yield)
@@ -184,6 +189,25 @@ func (w *WorkTree) Read(ctx context.Context, names iter.Seq[string], yield func(
 		}
 		return yield(name, f, err)
 	}))
+}
+
+// Reader implements [treedir.Sharer]. Files in a volume come one after the other.
+func (w *WorkTree) Reader() treedir.Reader {
+	if w.box.volume() != "" {
+		return nil
+	}
+	return workReader{w, w.local.Reader()}
+}
+
+// workReader reads files of a WorkTree in another goroutine.
+type workReader struct {
+	*WorkTree
+	local treedir.Reader
+}
+
+// Read implements [treedir.Reader].
+func (r workReader) Read(ctx context.Context, names iter.Seq[string], yield func(string, treedir.Opened, error) error) error {
+	return r.read(ctx, r.local, names, yield)
 }
 
 // Make implements [treedir.Target]. It starts the guest if need be.

@@ -50,6 +50,9 @@ func make1(dir, id string) error {
 // TestAKilledRemovalLeavesAllOrNothing kills a process that writes and removes
 // sessions: each has all of its files afterwards, or is none.
 func TestAKilledRemovalLeavesAllOrNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills many processes")
+	}
 	dir := t.TempDir()
 	cut := 0
 	for round := range 100 {

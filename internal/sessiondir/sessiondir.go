@@ -98,8 +98,12 @@ func lockSession(root *os.Root, flag int, within time.Duration) (*os.File, error
 			return nil, err
 		}
 		err = filelock.Lock(f)
+		late := time.Now().After(until)
 		if errors.Is(err, filelock.ErrHeld) {
 			err = ErrInUse
+			if late { // who it is takes a look at all locks of the system
+				err = inUse(f)
+			}
 		}
 		if err == nil {
 			err = isNamed(root, f)
@@ -108,10 +112,19 @@ func lockSession(root *os.Root, flag int, within time.Duration) (*os.File, error
 			return f, nil
 		}
 		filelock.Close(f)
-		if !errors.Is(err, ErrInUse) || time.Now().After(until) {
+		if !errors.Is(err, ErrInUse) || late {
 			return nil, err
 		}
 	}
+}
+
+// inUse is [ErrInUse] of a session whose lock somebody holds.
+func inUse(lock *os.File) error {
+	pid, program := filelock.Holder(lock)
+	if pid == 0 || pid == os.Getpid() {
+		return ErrInUse
+	}
+	return fmt.Errorf("%w, %s", ErrInUse, filelock.Process(pid, program))
 }
 
 // isNamed returns an error if a locked file is not the lock any more, because the
@@ -278,6 +291,25 @@ func isOpen(root *os.Root, id string) bool {
 	}
 	defer filelock.Close(f)
 	return errors.Is(filelock.Share(f), filelock.ErrHeld)
+}
+
+// InUse returns an error that matches ErrInUse if a process has a session open, and
+// names the process where the system tells.
+func InUse(dir, id string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil
+	}
+	defer root.Close()
+	if !isOpen(root, id) {
+		return nil
+	}
+	lock, err := root.Open(id + "/" + lockName)
+	if err != nil {
+		return nil
+	}
+	defer lock.Close()
+	return inUse(lock)
 }
 
 // Remove removes a session that no process has open. The error matches ErrInUse for

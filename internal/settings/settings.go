@@ -29,6 +29,9 @@ type Setting struct {
 	Secret  bool     // whether errors must not show the value
 	Value   Value    // receives the values of the sources
 
+	// Show, if set, makes a text of a secret safe to be listed in [Set.Given].
+	Show func(text string) string
+
 	// After, if set, is called after each source that gave a value, to check and
 	// complete it. project is the absolute directory of the project whose file
 	// gave the value, or empty if the user gave it.
@@ -110,7 +113,7 @@ type Given struct {
 	Source string // as in [Fault]
 	Line   int    // in the file, from 1; 0 if there is none
 	Name   string // what the source calls the setting: a key or a variable
-	Value  string // as the environment has it, or as JSON; "[redacted]" for a secret
+	Value  string // as the environment has it, or as JSON; of a secret as its Show says, or "[redacted]"
 }
 
 // Set is a set of settings, with what was found when they were read. If two
@@ -231,6 +234,8 @@ func (s *Set) took(one *Setting, source string, line int, name string, value any
 	shown := "[redacted]"
 	if !one.Secret {
 		shown = written(value)
+	} else if text, err := asString(value); err == nil && one.Show != nil {
+		shown = one.Show(text)
 	}
 	s.Given = append(s.Given, Given{Key: one.Key, Source: source, Line: line, Name: name, Value: shown})
 }

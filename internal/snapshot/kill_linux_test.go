@@ -128,7 +128,7 @@ func TestAFullDiskLeavesWhatWasThere(t *testing.T) {
 	}
 	disk := t.TempDir()
 	require.NoError(t, syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=2m"))
-	t.Cleanup(func() { require.NoError(t, syscall.Unmount(disk, 0)) })
+	t.Cleanup(func() { require.NoError(t, syscall.Unmount(disk, syscall.MNT_DETACH)) })
 	dir := filepath.Join(disk, "snap")
 	require.NoError(t, put(t.Context(), dir, "old", 10, false))
 	for _, replace := range []bool{true, false} {

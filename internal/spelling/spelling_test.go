@@ -15,7 +15,8 @@ func TestNearest(t *testing.T) {
 		"MODLE":  "model",
 		"memry":  "memory",
 		"imageX": "image",
-		"evn":    "", // a short word may have one edit only
+		"evn":    "env", // a swap is one edit
+		"nvx":    "",    // a short word may have one edit only
 		"en":     "env",
 		"v":      "",
 		"nothin": "",
@@ -30,4 +31,28 @@ func TestWithin(t *testing.T) {
 	require.Equal(t, "help", spelling.Within("hepl", names, 2))
 	require.Empty(t, spelling.Within("hello", names, 1))
 	require.Equal(t, "version", spelling.Within("versin", names, 1))
+	require.Equal(t, "version", spelling.Within("evrsion", names, 1))
+	require.Empty(t, spelling.Within("vreison", names, 1), "two swaps")
+}
+
+func TestSwapped(t *testing.T) {
+	for _, tt := range []struct {
+		a, b string
+		want bool
+	}{
+		{"iu", "ui", true},
+		{"IU", "ui", true},
+		{"hepl", "help", true},
+		{"ehlp", "help", true},
+		{"ui", "ui", false},
+		{"hi", "ui", false},
+		{"aa", "aa", false},
+		{"uia", "ui", false},
+		{"vreison", "version", false},
+		{"acb", "bac", false},
+		{"a", "b", false},
+		{"", "", false},
+	} {
+		require.Equal(t, tt.want, spelling.Swapped(tt.a, tt.b), "%s %s", tt.a, tt.b)
+	}
 }

@@ -5,3 +5,5 @@ package store_test
 import "time"
 
 func cpuTime() time.Duration { return 0 }
+
+func childTime() time.Duration { return 0 }

@@ -14,3 +14,10 @@ func cpuTime() time.Duration {
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
+
+// childTime returns that of the processes that this one has started and waited for.
+func childTime() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_CHILDREN, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

@@ -2,7 +2,10 @@ package store
 
 import (
 	"cmp"
+	"slices"
 	"time"
+
+	"github.com/x/pygent/internal/treedir"
 )
 
 // settled is how old the change time of a file must be when the file is read,
@@ -16,6 +19,16 @@ const settled = 35 * time.Second
 // to use. It is used by one Take at a time.
 type Cache struct {
 	items []taken // in the order of a scan
+}
+
+// Dir returns a directory of the tree that was taken last, as a tree of its own; zero
+// if it has none of that name. That takes no look at the others, as [Store.FS] does.
+func (c *Cache) Dir(name string) Tree {
+	at, found := slices.BinarySearchFunc(c.items, name, func(t taken, name string) int { return byPath(t.Name, name) })
+	if !found || c.items[at].item.Kind != treedir.Dir {
+		return Tree{}
+	}
+	return Tree{c.items[at].item.Content}
 }
 
 // taken is an entry with what is stored of it.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -10,6 +11,8 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
+	"strings"
 
 	"github.com/x/pygent/internal/treedir"
 )
@@ -21,10 +24,12 @@ const (
 	cacheSuffix = ".cache"
 	cacheHead   = "pygent cache 1\n"
 	maxCache    = 1 << 30 // bytes of a file that is read
+	maxCaches   = 3       // files of one source: the last counts, and those before it if that is lost
 )
 
 // SaveCache keeps what is known of a source beside the log of a name, for the next
-// process. The file may be lost without harm.
+// process, whatever its log. The file may be lost without harm; of one source, only the
+// last few stay.
 func (s *Store) SaveCache(log, source string, c *Cache) error {
 	name, err := cacheFile(log)
 	if err != nil {
@@ -38,29 +43,76 @@ func (s *Store) SaveCache(log, source string, c *Cache) error {
 	if err := s.replaceFile(name, c.encode(source)); err != nil {
 		return fmt.Errorf("save what is known of %s: %w", source, err)
 	}
+	kept := 0
+	for _, name := range s.caches() {
+		if f, _, ok := s.openCache(name, source); ok {
+			_ = f.Close() // it was only read
+			if kept++; kept > maxCaches {
+				_ = s.root.Remove(name) // or the next one does
+			}
+		}
+	}
 	return nil
 }
 
-// LoadCache returns what SaveCache kept for the same source. The cache is empty if
-// there is nothing, or something else than was written.
-func (s *Store) LoadCache(log, source string) *Cache {
-	c := new(Cache)
-	name, err := cacheFile(log)
+// LoadCache returns what SaveCache kept last for the same source, beside whichever
+// log. The cache is empty if there is nothing, or something else than was written.
+func (s *Store) LoadCache(source string) *Cache {
+	for _, name := range s.caches() {
+		if items, ok := s.readCache(name, source); ok {
+			return &Cache{items: items}
+		}
+	}
+	return new(Cache)
+}
+
+// caches returns the files of all caches, the last first.
+func (s *Store) caches() (names []string) {
+	entries, _ := fs.ReadDir(s.root.FS(), logsDir) // without them, all is read
+	var files []fs.FileInfo
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && strings.HasSuffix(e.Name(), cacheSuffix) {
+			files = append(files, info)
+		}
+	}
+	slices.SortStableFunc(files, func(a, b fs.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
+	for _, info := range files {
+		names = append(names, path.Join(logsDir, info.Name()))
+	}
+	return names
+}
+
+// openCache opens a file of a cache, if it is that of a source.
+func (s *Store) openCache(name, source string) (f *os.File, size int64, ok bool) {
+	f, err := s.root.Open(name)
 	if err != nil {
-		return c
+		return nil, 0, false
 	}
-	info, err := s.root.Lstat(name)
-	if err != nil || info.Size() > maxCache {
-		return c
+	begin := appendString([]byte(cacheHead), source)
+	head := make([]byte, len(begin))
+	info, err := f.Stat()
+	if err != nil || readFull(f, head, 0) != nil || !bytes.Equal(head, begin) {
+		_ = f.Close()
+		return nil, 0, false
 	}
-	data, err := s.root.ReadFile(name)
-	if err != nil {
-		return c
+	return f, info.Size(), true
+}
+
+// readCache reads a file of a cache, if it is that of a source.
+func (s *Store) readCache(name, source string) (items []taken, ok bool) {
+	f, size, ok := s.openCache(name, source)
+	if !ok {
+		return nil, false
 	}
-	if items, ok := decodeCache(data, source); ok {
-		c.items = items
+	defer f.Close()
+	if size > maxCache {
+		return nil, false
 	}
-	return c
+	data := make([]byte, size)
+	if readFull(f, data, 0) != nil {
+		return nil, false
+	}
+	return decodeCache(data, source)
 }
 
 func cacheFile(log string) (string, error) {
@@ -137,6 +189,9 @@ func decodeCache(data []byte, source string) (items []taken, ok bool) {
 			return nil, false
 		}
 		last = f.Name
+		if f.Inode == 0 {
+			continue // its system may not tell a file from another of equal size and time
+		}
 		items = append(items, f)
 	}
 	return items, true

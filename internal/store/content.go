@@ -3,6 +3,7 @@ package store
 import (
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/x/pygent/internal/treedir"
 )
@@ -30,6 +31,16 @@ func (s *Store) content(f Item) (*content, error) {
 		err = fmt.Errorf("%w: %d parts of a file of %d bytes", ErrDamaged, len(c.parts), f.Size)
 	}
 	return c, err
+}
+
+// hasAll reports whether all of a file is stored. Of one that no tree has, some parts may
+// have been collected, and the list of them not: it may be in another pack.
+func (s *Store) hasAll(f Item) bool {
+	if f.Size <= ChunkSize {
+		return s.has(f.Content)
+	}
+	c, err := s.content(f)
+	return err == nil && !slices.ContainsFunc(c.parts, func(part hash) bool { return !s.has(part) })
 }
 
 // ReadAt implements io.ReaderAt. It is not safe for concurrent use.

@@ -19,7 +19,7 @@ func smallDisk(t *testing.T) string {
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=4m,mode=700"); err != nil {
 		t.Skip("cannot mount a small disk: ", err)
 	}
-	t.Cleanup(func() { require.NoError(t, syscall.Unmount(dir, 0)) })
+	t.Cleanup(func() { require.NoError(t, syscall.Unmount(dir, syscall.MNT_DETACH)) })
 	return dir
 }
 

@@ -37,14 +37,7 @@ func (f *files) Open(name string) (fs.File, error) {
 	o := &openFile{info: found, files: f}
 	switch found.Kind {
 	case File:
-		err = f.held(func() error {
-			c, err := f.s.content(found.Item)
-			if err == nil {
-				c.get = f.blob
-				o.Reader = c.reader()
-			}
-			return err
-		})
+		o.Reader, err = f.open(found.Item)
 	case Dir:
 		err = f.held(func() error {
 			o.children, err = f.s.children(found.Content)
@@ -57,6 +50,24 @@ func (f *files) Open(name string) (fs.File, error) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
 	return o, nil
+}
+
+// Reader reads a file of a tree for which FS would do, without a search for it. It is for
+// one goroutine.
+func (s *Store) Reader(ctx context.Context, file Item) (io.Reader, error) {
+	return (&files{ctx: ctx, s: s}).open(file)
+}
+
+func (f *files) open(file Item) (r io.Reader, err error) {
+	err = f.held(func() error {
+		c, err := f.s.content(file)
+		if err == nil {
+			c.get = f.blob
+			r = c.reader()
+		}
+		return err
+	})
+	return r, err
 }
 
 // Lstat implements fs.ReadLinkFS.

@@ -26,6 +26,9 @@ import (
 // TestKilledProcessesLoseNothing kills a process that takes, logs, applies and
 // collects, at random moments. PYGENT_STORE_KILLS sets how often.
 func TestKilledProcessesLoseNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills many processes")
+	}
 	t.Parallel()
 	t.Run("local", func(t *testing.T) {
 		t.Parallel()
@@ -47,9 +50,6 @@ func killSome(t *testing.T, throughGuest string) {
 	dir := filepath.Join(base, "work")
 	fill(t, dir)
 	kills := 25
-	if testing.Short() {
-		kills = 3
-	}
 	if n, err := strconv.Atoi(os.Getenv("PYGENT_STORE_KILLS")); err == nil {
 		kills = n
 	}

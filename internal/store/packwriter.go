@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"sync"
 
 	"github.com/x/pygent/internal/treedir"
 )
@@ -17,14 +18,15 @@ import (
 // first of them, and gets a pack's name when it is complete and on stable
 // storage: until then no reader sees it.
 type packWriter struct {
-	s    *Store
-	file packFile // nil until something is new
+	s *Store
+
+	mu   sync.Mutex // guards what follows
+	file packFile   // nil until something is new
 	temp string
 	w    *bufio.Writer
 	at   int64
 	rows []row
 	have map[hash]bool
-	buf  []byte
 }
 
 // packFile is the file of a pack that is written.
@@ -35,23 +37,42 @@ type packFile interface {
 
 func (s *Store) newPack() *packWriter { return &packWriter{s: s, have: make(map[hash]bool)} }
 
+// blobWriter adds blobs to a pack, for one goroutine of several.
+type blobWriter struct {
+	pack  *packWriter
+	small []byte // used again for what is compressed
+}
+
 // add stores a blob unless it is stored already.
-func (p *packWriter) add(kind byte, raw []byte) (hash, error) {
+func (w *blobWriter) add(kind byte, raw []byte) (hash, error) {
 	name := treedir.NameOf(kind, raw)
-	if p.have[name] || p.s.has(name) {
+	if w.pack.has(name) {
 		return name, nil
 	}
 	r := row{name: name, raw: uint32(len(raw)), kind: kind}
 	data := raw
 	var smaller bool
-	if p.buf, smaller = compress(p.buf[:0], raw); smaller {
-		data, r.kind = p.buf, kind|withDeflate
+	if w.small, smaller = compress(w.small[:0], raw); smaller {
+		data, r.kind = w.small, kind|withDeflate
 	}
-	return name, p.write(r, data)
+	return name, w.pack.write(r, data)
 }
 
-// write appends a blob as it is stored.
+// has reports whether a blob is in the pack or in the store.
+func (p *packWriter) has(name hash) bool {
+	p.mu.Lock()
+	have := p.have[name]
+	p.mu.Unlock()
+	return have || p.s.has(name)
+}
+
+// write appends a blob as it is stored, unless another goroutine has done so.
 func (p *packWriter) write(r row, data []byte) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.have[r.name] {
+		return nil
+	}
 	if p.file == nil {
 		if err := p.create(); err != nil {
 			return fmt.Errorf("write pack: %w", err)
@@ -67,6 +88,7 @@ func (p *packWriter) write(r row, data []byte) error {
 	return nil
 }
 
+// create makes the file. The caller holds mu.
 func (p *packWriter) create() error {
 	p.temp = path.Join(packsDir, "new-"+rand.Text())
 	file, err := p.s.create(p.temp)
@@ -79,7 +101,8 @@ func (p *packWriter) create() error {
 	return err
 }
 
-// commit makes the pack a part of the store, and returns its size.
+// commit makes the pack a part of the store, and returns its size. It and abort are
+// called when nobody writes any more.
 func (p *packWriter) commit() (int64, error) {
 	if p.file == nil {
 		return 0, nil

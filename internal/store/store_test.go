@@ -287,6 +287,9 @@ func TestWhatIsLeftOut(t *testing.T) {
 }
 
 func TestGrowthOfATurn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes thousands of files")
+	}
 	t.Parallel()
 	dir := t.TempDir()
 	for i := range 2000 {

@@ -55,6 +55,9 @@ const (
 // Take stores a tree, and returns its name. c, which may be nil, is what Take
 // returned in it for the same source before: unchanged files are not read again.
 //
+// The counter that [progress.With] has put into ctx counts what is in the tree, once
+// that is known.
+//
 // Files that change or vanish in the meantime are read again or left out, so
 // that each file is one that was there, but two files need not be of the same
 // moment. Nothing is collected until the tree is in a [Log], or until
@@ -71,6 +74,7 @@ func (s *Store) Take(ctx context.Context, src Source, c *Cache, o TakeOptions) (
 		o.Now = time.Now
 	}
 	t := taker{ctx: ctx, s: s, src: src, old: c.items, start: o.Now().UnixNano(), pack: s.newPack(), levels: []level{{}}, items: make([]taken, 0, len(c.items)+64)}
+	t.blobs.pack = t.pack
 	t.left = tree.Limits{Bytes: orDefault(o.Limits.Bytes, defaultBytes), Entries: orDefault(o.Limits.Entries, defaultEntries)}
 	root, err := t.take()
 	if err != nil {
@@ -97,13 +101,13 @@ type taker struct {
 	old    []taken // of the cache, from where the scan is on
 	start  int64
 	pack   *packWriter
+	blobs  blobWriter // of the pack, for directories
 	left   tree.Limits
 	items  []taken
 	names  int     // bytes of names and targets
 	levels []level // the directories on the way to the last entry
 	read   []int   // indexes of items to be read
 	failed error   // of a Read during the scan
-	buf    []byte
 	report Report
 }
 
@@ -287,8 +291,10 @@ func (t *taker) file(f *taken) error {
 		t.old = t.old[1:]
 	}
 	if len(t.old) > 0 {
-		if old := t.old[0]; old.trusted && old.Name == f.Name && old.Unchanged(f.Entry) && t.s.has(old.item.Content) {
-			f.item.Content, f.trusted = old.item.Content, true
+		old, same := t.old[0], f.item
+		same.Content = old.item.Content
+		if old.trusted && old.Name == f.Name && old.Unchanged(f.Entry) && t.s.hasAll(same) {
+			f.item, f.trusted = same, true
 			return nil
 		}
 	}
@@ -302,121 +308,6 @@ func (t *taker) charge(name string, bytes int64) error {
 		return fmt.Errorf("%w: %q exceeds the limit of all files", tree.ErrTooLarge, name)
 	}
 	return nil
-}
-
-// readAll reads the files that must be read. It reads those again that change
-// meanwhile.
-func (t *taker) readAll() error {
-	t.report.Read = len(t.read)
-	t.buf = make([]byte, ChunkSize)
-	for n := 1; len(t.read) > 0; n++ {
-		again, err := t.readSome(t.read, n == maxReadings)
-		if err != nil {
-			return err
-		}
-		t.read = again
-	}
-	return nil
-}
-
-// readSome reads some files, and returns those that must be read again. The
-// last reading of a file counts even if the file has changed.
-func (t *taker) readSome(which []int, last bool) (again []int, err error) {
-	next := 0
-	names := func(yield func(string) bool) {
-		for _, i := range which {
-			if !yield(t.items[i].Name) {
-				return
-			}
-		}
-	}
-	err = t.src.Read(t.ctx, names, func(name string, f Opened, err error) error {
-		if next == len(which) || t.items[which[next]].Name != name {
-			return fmt.Errorf("%w: %q was not asked for", ErrSource, name)
-		}
-		at := which[next]
-		next++
-		steady, err := t.content(&t.items[at], f, err)
-		switch {
-		case err != nil:
-			return fmt.Errorf("%q: %w", name, err)
-		case !steady && !last:
-			again = append(again, at)
-		case !steady:
-			t.report.Torn = append(t.report.Torn, name)
-		}
-		return context.Cause(t.ctx)
-	})
-	if err == nil && next < len(which) {
-		err = fmt.Errorf("%w: %d files were not read", ErrSource, len(which)-next)
-	}
-	return again, err
-}
-
-// content reads one file. steady says that it did not change meanwhile. The
-// only errors are those of the store, and that of a file that is now, or that a
-// source says is now, larger than all files together may be.
-func (t *taker) content(f *taken, r Opened, failed error) (steady bool, err error) {
-	before, failed := statOf(r, failed)
-	if failed == nil {
-		most := min(before.Size, MaxFile)
-		if err := t.charge(f.Name, max(most-f.Size, 0)); err != nil {
-			return false, err
-		}
-		in := &readErr{r: io.LimitReader(r, most)}
-		f.item.Content, f.item.Size, err = treedir.Split(in, t.buf, t.add)
-		if err != nil && in.err == nil {
-			return false, err
-		}
-		failed = in.err
-	}
-	var after Entry
-	after, failed = statOf(r, failed)
-	switch {
-	case errors.Is(failed, fs.ErrNotExist):
-		f.item = Item{} // it has gone
-		return true, nil
-	case failed != nil:
-		f.item = Item{Kind: LeftOut}
-		t.leave(f.Name, treedir.Reason(failed))
-		return true, nil
-	}
-	steady = before.Unchanged(after) && f.item.Size == after.Size
-	name := f.Name
-	f.Entry = after
-	f.Name = name
-	f.item.Mode, f.item.ModTime = after.Mode.Perm(), after.ModTime
-	f.trusted = steady && t.start-after.ChangeTime >= int64(settled)
-	return steady, nil
-}
-
-// add stores a part of a file.
-func (t *taker) add(kind byte, raw []byte) (hash, error) {
-	if err := context.Cause(t.ctx); err != nil {
-		return hash{}, err
-	}
-	return t.pack.add(kind, raw)
-}
-
-func statOf(f Opened, failed error) (Entry, error) {
-	if failed != nil {
-		return Entry{}, failed
-	}
-	return f.Stat()
-}
-
-// readErr keeps the error of a reader apart from those of its consumer.
-type readErr struct {
-	r   io.Reader
-	err error
-}
-
-func (r *readErr) Read(p []byte) (int, error) {
-	n, err := r.r.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		r.err = err
-	}
-	return n, err
 }
 
 // node stores a directory, whose content is at the front of rest, and takes
@@ -443,7 +334,7 @@ func (t *taker) node(dir string, rest *[]taken) (hash, error) {
 		scratch = appendChild(scratch[:0], child{path.Base(f.Name), f.item})
 		entries.Write(scratch)
 	}
-	return addNode(entries.Bytes(), t.pack.add)
+	return addNode(entries.Bytes(), t.blobs.add)
 }
 
 func (t *taker) leave(name, why string) {

@@ -34,7 +34,8 @@ type Terminal struct {
 	latest Screen        // what is shown next, when the frame is whole
 	change chan struct{} // closed and replaced when the screen changes
 	raw    bytes.Buffer
-	within bool // a frame, of which there is more to come
+	late   *lateResize // waits for its output
+	within bool        // a frame, of which there is more to come
 }
 
 // The marks around a frame, which a terminal that knows them shows at once.
@@ -106,6 +107,7 @@ func (x *Terminal) watch() {
 	for {
 		n, err := x.pty.Read(buf)
 		if n > 0 {
+			x.resizeBefore(buf[:n])
 			x.show(func() Screen { return x.emulator.write(buf[:n]) }, buf[:n])
 		}
 		if err != nil { // EIO: the last file of the terminal's other end is closed
@@ -159,6 +161,33 @@ func (x *Terminal) publish() {
 func (x *Terminal) Resize(cols, rows int) {
 	x.show(func() Screen { return x.emulator.resize(cols, rows) }, nil)
 	x.setSize(cols, rows)
+}
+
+// lateResize is a change of the size before an output with a text.
+type lateResize struct {
+	text       string
+	cols, rows int
+}
+
+// ResizeBefore changes the size of the window just before it shows the next output with
+// a text, which the program has drawn for the size before.
+func (x *Terminal) ResizeBefore(text string, cols, rows int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.late = &lateResize{text, cols, rows}
+}
+
+// resizeBefore makes the change that waits for an output.
+func (x *Terminal) resizeBefore(output []byte) {
+	x.mu.Lock()
+	late := x.late
+	if late == nil || !bytes.Contains(output, []byte(late.text)) {
+		x.mu.Unlock()
+		return
+	}
+	x.late = nil
+	x.mu.Unlock()
+	x.Resize(late.cols, late.rows)
 }
 
 func (x *Terminal) setSize(cols, rows int) {

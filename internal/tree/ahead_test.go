@@ -196,6 +196,9 @@ func TestWalkStaysInsideWhileDirectoriesAreReplaced(t *testing.T) {
 }
 
 func TestWalkListsDirectoriesThatAreLargeAndManyAhead(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes thousands of files")
+	}
 	settled(t)
 	dir := t.TempDir()
 	var want []string

@@ -131,15 +131,19 @@ func stage(root *os.Root, o ExtractOptions, fill func(b *builder, into string) e
 // it that exists, and returns what is missing below that. Links are followed.
 func openInto(root *os.Root, dir string) (base *os.Root, missing string, err error) {
 	at := filepath.Clean(filepath.FromSlash(dir))
-	for {
+	for again := false; ; {
 		base, err = openRoot(root, at)
 		if err == nil || at == "." || !errors.Is(err, fs.ErrNotExist) {
 			return base, missing, err
 		}
-		if _, there := root.Lstat(at); there == nil {
+		switch there, absent := root.Lstat(at); {
+		case absent != nil:
+			at, missing = filepath.Dir(at), filepath.Join(filepath.Base(at), missing)
+		case again || there.Mode()&fs.ModeSymlink != 0:
 			return nil, "", err // a link that leads nowhere
+		default:
+			again = true // somebody else has made it meanwhile
 		}
-		at, missing = filepath.Dir(at), filepath.Join(filepath.Base(at), missing)
 	}
 }
 

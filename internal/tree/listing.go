@@ -6,8 +6,10 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // maxNames is how many names of one directory are held in memory at once.
@@ -16,6 +18,10 @@ const maxNames = 1 << 21
 // maxInfos is how many files of one directory are described when their names
 // are read, which is faster. The others are described when they are visited.
 const maxInfos = 4096
+
+// infosAhead is how many of the others are described at once, by several goroutines,
+// when a walk comes to the first of them.
+const infosAhead = 1024
 
 // listing is an open directory of a walk and the names in it.
 type listing struct {
@@ -81,6 +87,26 @@ func (l *listing) readRest() error {
 	l.rest = nil
 	l.sort()
 	return err
+}
+
+// describe describes the next names, from one on, and returns how many. What fails is
+// asked for again when it is visited.
+func (l *listing) describe(from int) int {
+	some := l.names[from:min(from+infosAhead, len(l.names))]
+	part := max(len(some)/min(runtime.GOMAXPROCS(0), maxListers), infosAhead/16)
+	var team sync.WaitGroup
+	for names := range slices.Chunk(some, part) {
+		team.Go(func() {
+			for i := range names {
+				n := &names[i]
+				if info, err := n.in(l.root); err == nil {
+					n.info = info
+				}
+			}
+		})
+	}
+	team.Wait()
+	return len(some)
 }
 
 func (l *listing) sort() {

@@ -3,6 +3,7 @@ package tree_test
 import (
 	"archive/tar"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -499,6 +500,29 @@ func TestDirectoriesOfADestinationAppearWithTheTree(t *testing.T) {
 			after := slices.DeleteFunc(namesBelow(t, root), func(name string) bool { return slices.Contains(before, name) })
 			require.Equal(t, tt.want, after)
 		})
+	}
+}
+
+// The way to the directory is long, so that it takes long to look for.
+func TestTreesGoIntoADirectoryThatAppearsMeanwhile(t *testing.T) {
+	root := openRoot(t, t.TempDir())
+	above := strings.Repeat("d/", 60)
+	require.NoError(t, root.MkdirAll(above, 0o700))
+	archive := tarOf(t, file("f", "content"))
+	for round := range 8 {
+		into := above + strconv.Itoa(round)
+		placed := make([]error, 8)
+		var placing sync.WaitGroup
+		for i := range placed {
+			placing.Go(func() {
+				placed[i] = extract(bytes.NewReader(archive), root, tree.ExtractOptions{Into: into})
+			})
+		}
+		placing.Wait()
+		require.NoError(t, errors.Join(placed...))
+		content, err := root.ReadFile(into + "/f")
+		require.NoError(t, err)
+		require.Equal(t, "content", string(content))
 	}
 }
 

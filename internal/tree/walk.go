@@ -58,8 +58,14 @@ type walker struct {
 
 // walk visits what is in a directory.
 func (w *walker) walk(l *listing) error {
-	for _, n := range l.names {
+	described := 0
+	for i := range l.names {
+		if l.names[i].info == nil && i >= described {
+			described = i + l.describe(i)
+		}
+		n := l.names[i]
 		info, err := n.in(l.root)
+		l.names[i].info = nil // which is most of the memory
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

@@ -18,11 +18,12 @@ import (
 
 // Local is a directory of this machine, as a source and as a target. No name
 // and no symbolic link leads out of it, even while others change it. Only one
-// goroutine at a time may use it.
+// goroutine at a time may use it, and each [Local.Reader].
 type Local struct {
 	root   *os.Root
 	id     string
 	way    []step                                // the directories that are open
+	files  filesIn                               // where files were opened last; see Read
 	swap   func(dir *os.Root, a, b string) error // exchange, but in tests
 	give   func(dir *os.Root, base string)       // see New; may be nil
 	made   []string                              // names of the steps since the last Sync
@@ -130,9 +131,13 @@ func entryOf(info fs.FileInfo) Entry {
 	return e
 }
 
+// Reader implements [Sharer].
+func (l *Local) Reader() Reader { return &Local{root: l.root, id: l.id} }
+
 // Read implements [Source].
 func (l *Local) Read(ctx context.Context, names iter.Seq[string], yield func(string, Opened, error) error) error {
 	defer l.back(0)
+	defer l.files.leave()
 	for name := range names {
 		if err := context.Cause(ctx); err != nil {
 			return err
@@ -152,29 +157,12 @@ func (l *Local) read(name string, yield func(string, Opened, error) error) error
 	if err != nil {
 		return yield(name, nil, err)
 	}
-	f, err := openFileIn(dir, path.Base(name))
+	f, err := l.files.open(dir, name)
 	if err != nil {
 		return yield(name, nil, err)
 	}
 	defer f.Close()
-	return yield(name, localFile{f, name}, nil)
-}
-
-// localFile is an open file of a Local.
-type localFile struct {
-	*os.File
-	name string
-}
-
-// Stat implements [Opened].
-func (f localFile) Stat() (Entry, error) {
-	info, err := f.File.Stat()
-	if err != nil {
-		return Entry{}, err
-	}
-	e := entryOf(info)
-	e.Name = f.name
-	return e, nil
+	return yield(name, f, nil)
 }
 
 // openFileIn opens a regular file in a directory. It never blocks, not even on a

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"runtime"
+	"sync"
 	"syscall"
 	"time"
 
@@ -179,6 +180,12 @@ func (m *maker) look(name string) (Item, fs.FileInfo, error) {
 	return item, info, err
 }
 
+// parts are buffers for a part of a file.
+var parts = sync.Pool{New: func() any {
+	b := make([]byte, ChunkSize)
+	return &b
+}}
+
 func (m *maker) read(name string) (Hash, int64, error) {
 	f, err := openFileIn(m.dir, name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -188,7 +195,9 @@ func (m *maker) read(name string) (Hash, int64, error) {
 		return Hash{}, 0, err
 	}
 	defer f.Close()
-	return Split(f, make([]byte, ChunkSize), func(kind byte, raw []byte) (Hash, error) {
+	buf := parts.Get().(*[]byte)
+	defer parts.Put(buf)
+	return Split(f, *buf, func(kind byte, raw []byte) (Hash, error) {
 		return NameOf(kind, raw), context.Cause(m.ctx)
 	})
 }

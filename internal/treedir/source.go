@@ -22,6 +22,19 @@ type Source interface {
 	Read(ctx context.Context, names iter.Seq[string], yield func(name string, file Opened, err error) error) error
 }
 
+// Reader reads files as a [Source] does.
+type Reader interface {
+	Read(ctx context.Context, names iter.Seq[string], yield func(name string, file Opened, err error) error) error
+}
+
+// Sharer is a [Source] whose files several goroutines can read at once.
+type Sharer interface {
+	Source
+	// Reader returns what another goroutine can read files of the tree with, as long
+	// as the source is open; nil if only the source itself reads them.
+	Reader() Reader
+}
+
 // Opened is an open file of a source.
 type Opened interface {
 	io.Reader

@@ -189,37 +189,61 @@ func (t *Tree) Lstat(name string) (info fs.FileInfo, target string, err error) {
 	return info, target, nil
 }
 
-// List describes at most limit entries of a directory, sorted by name. more says
-// that there are others.
+// maxListed is how many names of a directory List looks at.
+const maxListed = 100_000
+
+// List describes the first entries of a directory by name, at most limit. more says
+// that there are others. Of a directory with more than maxListed names it knows only
+// those that the system tells first. Only what it returns is looked at: in a large
+// directory, most of the time is that.
 func (t *Tree) List(name string, limit int) (infos []fs.FileInfo, more bool, err error) {
 	rel, err := t.Rel(name)
 	if err != nil {
 		return nil, false, fmt.Errorf("%s: %w", name, err)
 	}
-	dir, err := t.root.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	dir, err := t.root.OpenRoot(rel + string(filepath.Separator) + ".") // which waits for no pipe
 	if err != nil {
 		return nil, false, t.errorAt(name, err)
 	}
 	defer dir.Close()
-	for !more {
-		entries, err := dir.ReadDir(1024)
-		for _, entry := range entries {
-			if more = len(infos) >= limit; more {
-				break
-			}
-			if info, err := entry.Info(); err == nil { // or it has gone meanwhile
-				infos = append(infos, info)
-			}
+	names, more, err := firstNames(dir)
+	if err != nil {
+		return nil, false, t.errorAt(name, err)
+	}
+	for _, base := range names {
+		if len(infos) >= limit {
+			return infos, true, nil
 		}
+		if info, err := dir.Lstat(base); err == nil { // or it has gone meanwhile
+			infos = append(infos, info)
+		}
+	}
+	return infos, more, nil
+}
+
+// firstNames returns at most maxListed names in a directory, sorted; more says that
+// there are others. [os.File.ReadDir] would look at each of them.
+func firstNames(dir *os.Root) (names []string, more bool, err error) {
+	f, err := dir.OpenFile(".", os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, false, err
+	}
+	defer f.Close()
+	for len(names) <= maxListed {
+		some, err := f.Readdirnames(1024)
+		names = append(names, some...)
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
-			return nil, false, t.errorAt(name, err)
+			return nil, false, err
 		}
 	}
-	slices.SortFunc(infos, func(a, b fs.FileInfo) int { return strings.Compare(a.Name(), b.Name()) })
-	return infos, more, nil
+	if more = len(names) > maxListed; more {
+		names = names[:maxListed]
+	}
+	slices.Sort(names)
+	return names, more, nil
 }
 
 // Remove removes a file, a symbolic link or an empty directory; with all, a

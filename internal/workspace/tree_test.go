@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -170,4 +171,33 @@ func TestTemporaryWorkspacesCanAlwaysBeRemoved(t *testing.T) {
 	require.NoError(t, os.Chmod(filepath.Join(dir, "a"), 0o000))
 	require.NoError(t, RemoveTemp(dir))
 	require.NoDirExists(t, filepath.Dir(dir))
+}
+
+func TestOfALargeDirectoryTheFirstNamesAreListed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes thousands of files")
+	}
+	dir := t.TempDir()
+	for i := range 3000 {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("f%04d", i)), nil, 0o600))
+	}
+	tree, err := Open(dir)
+	require.NoError(t, err)
+	defer tree.Close()
+	names := func(infos []fs.FileInfo) (names []string) {
+		for _, info := range infos {
+			names = append(names, info.Name())
+		}
+		return names
+	}
+	infos, more, err := tree.List(".", 3)
+	require.NoError(t, err)
+	require.True(t, more)
+	require.Equal(t, []string{"f0000", "f0001", "f0002"}, names(infos))
+
+	infos, more, err = tree.List(".", 3000)
+	require.NoError(t, err)
+	require.False(t, more)
+	require.Len(t, infos, 3000)
+	require.Equal(t, "f2999", infos[2999].Name())
 }

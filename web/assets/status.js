@@ -14,7 +14,7 @@ export function showState(s, { session }) {
 	showLine(s)
 	showQueue(s)
 	$('stop').hidden = !s.busy && !s.errand && !s.shell
-	$('menu').hidden = !session
+	$('menu').hidden = !session || !s.can // what it offers
 	$('open-panel').hidden = !session
 	$('composer').hidden = !session || !s.can
 }

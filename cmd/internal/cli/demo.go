@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -36,16 +35,14 @@ func (demoCmd) Run(ctx context.Context, s *settings, out *output) error {
 	cfg.HistoryFile, cfg.ConfirmBash = "", nil // the demo is not a conversation of the user
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	if lacksImage(ctx, cfg) {
+	making := tellingOfEngine(ctx)
+	if lacksImage(making, cfg) {
 		out.println("! the engine does not have the image " + cmp.Or(cfg.Container.Image, pygent.DefaultImage) + ", and the demo fetches nothing: running on this machine instead (--docker fetches it)")
 		cfg.Container.Docker = pygent.DockerNever
 	}
-	agent, err := demoAgent(ctx, cfg, cfg.Options(), out)
-	if err != nil && ctx.Err() != nil {
-		return &exitError{exitCancel, err}
-	}
+	agent, err := demoAgent(making, cfg, cfg.Options(), out)
 	if err != nil {
-		return &exitError{exitUsage, err}
+		return asUsage(err)
 	}
 	out.println("(a scripted model; everything else is real)")
 	out.println(">", demoTask)
@@ -59,6 +56,7 @@ func (demoCmd) Run(ctx context.Context, s *settings, out *output) error {
 	if err == nil {
 		out.println(result.Summary)
 	}
+	stop() // from now on Ctrl-C ends the process
 	return join(err, cleanUp(agent))
 }
 
@@ -84,7 +82,8 @@ func demoAgent(ctx context.Context, cfg pygent.Config, opts []pygent.Option, out
 	opts = append(opts,
 		pygent.WithModel(demoModel{}),
 		pygent.OnEvent(pygent.EventPrinter(out)))
-	agent, err := pygent.New(opts...)
+	agent, err := pygent.NewWithContext(ctx, opts...)
+	agent, err = unlessInterrupted(ctx, agent, err)
 	if err != nil || cfg.Container.Docker != pygent.DockerAuto || !agent.UseDocker() {
 		return agent, err
 	}
@@ -93,14 +92,15 @@ func demoAgent(ctx context.Context, cfg pygent.Config, opts []pygent.Option, out
 	case err == nil:
 		return agent, nil
 	case ctx.Err() != nil:
-		return nil, errors.Join(err, agent.Close())
+		return unlessInterrupted(ctx, agent, err)
 	}
 	out.println("! no container:", err)
 	out.println("! running on this machine instead")
 	if err := agent.Close(); err != nil {
 		return nil, err
 	}
-	return pygent.New(append(opts, pygent.WithDocker(pygent.DockerNever))...)
+	agent, err = pygent.NewWithContext(ctx, append(opts, pygent.WithDocker(pygent.DockerNever))...)
+	return unlessInterrupted(ctx, agent, err)
 }
 
 // demoModel has a fixed part, but reads the results of its calls: its answer at

@@ -2,18 +2,25 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/client"
 	"github.com/stretchr/testify/require"
 
@@ -43,11 +50,182 @@ func TestRunSaysOnceWhyTheContainerCannotStart(t *testing.T) {
 	require.Equal(t, 1, strings.Count(got.stderr, "pull image"), got.stderr)
 }
 
+// An answer is not waited, and paid, for when no command of it could run.
+func TestRunWhoseContainerCannotStartDoesNotWaitForTheModel(t *testing.T) {
+	t.Parallel()
+	image := dockerImage(t)
+	for name, args := range map[string][]string{
+		"--image":   {"--image", noImage},
+		"no image":  {"--image", "No Image"},
+		"--network": {"--image", image, "--network", "pygent-none-such"},
+		"--user":    {"--image", image, "--user", "pygent-none-such"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := pygenttest.NewServer(t, pygenttest.Text("It is 42.").WithGate(nil))
+			cmd := command(t, server.Env(), append([]string{"run", "--docker", "--quiet", "go"}, args...)...)
+			got := finish(t, cmd)
+			require.Equal(t, exitUsage, got.code, got.stderr)
+			require.Empty(t, got.stdout)
+			require.Contains(t, got.stderr, "pygent: the runtime cannot start: ")
+			require.Equal(t, 1, strings.Count(got.stderr, "\n"), got.stderr)
+		})
+	}
+}
+
+// The message of a run that could not start is there for the next one.
+func TestARunWhoseContainerCouldNotStartGoesOnWithAnotherOne(t *testing.T) {
+	t.Parallel()
+	image, state, dir := dockerImage(t), t.TempDir(), t.TempDir()
+	run := func(server *pygenttest.Server, args ...string) outcome {
+		cmd := command(t, append(server.Env(), "XDG_STATE_HOME="+state), append([]string{"run"}, args...)...)
+		cmd.Dir = dir
+		return finish(t, cmd)
+	}
+	never := pygenttest.NewServer(t, pygenttest.Text("").WithGate(nil))
+	got := run(never, "--docker", "--image", image, "--network", "pygent-none-such", "go")
+	require.Equal(t, exitUsage, got.code, got.stderr)
+	require.Contains(t, got.stderr, "kept as session ")
+	server := pygenttest.NewServer(t, bash("echo made"), pygenttest.Call("stop", map[string]any{"summary": "done"}))
+	got = run(server, "--continue", "--network", "none")
+	require.Equal(t, 0, got.code, got.stderr)
+	require.Equal(t, "done\n", got.stdout)
+	require.Equal(t, "go", server.Requests()[0].Chat.Messages[1].Text())
+}
+
+// A container that is paused cannot end, so the person hears what is waited for, and may
+// leave it. Whoever was sent another signal first needs no second Ctrl-C.
+func TestAnInterruptEndsAnInterruptedRunAtOnce(t *testing.T) {
+	for _, first := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		t.Run(first.String(), func(t *testing.T) {
+			t.Parallel()
+			p := runPaused(t)
+			require.NoError(t, p.cmd.Process.Signal(first))
+			p.await("pygent: waiting for container " + p.container + " to end; Ctrl-C ")
+			require.NoError(t, p.cmd.Process.Signal(os.Interrupt))
+			p.await("pygent: interrupted again: container " + p.container + " may run on; pygent prune " + p.container + " removes it")
+			require.Error(t, p.cmd.Wait())
+			require.Equal(t, exitCancel, p.cmd.ProcessState.ExitCode())
+
+			got := finish(t, command(t, p.cmd.Env, "prune", p.container))
+			require.Equal(t, 0, got.code, got.stderr)
+			p.requireGone()
+		})
+	}
+}
+
+// Whoever manages processes sends SIGTERM and then kills. Some send it twice at once, as
+// timeout does, which is no reason to leave anything.
+func TestOneSignalRemovesAPausedContainer(t *testing.T) {
+	for _, times := range []int{1, 2} {
+		t.Run(strconv.Itoa(times), func(t *testing.T) {
+			t.Parallel()
+			p := runPaused(t)
+			for range times {
+				require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+			}
+			p.await("pygent: terminated")
+			require.Error(t, p.cmd.Wait())
+			require.Equal(t, 128+int(syscall.SIGTERM), p.cmd.ProcessState.ExitCode())
+			p.requireGone()
+		})
+	}
+}
+
+// pausedRun is a run whose command is in a paused container.
+type pausedRun struct {
+	t         *testing.T
+	engine    *client.Client
+	cmd       *exec.Cmd
+	lines     *bufio.Scanner // of standard error
+	container string
+}
+
+func runPaused(t *testing.T) *pausedRun {
+	t.Helper()
+	image := dockerImage(t)
+	engine, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = engine.Close() })
+	server := pygenttest.NewServer(t, bash("sleep 1000"))
+	p := &pausedRun{t: t, engine: engine}
+	p.start(command(t, append(server.Env(), "XDG_STATE_HOME="+t.TempDir()), "run", "--docker", "--image", image, "go"))
+	p.container = strings.Fields(p.await("· container pygent-"))[2]
+	t.Cleanup(func() {
+		_ = engine.ContainerRemove(context.Background(), p.container, container.RemoveOptions{Force: true})
+	})
+	require.NoError(t, engine.ContainerPause(t.Context(), p.container))
+	return p
+}
+
+func (p *pausedRun) start(cmd *exec.Cmd) {
+	p.t.Helper()
+	p.cmd = cmd
+	stderr, err := cmd.StderrPipe()
+	require.NoError(p.t, err)
+	require.NoError(p.t, cmd.Start())
+	p.lines = bufio.NewScanner(stderr)
+}
+
+// await returns the next line that has words.
+func (p *pausedRun) await(words string) string {
+	p.t.Helper()
+	for p.lines.Scan() && !strings.Contains(p.lines.Text(), words) {
+	}
+	require.Contains(p.t, p.lines.Text(), words)
+	return p.lines.Text()
+}
+
+func (p *pausedRun) requireGone() {
+	p.t.Helper()
+	_, err := p.engine.ContainerInspect(p.t.Context(), p.container)
+	require.True(p.t, errdefs.IsNotFound(err), "%v", err)
+}
+
+// Nobody has heard the name of a container that does not run yet, and it may be there.
+func TestTheSecondInterruptTellsOfAContainerThatStarts(t *testing.T) {
+	t.Parallel()
+	image := dockerImage(t)
+	begun := make(chan struct{})
+	host := engineBehind(t, func(r *http.Request, pass func()) {
+		if strings.HasSuffix(r.URL.Path, "/containers/create") {
+			close(begun)
+		}
+		if strings.Contains(r.URL.Path, "/containers/") && r.Method != http.MethodGet {
+			_, _ = io.Copy(io.Discard, r.Body) // else the end of the request is not noticed
+			<-r.Context().Done()
+			return
+		}
+		pass()
+	})
+	server := pygenttest.NewServer(t, bash("true"))
+	p := &pausedRun{t: t}
+	p.start(command(t, append(server.Env(), "DOCKER_HOST="+host, "XDG_STATE_HOME="+t.TempDir()), "run", "--docker", "--image", image, "go"))
+	<-begun
+	require.NoError(t, p.cmd.Process.Signal(os.Interrupt))
+	p.await("pygent: waiting for what runs to end; Ctrl-C again ends pygent at once")
+	require.NoError(t, p.cmd.Process.Signal(os.Interrupt))
+	p.await("pygent: interrupted again: if a container was about to start, it may be left; pygent prune shows it")
+	require.Error(t, p.cmd.Wait())
+	require.Equal(t, exitCancel, p.cmd.ProcessState.ExitCode())
+}
+
+// A session in which nothing was said is not kept, whatever became of its container.
+func TestASessionWhoseContainerCannotStartLeavesNothing(t *testing.T) {
+	t.Parallel()
+	dockerImage(t)
+	env := append(pygenttest.NewServer(t).Env(), "XDG_STATE_HOME="+t.TempDir())
+	got := finish(t, command(t, env, "--docker", "--image", noImage))
+	require.Equal(t, 0, got.code, got.stderr)
+	got = finish(t, command(t, env, "sessions", "list", "--all"))
+	require.Equal(t, "no session is kept\n", got.stdout)
+}
+
 func TestRunWithoutACommandTellsThatNoneCouldHaveRun(t *testing.T) {
 	t.Parallel()
 	dockerImage(t)
 	server := pygenttest.NewServer(t, pygenttest.Text("It is 42.").WithDelay(2*time.Second), pygenttest.Call("stop", nil))
-	got := finish(t, command(t, server.Env(), "run", "--docker", "--image", noImage, "--quiet", "go"))
+	got := finish(t, command(t, server.Env(), "run", "--docker", "--image", noImage, "--omit-tool", "bash", "--quiet", "go"))
 	require.Equal(t, 0, got.code, got.stderr)
 	require.Equal(t, "It is 42.\n", got.stdout)
 	require.Contains(t, got.stderr, "warning: no command could have run: the runtime cannot start")
@@ -178,6 +356,40 @@ func TestASessionSaysThatCleaningUpTakesAWhile(t *testing.T) {
 	thaw()
 	require.NoError(t, p.Wait(), p.All())
 	require.NotContains(t, p.All(), "warning", "all of it is removed")
+}
+
+// The answer of a run is there before its container is gone.
+func TestARunSaysThatCleaningUpTakesAWhile(t *testing.T) {
+	for name, interrupt := range map[string]bool{"waits": false, "leaves": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			image := dockerImage(t)
+			gate := make(chan struct{})
+			answer := sync.OnceFunc(func() { close(gate) })
+			host := engineBehind(t, func(r *http.Request, pass func()) {
+				if r.Method == http.MethodDelete {
+					<-gate
+				}
+				pass()
+			})
+			t.Cleanup(answer) // before the engine's server waits for its requests
+			server := pygenttest.NewServer(t, bash("echo made"), pygenttest.Call("stop", map[string]any{"summary": "done"}))
+			p := &pausedRun{t: t}
+			p.start(command(t, append(server.Env(), "XDG_STATE_HOME="+t.TempDir(), "DOCKER_HOST="+host), "run", "--docker", "--image", image, "--cwd", "go"))
+			name := strings.Fields(p.await("· container pygent-"))[2]
+			p.await("pygent: cleaning up takes a while; Ctrl-C leaves what is left to a later start")
+			if !interrupt {
+				answer()
+				requireExit(t, p.cmd, exitOK)
+				return
+			}
+			require.NoError(t, p.cmd.Process.Signal(os.Interrupt))
+			p.await("pygent: interrupted: container " + name + " may run on; pygent prune " + name + " removes it")
+			requireExit(t, p.cmd, exitCancel)
+			answer()
+			finish(t, command(t, p.cmd.Env, "prune", name)) // unless it has ended by itself meanwhile
+		})
+	}
 }
 
 func TestOnlyLeftoversAreWarnings(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/screen"
+	"github.com/x/pygent/internal/sessiondir"
 	"github.com/x/pygent/internal/spelling"
 	face "github.com/x/pygent/terminal"
 )
@@ -189,7 +190,9 @@ func (g goesOn) find(ctx context.Context, dir string, message []string) (pygent.
 		chosen, err = pick(ctx, list)
 	}
 	if err == nil && chosen.Open {
-		err = fmt.Errorf("session %s: %w", chosen.ID, pygent.ErrSessionInUse)
+		if err = sessiondir.InUse(dir, chosen.ID); err != nil {
+			err = fmt.Errorf("session %s: %w", chosen.ID, err)
+		}
 	}
 	return chosen, err
 }
@@ -291,20 +294,16 @@ func (k *keeping) setUp(cfg *pygent.Config, s *settings) error {
 
 // newAgent makes the agent. A new session that cannot be kept goes on without that.
 func (k *keeping) newAgent(ctx context.Context, opts []pygent.Option) (agent *pygent.Agent, err error) {
-	ctx, stop := interruptible(ctx) // a workspace that is being filled is removed
+	ctx, stop := interruptible(ctx) // an engine is not waited for any longer, and a workspace that is being filled is removed
 	defer stop()
-	defer func() {
-		if err == nil && errors.Is(ctx.Err(), context.Canceled) {
-			agent, err = nil, errors.Join(&exitError{exitCancel, errors.New("interrupted")}, agent.Close())
-		}
-	}()
+	defer func() { agent, err = unlessInterrupted(ctx, agent, err) }()
 	if k.path == "" {
-		return pygent.New(opts...)
+		return pygent.NewWithContext(ctx, opts...)
 	}
-	agent, err = pygent.New(append(slices.Clip(opts), pygent.WithSession(k.path), pygent.WithCheckpoints(treesOf(k.dir)))...)
+	agent, err = pygent.NewWithContext(ctx, append(slices.Clip(opts), pygent.WithSession(k.path), pygent.WithCheckpoints(treesOf(k.dir)))...)
 	if errors.Is(err, pygent.ErrSessionNotKept) && k.before.ID == "" {
 		notKept := err
-		if agent, err = pygent.New(opts...); err == nil { // else that error says what is wrong
+		if agent, err = pygent.NewWithContext(ctx, opts...); err == nil { // else that error says what is wrong
 			warnNotKept(notKept)
 			k.path = ""
 		}

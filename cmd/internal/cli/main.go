@@ -15,7 +15,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"syscall"
-	"time"
 
 	"github.com/alecthomas/kong"
 	"github.com/sirupsen/logrus"
@@ -194,6 +193,27 @@ func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, stop
 }
 
+// unlessInterrupted returns what a set-up under ctx has returned, unless a signal has
+// ended it: the agent is closed then.
+func unlessInterrupted(ctx context.Context, agent *pygent.Agent, err error) (*pygent.Agent, error) {
+	if !errors.Is(ctx.Err(), context.Canceled) {
+		return agent, err
+	}
+	if err = interrupted(ctx); agent != nil {
+		err = errors.Join(err, agent.Close())
+	}
+	return nil, err
+}
+
+// interrupted is the error of a set-up that a signal has ended.
+func interrupted(ctx context.Context) error {
+	err := errors.New("interrupted")
+	if isSignalled(ctx) {
+		err = context.Cause(ctx)
+	}
+	return &exitError{exitCancel, err}
+}
+
 // exitError is an error with an exit code of its own. If err is nil, there is
 // nothing left to report, and only the code is set.
 type exitError struct {
@@ -270,7 +290,7 @@ func (c sessionCmd) Run(ctx context.Context, s *settings, parsed *kong.Context, 
 		}
 	}))
 	made, company := newWorkspace(cfg), kept.company(cfg)
-	agent, err := kept.newAgent(ctx, opts)
+	agent, err := kept.newAgent(tellingOfEngine(ctx), opts)
 	if err != nil {
 		return asUsage(s.nameOmitted(cfg, err))
 	}
@@ -290,20 +310,15 @@ func (c sessionCmd) Run(ctx context.Context, s *settings, parsed *kong.Context, 
 	over.Store(true)
 	tellCost(cfg, agent)
 	kept.tell(agent)
-	slow := time.AfterFunc(sayCleanUpAfter, func() {
-		complain("cleaning up takes a while; Ctrl-C leaves what is left to a later start")
-	})
+	if ctx.Err() != nil { // whoever leaves by a signal is not asked about the files
+		tellFiles(ctx, agent, kept.restorable(agent))
+	}
 	err = errors.Join(err, cleanUp(agent))
-	slow.Stop()
 	if err == nil && ctx.Err() != nil {
 		err = &exitError{exitCancel, context.Cause(ctx)}
 	}
 	return err
 }
-
-// sayCleanUpAfter is how long the end of a session cleans up in silence. With an
-// engine that does not answer, it takes much longer.
-const sayCleanUpAfter = 2 * time.Second
 
 // check refuses a message that is a misspelt command.
 func (c sessionCmd) check(parsed *kong.Context) error {
@@ -313,8 +328,11 @@ func (c sessionCmd) check(parsed *kong.Context) error {
 	names := namesOf(parsed.Model.Node)
 	word := c.Message[0]
 	like := spelling.Nearest(word, names)
-	if len(like) != len(word) { // two edits must be a swap: hello is a greeting, and not help
+	if len(like) != len(word) { // hello is a greeting, and not help
 		like = spelling.Within(word, names, 1)
+	}
+	if len(word) <= 2 && !spelling.Swapped(word, like) { // hi is one, too, and not ui
+		like = ""
 	}
 	if like != "" && !slices.Contains(parsed.Args, "session") {
 		return fmt.Errorf("there is no command %s, did you mean %s? To say it to the agent: pygent session %s", word, like, word)

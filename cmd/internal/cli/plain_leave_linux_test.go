@@ -72,7 +72,7 @@ func TestPlainKeepsTheFilesElsewhere(t *testing.T) {
 
 func TestPlainDeletesFilesOnlyWhenTold(t *testing.T) {
 	t.Parallel()
-	const goes = "(the workspace was temporary and goes with its files: made.txt. To keep them, name a workspace"
+	const goes = "(the workspace was temporary and goes with its files: made.txt. To keep them, give --cwd or --workspace DIR"
 	for name, tt := range map[string]struct {
 		leave func(*terminal)
 		says  string

@@ -43,10 +43,10 @@ func TestPlainAsksForTasks(t *testing.T) {
 // message.
 func TestPlainAsksForTasksBetweenTurns(t *testing.T) {
 	t.Parallel()
-	gate, answer, heard := make(chan struct{}), make(chan struct{}), make(chan string, 1)
+	gate, answer, end, heard := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan string, 1)
 	work := pygenttest.Decide(func(req *pygent.ChatRequest) pygenttest.Reply {
 		heard <- req.Messages[len(req.Messages)-1].Text()
-		return pygenttest.Call("stop", map[string]any{"summary": "done"})
+		return pygenttest.Call("stop", map[string]any{"summary": "done"}).WithGate(end)
 	})
 	term := openTerminal(t, pygenttest.NewServer(t, pygenttest.Call("delegate_task", map[string]any{"prompt": "Count"}), pygenttest.Text("Begun."), pygenttest.Text("I see.").WithGate(answer)).
 		On("Count", bash("echo counted").WithGate(gate), work))
@@ -61,6 +61,8 @@ func TestPlainAsksForTasksBetweenTurns(t *testing.T) {
 	require.Contains(t, persontest.Next(t, heard), "counted")
 	persontest.Give(t, answer) // not before the question, which comes in its own time
 	term.expect("I see.\n> ")
+	persontest.Give(t, end) // not before the prompt, for the same reason
+	term.expect(": finished\n")
 	term.send("/exit\n")
 	term.leaves()
 }

@@ -2,17 +2,20 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/owner"
 )
 
 // pruneCmd removes what dead processes left behind.
 type pruneCmd struct {
 	Names []string `arg:"" optional:"" name:"name" help:"Remove these of what is shown, whosever they are, without asking."`
+	All   bool     `help:"Show all of what may be somebody else's, however much that is."`
 	Yes   bool     `help:"Remove without asking what this user's pygent left on this machine and nothing is lost with." short:"y"`
 }
 
@@ -24,8 +27,11 @@ func (p *pruneCmd) Run(ctx context.Context, s *settings, out *output) error {
 	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	found, err := pygent.Leftovers(ctx, cfg.RuntimeOptions()...)
-	if err != nil {
+	found, err := leftOver(tellingOfEngine(ctx), cfg)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return interrupted(ctx)
+	case err != nil:
 		return err
 	}
 	chosen, err := p.choose(ctx, found, out)
@@ -42,6 +48,39 @@ func (p *pruneCmd) Run(ctx context.Context, s *settings, out *output) error {
 	return nil
 }
 
+// leftOver lists the leftovers. If no engine answers, it says that those on an engine are
+// not among them, unless the configuration wants none of it.
+func leftOver(ctx context.Context, cfg pygent.Config) ([]pygent.Leftover, error) {
+	opts := cfg.RuntimeOptions()
+	if cfg.Container.Docker != pygent.DockerAuto {
+		return pygent.Leftovers(ctx, opts...)
+	}
+	found, err := pygent.Leftovers(ctx, append(slices.Clip(opts), pygent.WithDocker(pygent.DockerRequired))...)
+	if err == nil || !errors.Is(err, pygent.ErrDockerUnavailable) {
+		return found, err
+	}
+	warn("containers and volumes were not looked for: " + err.Error())
+	return pygent.Leftovers(ctx, append(slices.Clip(opts), pygent.WithDocker(pygent.DockerNever))...)
+}
+
+// shownOthers is how many leftovers that may be somebody else's are shown of those that
+// are kept for the same reason.
+const shownOthers = 10
+
+// hides reports whether a leftover, among others that byReason has sorted, is one too many.
+func (p *pruneCmd) hides(found []pygent.Leftover, i int) bool {
+	if p.All || found[i].Ours {
+		return false
+	}
+	before := 0
+	for at := i - 1; at >= 0 && found[at].Why == found[i].Why && before < shownOthers; at-- {
+		if !found[at].Ours {
+			before++
+		}
+	}
+	return before == shownOthers
+}
+
 // choose shows the leftovers, and returns those to remove.
 func (p *pruneCmd) choose(ctx context.Context, found []pygent.Leftover, out *output) ([]pygent.Leftover, error) {
 	if len(p.Names) > 0 {
@@ -54,16 +93,29 @@ func (p *pruneCmd) choose(ctx context.Context, found []pygent.Leftover, out *out
 	var chosen []pygent.Leftover
 	asks := !p.Yes && seen()
 	found = byReason(found)
+	hidden := 0
 	for i, l := range found {
-		out.println(described(found, i))
-		if p.Yes && l.Sure || asks && wanted(ctx, l) {
-			chosen = append(chosen, l)
+		if p.hides(found, i) {
+			hidden++
+		} else {
+			out.println(described(found, i))
+			if p.Yes && l.Sure || asks && wanted(ctx, l) {
+				chosen = append(chosen, l)
+			}
+		}
+		if last := i+1 == len(found) || found[i+1].Why != l.Why; last && hidden > 0 {
+			out.println("  … and " + numeral.Grouped(hidden) + " more, which --all shows")
+			hidden = 0
 		}
 		if ctx.Err() != nil { // the user gave up and chose nothing
 			return nil, &exitError{exitCancel, context.Cause(ctx)}
 		}
 	}
-	if len(chosen) == 0 {
+	switch {
+	case len(chosen) > 0:
+	case p.Yes:
+		out.println("nothing was removed: none of it is surely of this user's pygent alone and of no use; a NAME removes whatever has it")
+	default:
 		out.println("nothing was removed; --yes removes what this user's pygent surely left, and a NAME removes whatever has it")
 	}
 	return chosen, nil

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -78,6 +79,52 @@ func TestPruneTellsAReasonOfSeveralOnce(t *testing.T) {
 		`for each of these 2, it does not prove [^\n]*:\n`+
 		`  directory `+another+`, [^\n:]* of process 8 on host\n`+
 		`  directory `+l.earlier+`, [^\n:]* of process 7 on host\n`, got.stdout)
+}
+
+func TestPruneSaysThatNoEngineWasAsked(t *testing.T) {
+	t.Parallel()
+	l := newLeftBehind(t)
+	prune := func(args ...string) outcome {
+		return finish(t, command(t, []string{"HOME=" + l.home, "XDG_STATE_HOME=", "TMPDIR=" + l.temp, "DOCKER_HOST=unix:///none.sock"}, append([]string{"prune"}, args...)...))
+	}
+	got := prune()
+	require.Equal(t, exitOK, got.code, got.stderr)
+	require.Contains(t, got.stderr, "pygent: warning: containers and volumes were not looked for: ")
+	require.Contains(t, got.stderr, "unix:///none.sock")
+	require.Contains(t, got.stdout, "directory "+l.proved)
+	require.Equal(t, exitFailed, prune("--docker").code)
+	require.Empty(t, prune("--no-docker").stderr)
+}
+
+func TestASignalEndsTheWaitOfPruneForAnEngine(t *testing.T) {
+	t.Parallel()
+	_, env := silentEngine(t)
+	p := &pausedRun{t: t}
+	p.start(command(t, env, "prune"))
+	p.await("· waiting for the Docker Engine at ")
+	require.NoError(t, p.cmd.Process.Signal(os.Interrupt))
+	p.await("pygent: interrupted")
+	requireExit(t, p.cmd, exitCancel)
+}
+
+func TestPruneShowsAFewOfWhatOthersLeft(t *testing.T) {
+	t.Parallel()
+	l := newLeftBehind(t)
+	for i := range shownOthers + 2 {
+		dir := filepath.Join(l.temp, fmt.Sprintf("pygent-1%02d", i))
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, "workspace"), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "owner"), []byte("host/boot/pid:[1]/8/1"), 0o600))
+	}
+	got := finish(t, l.prune(t))
+	require.Contains(t, got.stdout, fmt.Sprintf("for each of these %d, it does not prove", shownOthers+3))
+	require.Equal(t, shownOthers+1, strings.Count(got.stdout, "directory "), got.stdout)
+	require.Contains(t, got.stdout, "\n  … and 3 more, which --all shows\nnothing was removed; --yes ")
+	require.Equal(t, shownOthers+4, strings.Count(finish(t, l.prune(t, "--all")).stdout, "directory "))
+
+	require.Contains(t, finish(t, l.prune(t, "--yes")).stdout, "removed 1\n")
+	got = finish(t, l.prune(t, "--yes"))
+	require.Contains(t, got.stdout, "nothing was removed: ")
+	require.NotContains(t, got.stdout, "--yes", "it was given")
 }
 
 func TestPruneAsksForEach(t *testing.T) {

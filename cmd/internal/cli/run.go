@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/mention"
@@ -64,16 +65,24 @@ func (r *runCmd) Run(ctx context.Context, s *settings, out *output) error {
 		// asked.
 		opts = append(opts, pygent.WithDocker(pygent.DockerRequired))
 	}
-	seen := &follower{next: r.handler(out, abandon), out: out, silent: r.JSON, together: !r.Quiet && !r.JSON && oneTerminal()}
+	show, endShow := r.handler(out, abandon)
+	defer endShow()
+	seen := &follower{next: show, out: out, silent: r.JSON, together: !r.Quiet && !r.JSON && oneTerminal()}
 	made, company := newWorkspace(cfg), kept.company(cfg)
-	agent, err := kept.newAgent(ctx, append(opts, pygent.OnEvent(seen.event)))
+	talks := !r.Quiet && !r.JSON
+	making := ctx
+	if talks {
+		making = tellingOfEngine(ctx)
+	}
+	agent, err := kept.newAgent(making, append(opts, pygent.OnEvent(seen.event)))
 	if err != nil {
 		return asUsage(s.nameOmitted(cfg, err))
 	}
 	defer kept.prune(ctx, cfg.SessionLimits)()
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	talks := !r.Quiet && !r.JSON
+	cleans, end := endAtSecondInterrupt(ctx, func() leftovers { return leftovers{seen.container(), agent.UseDocker()} })
+	defer end()
 	if talks {
 		s.scripts.tell()
 		tellIf(made)
@@ -96,6 +105,7 @@ func (r *runCmd) Run(ctx context.Context, s *settings, out *output) error {
 		warn("no command could have run: " + cause)
 	}
 	seen.conclude(result)
+	cleans()
 	return join(r.finish(result, err, out), cleanUp(agent))
 }
 
@@ -118,6 +128,7 @@ type follower struct {
 	answered []string   // the answers so far
 	worked   bool       // whether a tool has run
 	failed   string     // why the container cannot start
+	box      string     // the name of the container that was started last
 	hosts    hostLog    // the hosts that commands were refused
 }
 
@@ -141,6 +152,8 @@ func (f *follower) note(e pygent.Event) {
 		f.worked = true
 	case e.Type == pygent.EventRuntime && e.Runtime.Kind == pygent.RuntimeFailed:
 		f.failed = e.Text
+	case e.Type == pygent.EventRuntime && e.Runtime.Kind == pygent.RuntimeStarted:
+		f.box = e.Runtime.Container
 	case e.Type == pygent.EventMessage && strings.TrimSpace(e.Message.Text()) != "":
 		f.words = strings.TrimSpace(e.Message.Text())
 	case e.Type == pygent.EventToolCall && e.Call.Name != "stop" && e.Call.Name != "continue":
@@ -165,7 +178,7 @@ func (f *follower) answer(text string) {
 // the words beside that.
 func (f *follower) conclude(result *pygent.Result) {
 	q := result.Question
-	if q == nil || result.Summary == strings.TrimSpace(result.Message.Text()) { // else it was progress
+	if q == nil || result.SummaryIsText() { // else it was progress
 		f.answer(result.Summary)
 	}
 	if q == nil || f.silent {
@@ -189,6 +202,13 @@ func (f *follower) startFailure() string {
 	return f.failed
 }
 
+// container returns the name of the container that was started last; empty for none.
+func (f *follower) container() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.box
+}
+
 func (f *follower) refusedHosts() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -199,11 +219,12 @@ func (f *follower) refusedHosts() string {
 // run does. With one, the history answers the calls that were left open as
 // interrupted, and the prompt follows them.
 func (r *runCmd) work(ctx context.Context, agent *pygent.Agent, prompt string, parts []pygent.Part) (*pygent.Result, error) {
+	opts := []pygent.RunOption{pygent.WithEndOnStartFailure()}
 	if r.given() && prompt == "" {
-		return agent.Resume(ctx)
+		return agent.Resume(ctx, opts...)
 	}
 	parts = append(r.mentioned(ctx, agent), parts...)
-	return agent.RunUntilStop(ctx, prompt, pygent.WithParts(parts...))
+	return agent.RunUntilStop(ctx, prompt, append(opts, pygent.WithParts(parts...))...)
 }
 
 // mentioned returns the files of the workspace that the words of the prompt mention. What
@@ -238,19 +259,19 @@ func (r *runCmd) task(ctx context.Context) (string, error) {
 // handler returns a function that shows the events: as JSON on standard output,
 // or as text on standard error, so that standard output has only the answer. If
 // JSON cannot be written, its reader does not know what the run does, so the run
-// is abandoned.
-func (r *runCmd) handler(out *output, abandon func(error)) func(pygent.Event) {
+// is abandoned. When end has returned, show writes only while it is called.
+func (r *runCmd) handler(out *output, abandon func(error)) (show func(pygent.Event), end func()) {
 	switch {
 	case r.JSON:
 		return func(e pygent.Event) {
 			if err := writeJSON(out, e); err != nil {
 				abandon(fmt.Errorf("the event %s could not be written: %w", e.Type, err))
 			}
-		}
+		}, func() {}
 	case r.Quiet:
-		return warnings(pygent.EventPrinter(screen.Stderr()))
+		return warnings(pygent.EventPrinter(screen.Stderr())), func() {}
 	}
-	return pygent.EventPrinter(screen.Stderr())
+	return pygent.ProgressPrinter(screen.Stderr())
 }
 
 // writeJSON writes a value as a line of JSON that is safe to show on a terminal.
@@ -308,9 +329,18 @@ func exitCode(s pygent.Status) int {
 	return exitFailed
 }
 
-// cleanUp closes the agent. Leftovers are only a warning, since the run is done
-// and they can be removed later.
+// sayCleanUpAfter is how long cleanUp works in silence. With an engine that does not
+// answer, it takes much longer.
+const sayCleanUpAfter = 2 * time.Second
+
+// cleanUp closes the agent, and says so if that takes a while; Ctrl-C has to end the
+// process then. Leftovers are only a warning, since the run is done and they can be
+// removed later.
 func cleanUp(agent *pygent.Agent) error {
+	slow := time.AfterFunc(sayCleanUpAfter, func() {
+		complain("cleaning up takes a while; Ctrl-C leaves what is left to a later start")
+	})
+	defer slow.Stop()
 	return withoutLeftovers(agent.Close(), func(err error) { warn(err.Error()) })
 }
 

@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -137,6 +138,47 @@ func TestContinueTakesTheLastSessionOfTheDirectory(t *testing.T) {
 	require.Len(t, u.sessions(), 3)
 }
 
+// However a session ends at which nobody is asked, the files are named, and what puts
+// them back.
+func TestTheFilesOfASessionThatAsksNobodyAreNamed(t *testing.T) {
+	t.Parallel()
+	made := []pygenttest.Reply{bash("echo kept > b.txt"), pygenttest.Text("Made.")}
+	gone := func(u *user) string {
+		return "the workspace was temporary and goes with its files: b.txt. pygent --resume " + u.session().ID + " puts them back; to work in a directory that stays, give --cwd or --workspace DIR."
+	}
+	t.Run("signal", func(t *testing.T) {
+		t.Parallel()
+		u := newUser(t, made...)
+		p := u.sits("--no-docker", "-e", "PYGENT_CONFIRM_BASH=0")
+		p.Await("› ")
+		p.Type("go\n")
+		p.Await("Made.", "Ready")
+		require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+		p.printed("· " + gone(u))
+		require.Error(t, p.Wait())
+		require.Equal(t, 128+int(syscall.SIGTERM), p.cmd.ProcessState.ExitCode())
+	})
+	t.Run("no terminal", func(t *testing.T) {
+		t.Parallel()
+		u := newUser(t, append(made, bash("cat b.txt"), stop("Read."))...)
+		cmd := u.command("--no-docker", "-e", "PYGENT_CONFIRM_BASH=0")
+		cmd.Stdin = strings.NewReader("go\n")
+		got := finish(t, cmd)
+		require.Equal(t, 0, got.code, got.stderr)
+		require.Contains(t, got.stdout+got.stderr, "("+gone(u)+")")
+		u.does("run", "--continue", "read")
+		require.Contains(t, strings.Join(toolResults(u.conversation(u.session().ID)), ""), "kept")
+	})
+	t.Run("page", func(t *testing.T) {
+		t.Parallel()
+		u := newUser(t, made...)
+		p := startUI(t, u, "-e", "PYGENT_CONFIRM_BASH=0", "go")
+		p.said(p.id(p.call(http.MethodGet, "/sessions", "")), "Made.")
+		p.end()
+		require.Contains(t, p.errs.String(), "· "+gone(u))
+	})
+}
+
 func TestFilesOfATemporaryWorkspaceGoOnWithTheirSession(t *testing.T) {
 	t.Parallel()
 	u := newUser(t, bash("echo kept > note.txt"), stop("Written."), bash("cat note.txt; echo more >> note.txt"), stop("Read."), bash("cat note.txt"), stop("Read again."))
@@ -237,7 +279,8 @@ func TestAKilledRunGoesOn(t *testing.T) {
 	require.NoError(t, cmd.Start())
 	require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(u.dir, "begun")); return err == nil }, time.Minute, 10*time.Millisecond)
 	require.True(t, u.session().Open)
-	require.Contains(t, u.fails("run", "--continue").stderr, "the session is open in another process; leave it there")
+	require.Contains(t, u.fails("run", "--continue").stderr, fmt.Sprintf("the session is open in another process, %d (", cmd.Process.Pid))
+	require.Contains(t, u.fails("run", "--continue").stderr, "); leave it there")
 	require.NoError(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 	killed := u.session()
@@ -283,7 +326,7 @@ func TestASessionAtATerminalGoesOn(t *testing.T) {
 	p.Await("Hello.", "Ready")
 	id := u.session().ID
 	require.Contains(t, u.fails("--continue").stderr, "session "+id+": the session is open in another process")
-	require.Contains(t, u.fails("sessions", "rm", id).stderr, "the session is open in another process")
+	require.Contains(t, u.fails("sessions", "rm", id).stderr, "the session is open in another process, ")
 	require.Contains(t, u.does("sessions").stdout, "(open) hi there")
 	p.Key("ctrl+d")
 	require.NoError(t, p.Wait(), p.All())

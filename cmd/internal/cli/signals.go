@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"os"
 	"os/signal"
 	"syscall"
@@ -32,6 +34,85 @@ func untilSignal(ctx context.Context, signals ...os.Signal) (context.Context, co
 		signal.Stop(got)
 		cancel(nil)
 	}
+}
+
+// sayEndAfter is how long the end of a run that was interrupted goes on in silence.
+const sayEndAfter = 300 * time.Millisecond
+
+// endAtSecondInterrupt has a Ctrl-C end the process at once if the run, whose context is
+// ctx, was interrupted before, by another one or by the signal that ended ctx. It says
+// what may be left then. If the first signal takes a while to end the run, it says so.
+// Once the run is over and cleans was called, the first Ctrl-C ends the process, too. It
+// goes on until end is called.
+//
+// Only Ctrl-C counts as the second signal: one SIGTERM may come twice, as from timeout,
+// which sends it to the process and to its group, and ends the run in a bounded time.
+func endAtSecondInterrupt(ctx context.Context, left func() leftovers) (cleans, end func()) {
+	got := make(chan os.Signal, 2)
+	signal.Notify(got, os.Interrupt)
+	over, cleaning := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer signal.Stop(got)
+		var late <-chan time.Time
+		ended, worked := ctx.Done(), (<-chan struct{})(cleaning)
+		for interrupted := false; ; {
+			select {
+			case <-got:
+				again := interrupted || isSignalled(ctx)
+				if again || worked == nil {
+					leave(again, left())
+				}
+				interrupted = true
+			case <-worked:
+				worked = nil
+			case <-ended:
+				ended, late = nil, time.After(sayEndAfter)
+			case <-late:
+				again := "Ctrl-C ends pygent at once"
+				if interrupted {
+					again = "Ctrl-C again ends pygent at once"
+				}
+				interrupted = true // by whatever ended ctx: the words promise it
+				complain("waiting for " + cmp.Or(containerNamed(left().container), "what runs") + " to end; " + again)
+			case <-over:
+				return
+			}
+		}
+	}()
+	return func() { close(cleaning) }, func() { close(over) }
+}
+
+// isSignalled reports whether a signal of [untilSignal] has ended a context.
+func isSignalled(ctx context.Context) bool { return errors.As(context.Cause(ctx), new(ended)) }
+
+// leftovers are what a process may leave that ends at once.
+type leftovers struct {
+	container string // the name of the one that was started last; empty for none
+	isolated  bool   // commands run in containers, and one without a name yet may be starting
+}
+
+// leave ends the process, and says what may be left of it. again says that it was
+// interrupted before.
+func leave(again bool, l leftovers) {
+	word := "interrupted"
+	if again {
+		word += " again"
+	}
+	switch {
+	case l.container != "":
+		complain(word + ": " + containerNamed(l.container) + " may run on; pygent prune " + l.container + " removes it")
+	case l.isolated:
+		complain(word + ": if a container was about to start, it may be left; pygent prune shows it")
+	}
+	os.Exit(exitCancel)
+}
+
+// containerNamed is what people call the container with a name; empty for no name.
+func containerNamed(name string) string {
+	if name == "" {
+		return ""
+	}
+	return "container " + name
 }
 
 // exitBySignal is the exit code of a process that a signal ended, as shells have

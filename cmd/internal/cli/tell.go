@@ -12,7 +12,8 @@ import (
 	"golang.org/x/term"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/numeral"
+	"github.com/x/pygent/internal/docker"
+	"github.com/x/pygent/internal/keep"
 	"github.com/x/pygent/internal/screen"
 	"github.com/x/pygent/internal/spelling"
 )
@@ -29,12 +30,32 @@ func tellIf(text string) {
 	}
 }
 
+// tellingOfEngine returns a context with which a person hears which engine is waited for.
+func tellingOfEngine(ctx context.Context) context.Context {
+	return docker.WithWaiting(ctx, func(engine string) {
+		note("waiting for the Docker Engine at %s; Ctrl-C ends this", engine)
+	})
+}
+
 // tellProtection prints how commands are confined if they run on this machine. A
 // container is reported by an event when it starts.
 func tellProtection(ctx context.Context, agent *pygent.Agent) {
 	if info := describe(ctx, agent); info.Protection != "" {
 		note("commands run on this machine; protection: %s (%s)", info.Protection, info.ProtectionNote)
 	}
+}
+
+// tellPlace prints where commands run, and warns if that is this machine for want of an
+// engine.
+func tellPlace(ctx context.Context, agent *pygent.Agent) {
+	info := describe(ctx, agent)
+	if info.Fallback != "" {
+		warn("NOT in a container: " + info.Fallback)
+	}
+	if agent.UseDocker() {
+		note("commands run in a container of the image %s", info.Image)
+	}
+	tellProtection(ctx, agent)
 }
 
 // tellUnasked prints that a session asks nobody before commands run on this machine:
@@ -93,11 +114,8 @@ func tellHistory(name string, agent *pygent.Agent) {
 	}
 }
 
-// Bounds of what is said about the files of a temporary workspace.
-const (
-	shownFiles  = 5 // how many are named
-	listingTime = 5 * time.Second
-)
+// listingTime is how long the files of a temporary workspace may take to be listed.
+const listingTime = 5 * time.Second
 
 // tellFiles prints which files of a temporary workspace go with it, and how they
 // come back, or would have been kept. session is the ID of the session, empty if it
@@ -113,9 +131,5 @@ func tellFiles(ctx context.Context, agent *pygent.Agent, session string) {
 	for _, f := range files {
 		names = append(names, f.Path)
 	}
-	how := "To keep them, give --cwd or --workspace DIR."
-	if session != "" {
-		how = "pygent --resume " + session + " puts them back; to work in a directory that stays, give --cwd or --workspace DIR."
-	}
-	note("the workspace was temporary and goes with its files: %s. %s", numeral.Some(names, shownFiles, more), how)
+	note("%s", keep.Gone(names, more, session))
 }

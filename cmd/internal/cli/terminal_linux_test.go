@@ -92,7 +92,7 @@ func TestASessionShowsWhereItIs(t *testing.T) {
 	}{
 		"a temporary workspace": {nil, nil, []string{"Pygent · gpt-x", "commands  on this machine", "temporary: if files are made there, you are asked at the end"}},
 		"without protection":    {[]string{"PYGENT_LOCAL_PROTECTION=off"}, nil, []string{"commands  on this machine, without protection"}},
-		"the current directory": {[]string{"PYGENT_PERSONA_NAME=Ada"}, []string{"--cwd"}, []string{"Ada · gpt-x", "files     /", "/001\n"}},
+		"here":                  {[]string{"PYGENT_PERSONA_NAME=Ada"}, []string{"--cwd"}, []string{"Ada · gpt-x", "files     /", "/001\n"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -47,7 +47,7 @@ func (c uiCmd) Run(ctx context.Context, s *settings, logs *libraryLog) error {
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	opener := &uiOpener{settings: s}
-	agent, kept, cfg, err := opener.open(ctx, *s, c.goesOn, c.Message)
+	agent, kept, cfg, err := opener.open(tellingOfEngine(ctx), *s, c.goesOn, c.Message)
 	if err != nil {
 		return asUsage(err)
 	}
@@ -58,12 +58,16 @@ func (c uiCmd) Run(ctx context.Context, s *settings, logs *libraryLog) error {
 			Listen: c.Listen, AllowRemote: c.AllowRemote, CertFile: c.TLSCert, KeyFile: c.TLSKey, BehindProxy: c.BehindProxy,
 			Open: !c.NoOpen,
 		}))
+		tellPlace(ctx, agent)
+		note("the page is at the address that follows; Ctrl-C ends it and what runs")
 		release := logs.hold()
 		err = errors.Join(agent.RunGUI(ctx), server.Close())
 		release()
 	}
 	tellCost(cfg, agent)
 	kept.tell(agent)
+	tellFiles(ctx, agent, kept.restorable(agent))
+	stop() // from now on Ctrl-C ends the process
 	return errors.Join(err, cleanUp(agent))
 }
 

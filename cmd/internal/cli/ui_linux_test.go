@@ -29,7 +29,13 @@ type uiPage struct {
 // startUI starts the command.
 func startUI(t *testing.T, u *user, args ...string) *uiPage {
 	t.Helper()
-	p := &uiPage{t: t, cmd: u.command(append([]string{"ui", "--no-open", "--no-docker"}, args...)...), errs: &strings.Builder{}}
+	return serveUI(t, u.command(append([]string{"ui", "--no-open", "--no-docker"}, args...)...))
+}
+
+// serveUI starts the command as it is.
+func serveUI(t *testing.T, cmd *exec.Cmd) *uiPage {
+	t.Helper()
+	p := &uiPage{t: t, cmd: cmd, errs: &strings.Builder{}}
 	out, err := p.cmd.StdoutPipe()
 	require.NoError(t, err)
 	p.cmd.Stderr = p.errs
@@ -98,6 +104,28 @@ func TestTheSessionOfAPageIsKept(t *testing.T) {
 	require.Contains(t, p.errs.String(), "kept as session "+id)
 	require.NotContains(t, p.errs.String(), "without a question", "the page asks, whatever the input is")
 	require.Equal(t, "Say hello.", u.session().Title)
+}
+
+func TestThePageSaysWhereCommandsRun(t *testing.T) {
+	t.Parallel()
+	const ends = "· the page is at the address that follows; Ctrl-C ends it and what runs\n"
+	local := startUI(t, newUser(t))
+	local.end()
+	require.Contains(t, local.errs.String(), "· commands run on this machine; protection: ")
+	require.NotContains(t, local.errs.String(), "warning", "that was chosen")
+	require.Contains(t, local.errs.String(), ends)
+
+	cmd := newUser(t).command("ui", "--no-open")
+	cmd.Env = append(cmd.Env, "DOCKER_HOST=unix:///none.sock")
+	fallen := serveUI(t, cmd)
+	fallen.end()
+	require.Contains(t, fallen.errs.String(), "pygent: warning: NOT in a container: ")
+	require.Contains(t, fallen.errs.String(), "unix:///none.sock")
+
+	image := dockerImage(t)
+	boxed := serveUI(t, newUser(t).command("ui", "--no-open", "--docker", "--image", image))
+	boxed.end()
+	require.Contains(t, boxed.errs.String(), "· commands run in a container of the image "+image+"\n")
 }
 
 // A page begins other sessions from snapshots, and removes those that are closed.

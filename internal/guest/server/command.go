@@ -24,7 +24,7 @@ const (
 	// killLimit is how long after the grace a killed process may take to
 	// disappear. The host gives up one second later.
 	killLimit = 2 * time.Second
-	// goneLimit is how long output may take to end when no process of the
+	// goneLimit is how long to wait for the end of the output when no process of the
 	// command is left. An unrelated process may hold the other end of the pipe.
 	goneLimit = 100 * time.Millisecond
 )
@@ -221,19 +221,40 @@ func (j *job) awaitGone() {
 // awaitOutput waits until the output of a command has ended of which no process
 // is left.
 func (j *job) awaitOutput() {
-	limit := time.NewTimer(goneLimit)
-	defer limit.Stop()
 	select {
 	case <-j.drained:
-	case <-limit.C:
+	case <-j.late:
 	}
 }
 
 // settle waits a moment after the end of a command's shell, so that its
 // remaining processes can write their last output. The time limit no longer
-// counts.
+// counts. What the shell left in the pipe is waited for in any case.
 func (j *job) settle() {
 	j.limit.end()
+	kept, waiting := j.soFar()
+	j.awaitQuiet()
+	j.awaitWritten(kept + waiting)
+}
+
+// awaitWritten waits until the output has the size, or another process that has the pipe
+// has read the rest.
+func (j *job) awaitWritten(size int64) {
+	for j.output.size() < size {
+		select {
+		case <-j.drained:
+			return
+		case <-j.output.after(j.output.size()):
+		case <-time.After(goneLimit):
+			if _, waiting := j.soFar(); waiting == 0 {
+				return
+			}
+		}
+	}
+}
+
+// awaitQuiet waits until a command has written nothing for a moment, or has ended.
+func (j *job) awaitQuiet() {
 	limit := time.NewTimer(quietLimit)
 	defer limit.Stop()
 	for size := int64(-1); size != j.output.size(); {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strconv"
@@ -30,6 +29,9 @@ type job struct {
 	proc    supervise.Process
 	output  *capture
 	drained chan struct{} // closed when the output has ended
+	late    chan struct{} // closed when it has not within goneLimit, where no system call can end it
+	pipe    *os.File      // with the output; nil until it is watched
+	taking  sync.Mutex    // held from a read of the pipe on until the output has what was read
 	expired chan struct{} // closed when the time limit has passed
 	limit   *timeLimit
 	goOn    bool  // at the time limit, instead of ending
@@ -48,7 +50,7 @@ func newJob(proc supervise.Process, output *capture, m *wire.Run) *job {
 	j := &job{
 		title: title(m.Script), grace: m.Grace, started: time.Now(), goOn: m.GoOn, after: m.JobsAfter,
 		proc: proc, output: output,
-		drained: make(chan struct{}), expired: make(chan struct{}),
+		drained: make(chan struct{}), late: make(chan struct{}), expired: make(chan struct{}),
 	}
 	j.limit = newTimeLimit(m.Timeout, j.expire)
 	return j
@@ -142,11 +144,12 @@ func newJobs() *jobs { return &jobs{} }
 
 // watch reads a job's output until it ends.
 func (s *jobs) watch(j *job, read *os.File) {
+	j.pipe = read
 	s.readers.Go(func() {
 		defer close(j.drained)
 		defer j.output.end()
 		defer read.Close()
-		_, _ = io.CopyBuffer(j.output, onlyReader{read}, make([]byte, 32<<10))
+		j.drain()
 	})
 	s.readers.Go(func() {
 		<-j.proc.Gone()
@@ -156,12 +159,42 @@ func (s *jobs) watch(j *job, read *os.File) {
 		j.mu.Unlock()
 		// Everything that the job wrote is in the pipe by now. An unrelated
 		// process that holds the other end must not keep it open for ever.
-		_ = read.SetReadDeadline(time.Now().Add(goneLimit))
+		if read.SetReadDeadline(time.Now().Add(goneLimit)) == nil {
+			return
+		}
+		select {
+		case <-j.drained:
+		case <-time.After(goneLimit):
+			close(j.late)
+		}
 	})
 }
 
-// onlyReader hides the file's WriteTo method, so that the file is not spliced.
-type onlyReader struct{ io.Reader }
+// drain takes all output from the pipe, until its end or its deadline.
+func (j *job) drain() {
+	buf := make([]byte, 32<<10)
+	var err error
+	for err == nil {
+		_, err = take(j.pipe, &j.taking, buf, j.output)
+	}
+	// On a busy machine the time may pass before the output was read. Of what waits then,
+	// another process that has the pipe may read some first.
+	for left := pending(j.pipe); errors.Is(err, os.ErrDeadlineExceeded) && left > 0 && pending(j.pipe) > 0; {
+		_ = j.pipe.SetReadDeadline(time.Now().Add(goneLimit))
+		var n int
+		for err = nil; err == nil && left > 0; left -= int64(n) {
+			n, err = take(j.pipe, &j.taking, buf[:min(int64(len(buf)), left)], j.output)
+		}
+	}
+}
+
+// soFar returns how many bytes of what the command has written are kept, and how many
+// wait in the pipe. None are between the two.
+func (j *job) soFar() (kept, waiting int64) {
+	j.taking.Lock()
+	defer j.taking.Unlock()
+	return j.output.size(), pending(j.pipe)
+}
 
 // add registers a job and gives it an id.
 func (s *jobs) add(j *job) string {

@@ -19,7 +19,11 @@ func (g *group) kill() { g.signal(unix.SIGKILL) }
 // process after the other, a shell whose child ended first would start its next
 // command.
 func (g *group) signal(sig unix.Signal) {
-	all := append(descendants(g.leader), g.members()...)
+	var all []int
+	for _, m := range walk(g.leader, nil, nil) {
+		all = append(all, m.pid)
+	}
+	all = append(all, g.members()...)
 	_ = unix.Kill(-g.leader, sig)
 	for _, pid := range all {
 		if fields := statFields(pid); len(fields) > 2 && string(fields[2]) != strconv.Itoa(g.leader) {
@@ -58,7 +62,7 @@ func (g *group) members() []int {
 			continue
 		}
 		switch {
-		case fields[0][0] != 'Z' && fields[0][0] != 'X':
+		case runs(fields):
 			members = append(members, pid)
 		case pid != g.leader && os.Getpid() == 1:
 			_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)

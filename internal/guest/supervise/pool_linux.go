@@ -123,6 +123,17 @@ func (p *Pool) Sure() bool { return true }
 
 // Start implements [Supervisor].
 func (p *Pool) Start(spec Spec) (Process, error) {
+	proc, err := p.start(spec)
+	switch {
+	case err == nil:
+		return proc, nil
+	case p.isClosed():
+		return nil, ErrClosed // which ends supervisors, whatever they do
+	}
+	return nil, err
+}
+
+func (p *Pool) start(spec Spec) (*process, error) {
 	s, err := p.take()
 	if err != nil {
 		return nil, fmt.Errorf("start a supervisor: %w", err)
@@ -448,7 +459,7 @@ func (p *process) insist(patience time.Duration) {
 		return
 	case <-timer.C:
 	}
-	if countAlive(p.sup.pid, nil) == 0 {
+	if len(living(p.sup.pid)) == 0 {
 		return
 	}
 	killTree(p.sup.pid, nil, killPatience, nil)
@@ -467,16 +478,10 @@ func (p *process) Procs(limit int) ([]Proc, int) {
 		return nil, 0
 	default:
 	}
+	found := living(p.sup.pid)
 	var procs []Proc
-	count := 0
-	for _, pid := range descendants(p.sup.pid) {
-		if !alive(pid) {
-			continue
-		}
-		count++
-		if len(procs) < limit {
-			procs = append(procs, Proc{PID: pid, Name: name(pid)})
-		}
+	for _, m := range found[:min(len(found), limit)] {
+		procs = append(procs, Proc{PID: m.pid, Name: name(m.pid)})
 	}
-	return procs, count
+	return procs, len(found)
 }

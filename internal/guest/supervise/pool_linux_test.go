@@ -37,6 +37,24 @@ func actAsWorker() {
 	}
 }
 
+// leaderless is the name under which the test's program is a process whose first thread
+// has ended, while another one runs.
+const leaderless = "leaderless"
+
+func init() {
+	if os.Args[0] != leaderless {
+		return
+	}
+	first := os.Getpid()
+	go func() {
+		for stateOf(first) != "Z" {
+			time.Sleep(time.Millisecond)
+		}
+		fmt.Println(first)
+	}()
+	_, _, _ = unix.Syscall(unix.SYS_EXIT, 0, 0, 0) // init functions run on the first thread
+}
+
 // Priorities of supervisors that end at their start, or are stopped there, as the
 // kernel returns them: 20 less the nice value.
 const (
@@ -159,12 +177,29 @@ func TestCloseLeavesNobodyWaiting(t *testing.T) {
 	go func() { closed <- pool.Close() }()
 	allow <- struct{}{}
 	require.NoError(t, <-closed)
-	late := <-result
+	requireEnded(t, <-result)
+}
+
+// requireEnded checks what was started while its pool was closed.
+func requireEnded(t *testing.T, late started) {
+	t.Helper()
 	if late.err == nil { // it was faster than Close
 		<-late.process.Gone()
 		return
 	}
 	require.ErrorIs(t, late.err, supervise.ErrClosed)
+}
+
+func TestAStartThatCloseInterruptsSaysSo(t *testing.T) {
+	for range 5 {
+		pool, err := supervise.NewPool()
+		require.NoError(t, err)
+		p, _ := start(t, pool, "true") // so that a supervisor is ready
+		<-p.Gone()
+		_, result := startLater(t, pool)
+		require.NoError(t, pool.Close())
+		requireEnded(t, <-result)
+	}
 }
 
 // newMarkedPool returns a pool with one supervisor. The channel has the priorities of
@@ -294,6 +329,23 @@ func TestStoppedSupervisorsTreeIsKilled(t *testing.T) {
 	p.Stop(0)
 	awaitState(t, pids[0], "Z", "") // gone if its parent, which is killed as well, took it along
 	require.Equal(t, "T", stateOf(pids[1]))
+	<-p.Gone()
+}
+
+// A process is a zombie for /proc as soon as its first thread has ended.
+func TestProcessWithoutItsFirstThreadIsAlive(t *testing.T) {
+	pool := newPool(t)
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer r.Close()
+	p, err := pool.Start(supervise.Spec{Path: "/proc/self/exe", Args: []string{leaderless}, Env: os.Environ(), Dir: "/", Output: w})
+	require.NoError(t, w.Close())
+	require.NoError(t, err)
+	pid := pidsOf(t, r)[0]
+	procs, count := p.Procs(2)
+	require.Equal(t, 1, count)
+	require.Equal(t, pid, procs[0].PID)
+	p.Stop(0)
 	<-p.Gone()
 }
 

@@ -99,7 +99,7 @@ func (p *Pool) strays() {
 	}
 	p.mu.Unlock()
 	self := unix.Getpid()
-	if len(descendantsBut(self, skip)) > 0 {
+	if len(walk(self, skip, nil)) > 0 {
 		killTree(self, skip, killPatience, nil)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -56,15 +57,6 @@ func childrenByScan(pid int, into []int) []int {
 	return into
 }
 
-// descendants returns every process below pid, parents before children.
-func descendants(pid int) []int {
-	tree := children(pid, nil)
-	for i := 0; i < len(tree) && len(tree) < maxTree; i++ {
-		tree = children(tree[i], tree)
-	}
-	return tree
-}
-
 // parent returns the parent of pid, or 0 if there is no such process. The
 // process name in the file may contain anything, so the fields are counted from
 // the end of the name.
@@ -78,10 +70,17 @@ func parent(pid int) int {
 }
 
 // alive reports whether pid still runs: it has neither disappeared nor become a
-// zombie.
-func alive(pid int) bool {
-	fields := statFields(pid)
-	return len(fields) > 0 && fields[0][0] != 'Z' && fields[0][0] != 'X'
+// zombie. The first thread can be a zombie while others still run, and have children.
+func alive(pid int) bool { return runs(statFields(pid)) }
+
+// runs tells from the fields of a process whether it is alive.
+func runs(fields [][]byte) bool {
+	const state, threads = 0, 17
+	if len(fields) <= threads {
+		return false
+	}
+	first := fields[state][0]
+	return first != 'Z' && first != 'X' || len(fields[threads]) > 1 || fields[threads][0] > '1'
 }
 
 // statFields returns the fields of /proc/pid/stat from the third one on.
@@ -93,56 +92,68 @@ func statFields(pid int) [][]byte {
 	return bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 }
 
-// signalChild signals child if its parent still is ppid. The id may have passed
-// to an unrelated process since it was looked up. A pidfd keeps referring to
-// the process that was checked.
-func signalChild(child, ppid int, sig unix.Signal) {
-	fd, err := unix.PidfdOpen(child, 0)
+// member is a process of a tree, with the parent that it had when it was found.
+type member struct{ pid, ppid int }
+
+// signal signals a member of root's tree, if it still is one. The id may have passed to
+// an unrelated process since it was found. A pidfd keeps referring to the process that
+// was checked.
+func (m member) signal(root int, sig unix.Signal) {
+	fd, err := unix.PidfdOpen(m.pid, 0)
 	if err != nil {
 		if errors.Is(err, unix.ESRCH) {
 			return
 		}
 		// Old kernels and strict seccomp profiles do not have pidfds.
-		if parent(child) == ppid {
-			_ = unix.Kill(child, sig)
+		if m.belongs(root) {
+			_ = unix.Kill(m.pid, sig)
 		}
 		return
 	}
 	defer unix.Close(fd)
-	if parent(child) != ppid {
+	if !m.belongs(root) {
 		return
 	}
 	if err := unix.PidfdSendSignal(fd, sig, nil, 0); errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
-		_ = unix.Kill(child, sig)
+		_ = unix.Kill(m.pid, sig)
 	}
 }
 
-// signalTree signals every descendant of root, parents first, and returns how
-// many there were. It leaves out the processes in skip and their descendants.
-func signalTree(root int, sig unix.Signal, skip map[int]bool) int {
-	type link struct{ pid, ppid int }
-	var queue []link
+// belongs reports whether the parent is that with which m was found, or root, the
+// subreaper to which the children of dead processes go.
+func (m member) belongs(root int) bool {
+	ppid := parent(m.pid)
+	return ppid == m.ppid || ppid == root
+}
+
+// walk returns the descendants of root, parents before children, and calls found, if it
+// is set, for each before it looks for that one's children. It leaves out the processes
+// in skip and their descendants.
+func walk(root int, skip map[int]bool, found func(member)) []member {
+	var tree []member
 	add := func(ppid int) {
 		for _, pid := range children(ppid, nil) {
 			if !skip[pid] {
-				queue = append(queue, link{pid, ppid})
+				tree = append(tree, member{pid, ppid})
 			}
 		}
 	}
 	add(root)
-	for i := 0; i < len(queue) && i < maxTree; i++ {
-		// A process with a pending signal completes no fork, so its list of
-		// children is final once it was signalled.
-		if sig == unix.SIGTERM {
-			add(queue[i].pid)
-			signalChild(queue[i].pid, queue[i].ppid, sig)
-			signalChild(queue[i].pid, queue[i].ppid, unix.SIGCONT)
-			continue
+	for i := 0; i < len(tree) && i < maxTree; i++ {
+		if found != nil {
+			found(tree[i])
 		}
-		signalChild(queue[i].pid, queue[i].ppid, sig)
-		add(queue[i].pid)
+		add(tree[i].pid)
 	}
-	return len(queue)
+	return tree
+}
+
+// termTree sends TERM to every descendant of root, and wakes those that are stopped.
+func termTree(root int) {
+	for _, m := range walk(root, nil, nil) {
+		m.signal(root, unix.SIGTERM)
+		m.signal(root, unix.SIGCONT)
+	}
 }
 
 // killPass kills every descendant of root that it finds. It stops all of them
@@ -151,13 +162,19 @@ func signalTree(root int, sig unix.Signal, skip map[int]bool) int {
 func killPass(root int, skip map[int]bool) {
 	seen := 0
 	for range 50 {
-		n := signalTree(root, unix.SIGSTOP, skip)
+		// A process with a pending signal completes no fork, so its list of
+		// children is final once it was signalled.
+		n := len(walk(root, skip, func(m member) { m.signal(root, unix.SIGSTOP) }))
 		if n <= seen {
 			break
 		}
 		seen = n
 	}
-	signalTree(root, unix.SIGKILL, skip)
+	// Children first: those of a dead process get another parent, where this walk has
+	// been already.
+	for _, m := range slices.Backward(walk(root, skip, nil)) {
+		m.signal(root, unix.SIGKILL)
+	}
 }
 
 // KillTree kills all descendants of a process, repeatedly, until none is alive
@@ -169,14 +186,26 @@ func KillTree(root int, patience time.Duration) int { return killTree(root, nil,
 // killTree kills all descendants of root, repeatedly, until none is alive or
 // patience has passed. It returns how many are still alive. reap may be nil; it
 // is called to reap dead children of this process.
+//
+// A descendant whose parent dies during a walk may come to a list that the walk has
+// read already. Then the parent, which is dead, is one that the walk before had not
+// found dead. So such a one counts as alive: the walk after it finds its children.
 func killTree(root int, skip map[int]bool, patience time.Duration, reap func()) int {
 	deadline := time.Now().Add(patience)
+	var dead map[int]bool
 	for pause := minKillPause; ; pause = min(2*pause, maxKillPause) {
 		killPass(root, skip)
 		if reap != nil {
 			reap()
 		}
-		left := countAlive(root, skip)
+		left, known := 0, dead
+		dead = make(map[int]bool)
+		for _, m := range walk(root, skip, nil) {
+			dead[m.pid] = !alive(m.pid)
+			if !dead[m.pid] || !known[m.pid] {
+				left++
+			}
+		}
 		if left == 0 || time.Now().After(deadline) {
 			return left
 		}
@@ -184,28 +213,16 @@ func killTree(root int, skip map[int]bool, patience time.Duration, reap func()) 
 	}
 }
 
-// countAlive returns how many descendants of root are alive.
-func countAlive(root int, skip map[int]bool) int {
-	n := 0
-	for _, pid := range descendantsBut(root, skip) {
-		if alive(pid) {
-			n++
+// living returns the descendants of root that are alive. If there seems to be none it
+// looks again, since one whose parent dies during a walk can be missed.
+func living(root int) (found []member) {
+	for range 2 {
+		found = slices.DeleteFunc(walk(root, nil, nil), func(m member) bool { return !alive(m.pid) })
+		if len(found) > 0 {
+			break
 		}
 	}
-	return n
-}
-
-func descendantsBut(root int, skip map[int]bool) []int {
-	if len(skip) == 0 {
-		return descendants(root)
-	}
-	var tree []int
-	for _, pid := range children(root, nil) {
-		if !skip[pid] {
-			tree = append(append(tree, pid), descendants(pid)...)
-		}
-	}
-	return tree
+	return found
 }
 
 // name returns the name of a process.

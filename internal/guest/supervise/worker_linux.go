@@ -235,7 +235,7 @@ func (w *worker) stop(payload []byte) {
 	}
 	w.stopping, w.killAt, w.pause = true, killAt, minKillPause
 	if s.grace > 0 {
-		signalTree(unix.Getpid(), unix.SIGTERM, nil)
+		termTree(unix.Getpid())
 	}
 }
 

@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// silentEngine is the host of an engine that lets whoever connects wait: its ssh never
+// says anything. The environment finds that.
+func silentEngine(t *testing.T) (host string, env []string) {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "ssh"), []byte("#!/bin/sh\nexec sleep 1000\n"), 0o755))
+	host = "ssh://engine.invalid"
+	return host, []string{"DOCKER_HOST=" + host, "PATH=" + dir + ":" + os.Getenv("PATH")}
+}
+
+// The engine may yet answer, so a person hears what is waited for, and can leave.
+func TestASignalEndsTheWaitForAnEngine(t *testing.T) {
+	for name, tt := range map[string]struct {
+		args   []string
+		signal syscall.Signal
+		says   string
+	}{
+		"session": {[]string{"--cwd"}, syscall.SIGINT, "pygent: interrupted"},
+		"ui":      {[]string{"ui", "--no-open"}, syscall.SIGINT, "pygent: interrupted"},
+		"demo":    {[]string{"demo"}, syscall.SIGINT, "pygent: interrupted"},
+		"run":     {[]string{"run", "go"}, syscall.SIGINT, "pygent: interrupted"},
+		"SIGTERM": {[]string{"run", "go"}, syscall.SIGTERM, "pygent: terminated"},
+		"SIGHUP":  {[]string{"--cwd"}, syscall.SIGHUP, "pygent: hangup"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u := newUser(t)
+			host, env := silentEngine(t)
+			p := &pausedRun{t: t}
+			cmd := u.command(tt.args...)
+			cmd.Env = append(cmd.Env, env...)
+			p.start(cmd)
+			p.await("· waiting for the Docker Engine at " + host + " (DOCKER_HOST); Ctrl-C ends this")
+			require.NoError(t, cmd.Process.Signal(tt.signal))
+			p.await(tt.says)
+			require.False(t, p.lines.Scan(), p.lines.Text())
+			requireExit(t, cmd, 128+int(tt.signal))
+			require.Empty(t, u.sessions())
+		})
+	}
+}
+
+func TestTheWaitForAnEngineIsToldAtATerminal(t *testing.T) {
+	t.Parallel()
+	host, env := silentEngine(t)
+	cmd := newUser(t).command()
+	cmd.Env = append(cmd.Env, env...)
+	p := atTerminal(t, cmd)
+	p.printed("waiting for the Docker Engine at " + host)
+	p.Key("ctrl+c")
+	p.printed("pygent: interrupted")
+	require.Error(t, p.Wait())
+	require.Equal(t, exitCancel, p.cmd.ProcessState.ExitCode())
+}
+
+// requireExit waits for the end of a command.
+func requireExit(t *testing.T, cmd *exec.Cmd, code int) {
+	t.Helper()
+	err := cmd.Wait()
+	require.Equal(t, code, cmd.ProcessState.ExitCode(), "%v", err)
+}

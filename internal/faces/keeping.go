@@ -1,0 +1,14 @@
+package faces
+
+import (
+	"strings"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/internal/callwords"
+)
+
+// Keeping says what a turn waits for, of a [pygent.EventKeeping]. again reports that the
+// words before said so of an earlier one.
+func Keeping(e pygent.Event, before string) (words string, again bool) {
+	return callwords.UpperFirst(e.Text), strings.HasPrefix(before, callwords.UpperFirst(e.Progress.Text))
+}

@@ -1,0 +1,21 @@
+package web
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+)
+
+func TestTheStatusSaysHowFarACheckpointIs(t *testing.T) {
+	var d doing
+	began := time.Now()
+	const text = "keeping the files of the workspace"
+	d.note(pygent.Event{Type: pygent.EventKeeping, Time: began, Text: text, Progress: &pygent.ProgressInfo{Text: text}})
+	require.Equal(t, "Keeping the files of the workspace", d.words)
+	d.note(pygent.Event{Type: pygent.EventKeeping, Time: began.Add(time.Second), Text: text + ": 40,000 of 100,000", Progress: &pygent.ProgressInfo{Text: text, Current: 40_000, Total: 100_000}})
+	require.Equal(t, "Keeping the files of the workspace: 40,000 of 100,000", d.words)
+	require.Equal(t, began, d.since)
+}
