@@ -437,6 +437,7 @@ func TestTwoTasksAsk(t *testing.T) {
 		p.Await("("+task+") asks: Run this on your machine?", "echo "+command)
 		p.answers("y")
 		require.Contains(t, persontest.Next(t, heard), command)
+		p.Await("("+task+") · finished")
 	}
 	p.Await("Ready")
 	p.leaves()
@@ -576,6 +577,8 @@ func TestATaskAsksWhileTheModelAsks(t *testing.T) {
 	p.Await("› blue")
 	p.pauses()
 	p.Key("enter")
-	p.Until("the answer", func(termtest.Screen) bool { return strings.Contains(p.All(), "I see.") })
+	p.Until("the answer and the end of the task", func(termtest.Screen) bool {
+		return strings.Contains(p.All(), "I see.") && strings.Contains(p.All(), "(Count) · finished")
+	})
 	p.leaves()
 }

@@ -25,7 +25,7 @@ var escapes = map[string]string{
 	"processes of the host":    `[ "$(ls -d /proc/[0-9]* | wc -l)" -lt 20 ] || echo ESCAPED; cat /proc/[0-9]*/comm | grep dockerd && echo ESCAPED`,
 	"core pattern":             `echo '|/x' >/proc/sys/kernel/core_pattern && echo ESCAPED`,
 	"settings of the kernel":   `echo 1 >/proc/sys/vm/drop_caches && echo ESCAPED; echo x >/proc/sys/kernel/hostname && echo ESCAPED`,
-	"modes of the kernel":      `for f in $(find /proc -mindepth 1 -path '/proc/[0-9]*' -prune -o ! -type l -print); do [ -c $f ] || ! chmod "$(stat -c %a $f)" $f 2>/dev/null || echo "ESCAPED $f"; done`,
+	"modes of the kernel":      `find /proc -mindepth 1 -path '/proc/[0-9]*' -prune -o ! -type l -print | perl -lne '$n++; print "ESCAPED $_" if ! -c && chmod((stat)[2] & 07777, $_); END { print "ESCAPED: $n files" if $n < 100 }' || echo ESCAPED: no perl`,
 	"system requests":          `echo h >/proc/sysrq-trigger && echo ESCAPED`,
 	"uevent helper":            `echo /x >/sys/kernel/uevent_helper && echo ESCAPED`,
 	"memory of the kernel":     `[ -z "$(head -c 1 /proc/kcore | tr '\0' x)" ] || echo ESCAPED; cat /proc/kallsyms /sys/firmware/* | grep -v '^0000000000000000' | grep -q . && echo ESCAPED`,

@@ -35,7 +35,8 @@ func TestStepsShareTheRoomForWhatTheyRead(t *testing.T) {
 		require.NoError(t, l.Make(t.Context(), step, strings.NewReader("old")))
 	}
 	runtime.ReadMemStats(&after)
-	require.Less(t, (after.TotalAlloc-before.TotalAlloc)/steps, uint64(treedir.ChunkSize/2))
+	// A step needs two of them. The race detector has a sync.Pool lose a quarter of what it is given.
+	require.Less(t, (after.TotalAlloc-before.TotalAlloc)/steps, uint64(treedir.ChunkSize))
 	require.NoError(t, l.Sync(t.Context()))
 	content, err := fs.ReadFile(os.DirFS(dir), fmt.Sprint(steps-1))
 	require.NoError(t, err)
