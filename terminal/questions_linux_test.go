@@ -437,7 +437,7 @@ func TestTwoTasksAsk(t *testing.T) {
 		p.Await("("+task+") asks: Run this on your machine?", "echo "+command)
 		p.answers("y")
 		require.Contains(t, persontest.Next(t, heard), command)
-		p.Await("("+task+") · finished")
+		p.Await("(" + task + ") · finished")
 	}
 	p.Await("Ready")
 	p.leaves()
