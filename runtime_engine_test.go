@@ -149,16 +149,13 @@ func TestEnginesThatCannotBeAskedAreNamedInPlainWords(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer silent.Close()
-	gone, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, gone.Close())
 	program := filepath.Join(t.TempDir(), "ssh")
 	write(t, filepath.Dir(program), map[string]string{"ssh": "#!/bin/sh\necho 'Host key verification failed.' >&2\necho 'Lost.' >&2\nexit 255\n"})
 	require.NoError(t, os.Chmod(program, 0o700))
 	t.Setenv("PATH", filepath.Dir(program)+":"+os.Getenv("PATH"))
 	for host, why := range map[string]string{
 		"tcp://" + silent.Addr().String(): "it did not answer within 2s",
-		"tcp://" + gone.Addr().String():   "Cannot connect",
+		"tcp://127.0.0.1:1":               "Cannot connect",
 		"ssh://none.invalid":              "Host key verification failed.; Lost.",
 	} {
 		_, err := pygent.NewDockerRuntime(t.Context(), pygent.WithDockerHost(host))

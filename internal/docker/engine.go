@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -13,6 +14,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/docker/docker/api/types"
@@ -154,7 +156,10 @@ func (e endpoint) connect(ctx context.Context, owned []string) (*client.Client, 
 	defer cancel()
 	ping, err := c.Ping(ctx)
 	if err != nil {
-		c.Close()
+		defer c.Close()
+		if errors.Is(err, os.ErrClosed) || errors.Is(err, syscall.EPIPE) {
+			err = cmp.Or(e.lastWords(ctx, c), err)
+		}
 		if errors.Is(err, context.DeadlineExceeded) {
 			return nil, fmt.Errorf("it did not answer within %v", timeout)
 		}
@@ -162,6 +167,22 @@ func (e endpoint) connect(ctx context.Context, owned []string) (*client.Client, 
 	}
 	c.NegotiateAPIVersionPing(ping)
 	return c, nil
+}
+
+// lastWords returns why a program that connects to the engine ends, if it does. One that
+// has ended before it was written to does not tell whoever writes, but whoever reads.
+func (e endpoint) lastWords(ctx context.Context, c *client.Client) error {
+	if !strings.HasPrefix(e.host, "ssh:") {
+		return nil
+	}
+	conn, err := c.Dialer()(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	_, err = conn.Read(make([]byte, 1))
+	return cmp.Or(ctx.Err(), err)
 }
 
 // pingWords says in a line why an engine could not be asked. The request, whose address is
