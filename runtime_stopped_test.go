@@ -48,6 +48,9 @@ func TestLocalGuestThatIsStoppedIsGivenUp(t *testing.T) {
 
 // It is not parallel, because it measures time.
 func TestARunDoesNotWaitForAStoppedGuestAfterEachCall(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits 10 s, and nothing runs beside it")
+	}
 	dir := t.TempDir()
 	r := newTestRuntime(t, pygent.NewLocalRuntime, pygent.WithWorkspace(dir), impatient(), reachable())
 	look := pygenttest.Call("look", nil)
