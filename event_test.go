@@ -8,14 +8,15 @@ package pygent
 import (
 	"bytes"
 	"cmp"
+	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"math/rand/v2"
-	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -25,6 +26,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 )
+
+// sources are ours. A test that lists a directory would run again after a change of any
+// file in it.
+//
+//go:embed *.go
+var sources embed.FS
 
 // jsonValues has a value of each exported type with a JSON form.
 var jsonValues = []any{
@@ -241,13 +248,15 @@ func TestEveryTypeWithJSONIsChecked(t *testing.T) {
 	for _, v := range jsonValues {
 		checked[reflect.TypeOf(v).Name()] = true
 	}
-	names, err := filepath.Glob("*.go")
+	names, err := fs.Glob(sources, "*.go")
 	require.NoError(t, err)
 	for _, name := range names {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		src, err := sources.ReadFile(name)
+		require.NoError(t, err)
+		file, err := parser.ParseFile(token.NewFileSet(), name, src, 0)
 		require.NoError(t, err)
 		ast.Inspect(file, func(n ast.Node) bool {
 			spec, ok := n.(*ast.TypeSpec)

@@ -216,14 +216,14 @@ func (p *page) typed(keys string) {
 // as with a keyboard; chromedp's own events type in any case.
 func (p *page) press(keys string) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, patience)
-	defer cancel()
 	for _, r := range keys {
 		for _, event := range kb.Encode(r) {
 			if event.Type == kb.KeyDown {
 				event.Type = input.DispatchKeyEventTypeRawKeyDown
 			}
+			ctx, cancel := context.WithTimeout(p.ctx, patience)
 			_, err := chromedp.Call(ctx, input.DispatchKeyEvent, *event)
+			cancel()
 			require.NoError(p.t, err)
 		}
 	}
