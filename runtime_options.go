@@ -289,7 +289,7 @@ func OnRuntimeEvent(emit func(RuntimeEvent)) RuntimeOption {
 type RuntimeEvent struct {
 	Kind      RuntimeEventKind `json:"kind"`
 	Text      string           `json:"text,omitempty"`      // for people
-	Container string           `json:"container,omitempty"` // the name of the one that has started, or was lost
+	Container string           `json:"container,omitempty"` // the name of the one that starts, has started, or was lost
 	Current   int64            `json:"current,omitempty"`   // progress so far, in bytes; 0 when it cannot be measured
 	Total     int64            `json:"total,omitempty"`     // the whole; 0 when unknown
 	Host      *HostUse         `json:"host,omitempty"`      // of RuntimeNetwork
@@ -302,6 +302,7 @@ type RuntimeEventKind string
 const (
 	RuntimeFallback RuntimeEventKind = "fallback" // no engine answers: commands run locally
 	RuntimePull     RuntimeEventKind = "pull"     // an image is being pulled
+	RuntimeStarting RuntimeEventKind = "starting" // the container has not started in a second, as on a busy machine; RuntimeStarted or RuntimeFailed follows
 	RuntimeStarted  RuntimeEventKind = "started"  // the container runs
 	RuntimeLost     RuntimeEventKind = "lost"     // the container died, or does not answer; the next command gets a new one
 	RuntimeSilent   RuntimeEventKind = "silent"   // the container, or its engine, has not answered for seconds while a command waits; it may yet

@@ -115,6 +115,25 @@ func TestAStartThatContainerdLosesIsTriedAgain(t *testing.T) {
 	require.EqualValues(t, 2, starts.Load())
 }
 
+// Before it has started, a command looks as if it ran.
+func TestAContainerThatTakesItsTimeToStartIsTold(t *testing.T) {
+	t.Parallel()
+	told := make(chan pygent.RuntimeEvent, 10)
+	host := losingEngine(t, func() bool {
+		e := <-told
+		told <- e
+		return false
+	})
+	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithDockerHost(host), pygent.WithSharedFiles(true),
+		pygent.OnRuntimeEvent(func(e pygent.RuntimeEvent) { told <- e }))
+	require.Equal(t, "here\n", bash(t, r, "echo here").Output)
+	starting, started := <-told, <-told
+	require.Equal(t, pygent.RuntimeStarting, starting.Kind)
+	require.Equal(t, pygent.RuntimeStarted, started.Kind)
+	require.Equal(t, started.Container, starting.Container)
+	require.Equal(t, "container "+started.Container+" is starting", starting.Text)
+}
+
 // losingEngine serves the engine of the tests, and loses the containers that are started
 // when lose returns true. It ends after the runtimes that are made later.
 func losingEngine(t *testing.T, lose func() bool) (host string) {

@@ -36,8 +36,8 @@ func (a *Agent) runPlain(ctx context.Context) error {
 	defer s.talk.End()
 	defer a.tellGitChanges()
 	s.banner(ctx)
-	if before != nil && before.Kind == RuntimePull {
-		s.event(Event{Type: EventRuntime, Text: before.Text, Runtime: &RuntimeEvent{Kind: RuntimePull}})
+	if before != nil && (before.Kind == RuntimePull || before.Kind == RuntimeStarting) {
+		s.event(Event{Type: EventRuntime, Text: before.Text, Runtime: &RuntimeEvent{Kind: before.Kind}})
 	}
 	given, _, _ := s.temporaryFiles(ctx) // such as initial files
 	defer func() { s.leaveFiles(ctx, given) }()

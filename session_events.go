@@ -197,11 +197,11 @@ func withoutStart(text string) string {
 }
 
 // printRuntime writes an event of the runtime. It leaves out the progress of a
-// download, since plain text cannot be overwritten, and a failed start, which
-// the run reports as its error.
+// download or a start, since plain text cannot be overwritten, and a failed start,
+// which the run reports as its error.
 func printRuntime(t *console.Text, e Event) {
 	pulls := e.Runtime.Kind == RuntimePull && e.Runtime.Current > 0 && e.Runtime.Current < e.Runtime.Total
-	if !pulls && e.Runtime.Kind != RuntimeFailed {
+	if !pulls && e.Runtime.Kind != RuntimeStarting && e.Runtime.Kind != RuntimeFailed {
 		t.Tell("%s", e.Text)
 	}
 }

@@ -168,6 +168,8 @@ func (w *waits) noteRuntime(e Event) {
 			words += fmt.Sprintf(" (%s of %s)", numeral.Bytes(r.Current), numeral.Bytes(r.Total))
 		}
 		w.place = wait{words: words, since: cmp.Or(w.place.since, time.Now())}
+	case RuntimeStarting:
+		w.place = wait{words: "starting the container", since: cmp.Or(w.place.since, time.Now())}
 	default:
 		w.place = wait{}
 	}

@@ -132,6 +132,8 @@ func TestProgressPrinterTellsThatAnImageIsPulled(t *testing.T) {
 		require.Equal(t, "» $ ls\n· still pulling x (30.0 MB of 120.0 MB) · 10 s\n", f.after(15*time.Second, stepEvent, callEvent(call), startEvent(call), runtimeEvent(pull)))
 		require.Equal(t, "· runs\n· still running: $ ls · 30 s\n",
 			f.after(20*time.Second, runtimeEvent(pygent.RuntimeEvent{Kind: pygent.RuntimeStarted, Text: "runs"})))
+		require.Equal(t, "· still starting the container · 10 s\n",
+			f.after(15*time.Second, runtimeEvent(pygent.RuntimeEvent{Kind: pygent.RuntimeStarting, Text: "starts"})))
 		f.show(runEnd)
 	})
 }

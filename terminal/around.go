@@ -29,6 +29,7 @@ type around struct {
 	jobs  []pygent.Job
 	asked time.Time            // when the runtime was asked about the jobs; see watchJobs
 	pull  *pygent.RuntimeEvent // the download of an image; nil for none
+	slow  bool                 // the container takes its time to start
 	saves *pygent.ProgressInfo // how far /save is; shown while a command goes on
 }
 
@@ -52,8 +53,8 @@ func (a *around) note(s *session, e pygent.Event) {
 		a.pull = r
 		return
 	}
-	a.pull = nil
-	if r.Kind != pygent.RuntimeFailed { // the run reports it, and so does the start of the session
+	a.pull, a.slow = nil, r.Kind == pygent.RuntimeStarting
+	if !a.slow && r.Kind != pygent.RuntimeFailed { // the run reports it, and so does the start of the session
 		s.tell(s.theme.dim("· " + told(e.Text)))
 	}
 }

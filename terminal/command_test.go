@@ -52,3 +52,23 @@ func TestTheStatusSaysThatACommandIsBeingStopped(t *testing.T) {
 	s.turn, s.doing.since = &turn{}, time.Now()
 	require.Contains(t, ansi.Strip(s.status(time.Now())), "Interrupting your command · 0 s · Ctrl-C interrupts the turn")
 }
+
+// Before the container runs, nothing else does.
+func TestTheStatusSaysThatTheContainerStarts(t *testing.T) {
+	s := onBroken(t)
+	s.display.area = livearea.New(100, 24)
+	happens := func(kind pygent.RuntimeEventKind) {
+		s.around.note(s, pygent.Event{Type: pygent.EventRuntime, Text: string(kind), Runtime: &pygent.RuntimeEvent{Kind: kind}})
+	}
+	s.command = ownCommand()
+	happens(pygent.RuntimeStarting)
+	require.Contains(t, ansi.Strip(s.status(time.Now())), "Running your command · the container is starting · 0 s")
+	require.Empty(t, s.display.take())
+	s.turn = &turn{}
+	s.doing.is("Thinking", time.Now())
+	require.Contains(t, ansi.Strip(s.status(time.Now())), "Thinking · 0 s")
+	s.doing.is("Running bash", time.Now())
+	require.Contains(t, ansi.Strip(s.status(time.Now())), "Running bash · the container is starting · 0 s")
+	happens(pygent.RuntimeStarted)
+	require.Contains(t, ansi.Strip(s.status(time.Now())), "Running bash · 0 s")
+}

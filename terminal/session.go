@@ -86,7 +86,7 @@ func (s *session) run() error {
 	s.seen, s.queue.unheard = state.Seq, state.Unheard
 	s.around.jobs, s.doing.context = state.Jobs, state.Context
 	s.banner()
-	if r := state.Runtime; r != nil && r.Kind == pygent.RuntimePull { // which began before the session
+	if r := state.Runtime; r != nil && (r.Kind == pygent.RuntimePull || r.Kind == pygent.RuntimeStarting) { // which began before the session
 		s.around.note(s, pygent.Event{Type: pygent.EventRuntime, Text: r.Text, Runtime: r})
 	}
 	s.given, _, _ = s.temporaryFiles(s.ctx)

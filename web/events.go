@@ -88,6 +88,7 @@ func (s *session) heard(e pygent.Event) {
 
 // runtimeEvent shows what the runtime reports.
 func (s *session) runtimeEvent(e pygent.Event) {
+	s.view.doing.slow = e.Runtime.Kind == pygent.RuntimeStarting
 	switch e.Runtime.Kind {
 	case pygent.RuntimePull:
 		s.view.doing.is("Getting the image", e.Time)
@@ -96,7 +97,7 @@ func (s *session) runtimeEvent(e pygent.Event) {
 			info := s.describe()
 			s.post(func() { s.runtime = info })
 		})
-	case pygent.RuntimeNetwork:
+	case pygent.RuntimeStarting, pygent.RuntimeNetwork:
 	case pygent.RuntimeFailed: // the run reports it, and so does the start of the session
 	case pygent.RuntimeLost, pygent.RuntimeFallback, pygent.RuntimeLimited:
 		s.view.notice("warn", cmp.Or(e.Text, e.Runtime.Text))

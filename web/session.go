@@ -334,7 +334,7 @@ func (s *session) words() (words string, since time.Time) {
 	case s.turn != nil && s.turn.interrupted:
 		return "Stopping", d.since
 	case s.turn != nil:
-		return cmp.Or(d.words, "Working"), d.since
+		return cmp.Or(d.shown(), "Working"), d.since
 	case len(s.errands) > 0:
 		return s.errands[0].words, s.errands[0].since
 	case s.asks.offered != nil:

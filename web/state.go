@@ -102,6 +102,7 @@ type doing struct {
 	since   time.Time
 	model   string
 	context pygent.ContextUse
+	slow    bool // the container takes its time to start
 }
 
 func (d *doing) is(words string, since time.Time) {
@@ -156,12 +157,23 @@ func (d *doing) note(e pygent.Event) {
 	}
 }
 
+// running begins the words about a tool, which may need the container.
+const running = "Running "
+
 // runningWords says that a tool works.
 func runningWords(tool string) string {
 	if tool == "bash" {
-		return "Running a command"
+		return running + "a command"
 	}
-	return "Running " + oneLine(tool)
+	return running + oneLine(tool)
+}
+
+// shown is what the agent does, and what has to be there before.
+func (d *doing) shown() string {
+	if d.slow && strings.HasPrefix(d.words, running) {
+		return d.words + " · the container is starting"
+	}
+	return d.words
 }
 
 // writingWords says how far a call is that the model writes.

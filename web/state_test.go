@@ -19,3 +19,14 @@ func TestTheStatusSaysHowFarACheckpointIs(t *testing.T) {
 	require.Equal(t, "Keeping the files of the workspace: 40,000 of 100,000", d.words)
 	require.Equal(t, began, d.since)
 }
+
+func TestTheStatusSaysThatTheContainerStarts(t *testing.T) {
+	var d doing
+	began := time.Now()
+	d.note(pygent.Event{Type: pygent.EventToolStart, Time: began, Call: &pygent.ToolCall{Name: "bash"}})
+	d.slow = true
+	require.Equal(t, "Running a command · the container is starting", d.shown())
+	d.slow = false
+	require.Equal(t, "Running a command", d.shown())
+	require.Equal(t, began, d.since)
+}

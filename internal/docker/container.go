@@ -185,9 +185,38 @@ type Container struct {
 func startContainer(ctx context.Context, engine *client.Client, spec containerSpec, p place, name string, know func(shell string), emit func(sandbox.Event)) (*Container, error) {
 	b := newContainer(engine, p.apply(spec), name, emit)
 	b.socket = p.socket
+	endTelling := tellStarting(name, emit)
+	err := b.bringUp(ctx, spec, p, know)
+	endTelling()
+	if err != nil {
+		return nil, err
+	}
+	emit(sandbox.Event{Kind: sandbox.Started, Container: name, Text: "container " + name + " runs " + spec.config.Image})
+	return b, nil
+}
+
+// tellAfter is how long a container starts in silence.
+const tellAfter = time.Second
+
+// tellStarting tells if a container has not started after a while, until end is called.
+func tellStarting(name string, emit func(sandbox.Event)) (end func()) {
+	told := make(chan struct{})
+	timer := time.AfterFunc(tellAfter, func() {
+		defer close(told)
+		emit(sandbox.Event{Kind: sandbox.Starting, Container: name, Text: "container " + name + " is starting"})
+	})
+	return func() {
+		if !timer.Stop() {
+			<-told
+		}
+	}
+}
+
+// bringUp creates and starts the container in its place, or leaves none.
+func (b *Container) bringUp(ctx context.Context, spec containerSpec, p place, know func(shell string)) error {
 	err := b.create(ctx)
 	if err != nil && p.missing(err) {
-		return nil, fmt.Errorf("%w: %w", errNotShared, err)
+		return fmt.Errorf("%w: %w", errNotShared, err)
 	}
 	if err == nil {
 		err = p.deliver(ctx, b)
@@ -203,10 +232,9 @@ func startContainer(ctx context.Context, engine *client.Client, spec containerSp
 		err = b.greet(ctx, p)
 	}
 	if err != nil {
-		return nil, errors.Join(err, b.discard())
+		return errors.Join(err, b.discard())
 	}
-	emit(sandbox.Event{Kind: sandbox.Started, Container: name, Text: "container " + name + " runs " + spec.config.Image})
-	return b, nil
+	return nil
 }
 
 // tellNew tells the model, in the first result of a new container, what was lost

@@ -25,6 +25,7 @@ type EventKind string
 const (
 	Fallback    EventKind = "fallback" // no engine answers: commands run on this machine
 	Pull        EventKind = "pull"     // an image is being pulled
+	Starting    EventKind = "starting" // the container takes its time to start
 	Started     EventKind = "started"  // the container runs
 	Lost        EventKind = "lost"     // the container died, or does not answer
 	Silent      EventKind = "silent"   // the container, or the engine, does not answer a command that waits
