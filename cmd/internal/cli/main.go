@@ -194,12 +194,15 @@ func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // unlessInterrupted returns what a set-up under ctx has returned, unless a signal has
-// ended it: the agent is closed then.
+// ended it: the agent is closed then. An error that has another cause stays.
 func unlessInterrupted(ctx context.Context, agent *pygent.Agent, err error) (*pygent.Agent, error) {
 	if !errors.Is(ctx.Err(), context.Canceled) {
 		return agent, err
 	}
-	if err = interrupted(ctx); agent != nil {
+	if err == nil || errors.Is(err, context.Canceled) {
+		err = interrupted(ctx)
+	}
+	if agent != nil {
 		err = errors.Join(err, agent.Close())
 	}
 	return nil, err

@@ -29,7 +29,7 @@ func (p *pruneCmd) Run(ctx context.Context, s *settings, out *output) error {
 	defer stop()
 	found, err := leftOver(tellingOfEngine(ctx), cfg)
 	switch {
-	case err != nil && ctx.Err() != nil:
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		return interrupted(ctx)
 	case err != nil:
 		return err

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -63,6 +65,18 @@ func TestTheWaitForAnEngineIsToldAtATerminal(t *testing.T) {
 	p.printed("pygent: interrupted")
 	require.Error(t, p.Wait())
 	require.Equal(t, exitCancel, p.cmd.ProcessState.ExitCode())
+}
+
+func TestAnInterruptHidesNoOtherError(t *testing.T) {
+	t.Parallel()
+	ctx, interrupt := context.WithCancel(t.Context())
+	_, err := unlessInterrupted(ctx, nil, syscall.ENOSPC)
+	require.Equal(t, syscall.ENOSPC, err)
+	interrupt()
+	_, err = unlessInterrupted(ctx, nil, fmt.Errorf("copy notes.txt: %w", syscall.ENOSPC))
+	require.EqualError(t, err, "copy notes.txt: "+syscall.ENOSPC.Error())
+	_, err = unlessInterrupted(ctx, nil, fmt.Errorf("copy notes.txt: %w", context.Cause(ctx)))
+	require.EqualError(t, err, "interrupted")
 }
 
 // requireExit waits for the end of a command.
