@@ -81,7 +81,7 @@ func (r *runCmd) Run(ctx context.Context, s *settings, out *output) error {
 	defer kept.prune(ctx, cfg.SessionLimits)()
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	cleans, end := endAtSecondInterrupt(ctx, func() leftovers { return leftovers{seen.container(), agent.UseDocker()} })
+	cleans, end := endAtSecondInterrupt(ctx, func() leftovers { return leftovers{seen.containers(), agent.UseDocker()} })
 	defer end()
 	if talks {
 		s.scripts.tell()
@@ -202,11 +202,14 @@ func (f *follower) startFailure() string {
 	return f.failed
 }
 
-// container returns the name of the container that was started last; empty for none.
-func (f *follower) container() string {
+// containers returns the name of the container that was started last, if there is one.
+func (f *follower) containers() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.box
+	if f.box == "" {
+		return nil
+	}
+	return []string{f.box}
 }
 
 func (f *follower) refusedHosts() string {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -73,7 +74,7 @@ func endAtSecondInterrupt(ctx context.Context, left func() leftovers) (cleans, e
 					again = "Ctrl-C again ends pygent at once"
 				}
 				interrupted = true // by whatever ended ctx: the words promise it
-				complain("waiting for " + cmp.Or(containerNamed(left().container), "what runs") + " to end; " + again)
+				complain("waiting for " + cmp.Or(containersNamed(left().containers), "what runs") + " to end; " + again)
 			case <-over:
 				return
 			}
@@ -87,8 +88,8 @@ func isSignalled(ctx context.Context) bool { return errors.As(context.Cause(ctx)
 
 // leftovers are what a process may leave that ends at once.
 type leftovers struct {
-	container string // the name of the one that was started last; empty for none
-	isolated  bool   // commands run in containers, and one without a name yet may be starting
+	containers []string // the name of the one that each agent has started last
+	isolated   bool     // commands run in containers, and one without a name yet may be starting
 }
 
 // leave ends the process, and says what may be left of it. again says that it was
@@ -99,20 +100,27 @@ func leave(again bool, l leftovers) {
 		word += " again"
 	}
 	switch {
-	case l.container != "":
-		complain(word + ": " + containerNamed(l.container) + " may run on; pygent prune " + l.container + " removes it")
+	case len(l.containers) > 0:
+		them := "it"
+		if len(l.containers) > 1 {
+			them = "them"
+		}
+		complain(word + ": " + containersNamed(l.containers) + " may run on; pygent prune " + strings.Join(l.containers, " ") + " removes " + them)
 	case l.isolated:
 		complain(word + ": if a container was about to start, it may be left; pygent prune shows it")
 	}
 	os.Exit(exitCancel)
 }
 
-// containerNamed is what people call the container with a name; empty for no name.
-func containerNamed(name string) string {
-	if name == "" {
+// containersNamed is what people call the containers with some names; empty for none.
+func containersNamed(names []string) string {
+	switch len(names) {
+	case 0:
 		return ""
+	case 1:
+		return "container " + names[0]
 	}
-	return "container " + name
+	return "containers " + strings.Join(names, ", ")
 }
 
 // exitBySignal is the exit code of a process that a signal ended, as shells have

@@ -12,6 +12,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/commands"
+	"github.com/x/pygent/internal/faces"
 	"github.com/x/pygent/internal/screen"
 	"github.com/x/pygent/web"
 )
@@ -52,6 +53,9 @@ func (c uiCmd) Run(ctx context.Context, s *settings, logs *libraryLog) error {
 		return asUsage(err)
 	}
 	defer kept.prune(ctx, cfg.SessionLimits)()
+	defer opener.boxes.work.Wait()
+	cleans, end := endAtSecondInterrupt(ctx, opener.boxes.left)
+	defer end()
 	server, err := web.New(web.WithOpen(opener.more), web.WithList(opener.list), web.WithRemove(opener.remove), web.WithHosts(c.hosts()...))
 	if err == nil {
 		pygent.RegisterFace(pygent.FaceWeb, server.Face(web.ServeOptions{
@@ -67,7 +71,7 @@ func (c uiCmd) Run(ctx context.Context, s *settings, logs *libraryLog) error {
 	tellCost(cfg, agent)
 	kept.tell(agent)
 	tellFiles(ctx, agent, kept.restorable(agent))
-	stop() // from now on Ctrl-C ends the process
+	cleans()
 	return errors.Join(err, cleanUp(agent))
 }
 
@@ -113,6 +117,64 @@ func (c uiCmd) hosts() []string {
 type uiOpener struct {
 	mu       sync.Mutex // one agent is made at a time
 	settings *settings
+	boxes    boxes
+}
+
+// boxes are the containers of the agents that are not closed yet.
+type boxes struct {
+	work sync.WaitGroup // the goroutines that follow the agents
+
+	mu sync.Mutex               // guards what follows
+	of map[*pygent.Agent]string // the name of the container that each has started last; empty for none
+}
+
+// follow follows an agent until it is closed.
+func (b *boxes) follow(agent *pygent.Agent) {
+	b.note(agent, nil)
+	b.work.Go(func() {
+		pass := func(e pygent.Event) bool {
+			if e.Task == "" {
+				b.note(agent, e.Runtime)
+			}
+			return true
+		}
+		faces.Follow(context.Background(), agent, 0, pass, func() (int64, bool) {
+			state := agent.State()
+			b.note(agent, state.Runtime)
+			return state.Seq, true
+		})
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.of, agent)
+	})
+}
+
+// note remembers what the runtime of an agent reports; nil for nothing.
+func (b *boxes) note(agent *pygent.Agent, e *pygent.RuntimeEvent) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	name := b.of[agent]
+	if e != nil && e.Kind == pygent.RuntimeStarted {
+		name = e.Container
+	}
+	if b.of == nil {
+		b.of = map[*pygent.Agent]string{}
+	}
+	b.of[agent] = name
+}
+
+// left is what may be left of the agents.
+func (b *boxes) left() (l leftovers) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for agent, name := range b.of {
+		l.isolated = l.isolated || agent.UseDocker()
+		if name != "" {
+			l.containers = append(l.containers, name)
+		}
+	}
+	slices.Sort(l.containers)
+	return l
 }
 
 // open makes the agent of a session, a new one or one that goes on.
@@ -139,6 +201,7 @@ func (u *uiOpener) open(ctx context.Context, s settings, goes goesOn, message []
 	agent, err := kept.newAgent(ctx, opts)
 	if err == nil {
 		tellIf(made)
+		u.boxes.follow(agent)
 	}
 	return agent, &kept, cfg, s.nameOmitted(cfg, err)
 }

@@ -2,16 +2,21 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"io"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/client"
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent/pygenttest"
@@ -38,7 +43,9 @@ func serveUI(t *testing.T, cmd *exec.Cmd) *uiPage {
 	p := &uiPage{t: t, cmd: cmd, errs: &strings.Builder{}}
 	out, err := p.cmd.StdoutPipe()
 	require.NoError(t, err)
-	p.cmd.Stderr = p.errs
+	if p.cmd.Stderr == nil {
+		p.cmd.Stderr = p.errs
+	}
 	require.NoError(t, p.cmd.Start())
 	t.Cleanup(func() { _ = p.cmd.Process.Kill() })
 	line, err := bufio.NewReader(out).ReadString('\n')
@@ -86,6 +93,25 @@ func (p *uiPage) said(id, text string) {
 	require.Eventually(p.t, func() bool { return strings.Contains(p.call(http.MethodGet, "/sessions/"+id+"/history", ""), text) }, time.Minute, 10*time.Millisecond)
 }
 
+// container waits until a session has a container, and returns its name.
+func (p *uiPage) container(id string) string {
+	p.t.Helper()
+	r, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, p.url+"/sessions/"+id+"/events", nil)
+	require.NoError(p.t, err)
+	r.Header.Set("Authorization", "Bearer "+p.key)
+	resp, err := http.DefaultClient.Do(r)
+	require.NoError(p.t, err)
+	defer resp.Body.Close()
+	started := regexp.MustCompile(`"kind":"started".*"container":"([^"]+)"`)
+	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		if found := started.FindStringSubmatch(lines.Text()); found != nil {
+			return found[1]
+		}
+	}
+	require.Fail(p.t, "no container has started")
+	return ""
+}
+
 // end ends the command by Ctrl-C.
 func (p *uiPage) end() {
 	p.t.Helper()
@@ -126,6 +152,43 @@ func TestThePageSaysWhereCommandsRun(t *testing.T) {
 	boxed := serveUI(t, newUser(t).command("ui", "--no-open", "--docker", "--image", image))
 	boxed.end()
 	require.Contains(t, boxed.errs.String(), "· commands run in a container of the image "+image+"\n")
+}
+
+// The sessions that others have begun on the page have containers, too. One that was
+// closed has none any more.
+func TestTheSecondInterruptOfAPageNamesTheContainersThatMayBeLeft(t *testing.T) {
+	t.Parallel()
+	image := dockerImage(t)
+	engine, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = engine.Close() })
+	u := newUser(t, bash("sleep 1000"))
+	cmd := u.command("ui", "--no-open", "--docker", "--image", image, "go")
+	stderr, err := cmd.StderrPipe()
+	require.NoError(t, err)
+	p := serveUI(t, cmd)
+	said := &pausedRun{t: t, cmd: cmd, lines: bufio.NewScanner(stderr)}
+	closed := p.id(p.call(http.MethodPost, "/sessions", "{}"))
+	p.container(closed)
+	p.call(http.MethodDelete, "/sessions/"+closed, "")
+	first := p.id(p.call(http.MethodGet, "/sessions", ""))
+	p.said(first, "sleep 1000")
+	names := []string{p.container(first), p.container(p.id(p.call(http.MethodPost, "/sessions", "{}")))}
+	slices.Sort(names)
+	for _, name := range names {
+		t.Cleanup(func() {
+			_ = engine.ContainerRemove(context.Background(), name, container.RemoveOptions{Force: true})
+		})
+		require.NoError(t, engine.ContainerPause(t.Context(), name))
+	}
+	require.NoError(t, cmd.Process.Signal(os.Interrupt))
+	all := strings.Join(names, ", ")
+	said.await("pygent: waiting for containers " + all + " to end; Ctrl-C again ends pygent at once")
+	require.NoError(t, cmd.Process.Signal(os.Interrupt))
+	said.await("pygent: interrupted again: containers " + all + " may run on; pygent prune " + strings.Join(names, " ") + " removes them")
+	require.Error(t, cmd.Wait())
+	require.Equal(t, exitCancel, cmd.ProcessState.ExitCode())
+	u.does("prune", names[0], names[1])
 }
 
 // A page begins other sessions from snapshots, and removes those that are closed.
