@@ -36,14 +36,15 @@ func (demoCmd) Run(ctx context.Context, s *settings, out *output) error {
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	making := tellingOfEngine(ctx)
-	if lacksImage(making, cfg) {
-		out.println("! the engine does not have the image " + cmp.Or(cfg.Container.Image, pygent.DefaultImage) + ", and the demo fetches nothing: running on this machine instead (--docker fetches it)")
+	if why := noContainer(making, cfg); why != "" {
+		out.println("! running on this machine: " + why)
 		cfg.Container.Docker = pygent.DockerNever
 	}
 	agent, err := demoAgent(making, cfg, cfg.Options(), out)
 	if err != nil {
 		return asUsage(err)
 	}
+	tellProtection(ctx, agent)
 	out.println("(a scripted model; everything else is real)")
 	out.println(">", demoTask)
 	result, err := agent.RunUntilStop(ctx, demoTask)
@@ -60,20 +61,26 @@ func (demoCmd) Run(ctx context.Context, s *settings, out *output) error {
 	return join(err, cleanUp(agent))
 }
 
-// lacksImage reports whether the user chose no runtime and there is an engine that would
-// have to pull the image.
-func lacksImage(ctx context.Context, cfg pygent.Config) bool {
+// noContainer says why there is no container where the user chose no runtime: no engine
+// answers, which is asked only once, or it would have to pull the image.
+func noContainer(ctx context.Context, cfg pygent.Config) string {
 	owned, err := cfg.WritableDirs()
 	if err != nil || cfg.Container.Docker != pygent.DockerAuto {
-		return false
+		return ""
 	}
 	engine, err := docker.Connect(ctx, cfg.Container.DockerHost, owned...)
+	if err != nil && ctx.Err() != nil {
+		return "" // the demo ends
+	}
 	if err != nil {
-		return false // there is none, as the runtime will say
+		return err.Error()
 	}
 	defer engine.Close()
-	_, err = engine.ImageInspect(ctx, cmp.Or(cfg.Container.Image, pygent.DefaultImage))
-	return errdefs.IsNotFound(err)
+	image := cmp.Or(cfg.Container.Image, pygent.DefaultImage)
+	if _, err = engine.ImageInspect(ctx, image); errdefs.IsNotFound(err) {
+		return "the engine does not have the image " + image + ", and the demo fetches nothing (--docker fetches it)"
+	}
+	return ""
 }
 
 // demoAgent makes an agent for the demo. If the user chose no runtime and the

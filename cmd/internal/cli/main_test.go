@@ -636,7 +636,7 @@ func TestDemoFetchesNoImage(t *testing.T) {
 	dockerImage(t)
 	got := finish(t, command(t, nil, "demo", "--image", "localhost:1/pygent-test/none"))
 	require.Equal(t, 0, got.code, got.stderr)
-	require.Contains(t, got.stdout, "! the engine does not have the image localhost:1/pygent-test/none, and the demo fetches nothing: running on this machine instead (--docker fetches it)\n")
+	require.Contains(t, got.stdout, "! running on this machine: the engine does not have the image localhost:1/pygent-test/none, and the demo fetches nothing (--docker fetches it)\n")
 	require.NotContains(t, got.stdout, "pulling")
 	require.Contains(t, got.stdout, "primes.sh prints the primes below 50: "+demoResult)
 }

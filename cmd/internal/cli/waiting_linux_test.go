@@ -54,6 +54,22 @@ func TestASignalEndsTheWaitForAnEngine(t *testing.T) {
 	}
 }
 
+func TestTheDemoAsksAnEngineOnce(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "ssh"), []byte("#!/bin/sh\necho asked >>"+dir+"/log\nexit 255\n"), 0o755))
+	cmd := newUser(t).command("demo")
+	cmd.Env = append(cmd.Env, "DOCKER_HOST=ssh://engine.invalid", "PATH="+dir+":"+os.Getenv("PATH"))
+	got := finish(t, cmd)
+	require.Equal(t, 0, got.code, got.stderr)
+	require.Contains(t, got.stdout, "! running on this machine: no Docker engine answers (tried ssh://engine.invalid (DOCKER_HOST): ")
+	require.Contains(t, got.stdout, demoResult)
+	require.Contains(t, got.stderr, "· commands run on this machine; protection: ")
+	asked, err := os.ReadFile(filepath.Join(dir, "log"))
+	require.NoError(t, err)
+	require.Equal(t, "asked\n", string(asked))
+}
+
 func TestTheWaitForAnEngineIsToldAtATerminal(t *testing.T) {
 	t.Parallel()
 	host, env := silentEngine(t)
