@@ -134,7 +134,7 @@ func (f *file) table(prefix string, entries map[string]any) {
 		case s != nil:
 			f.setting(s, key, value)
 		case !f.set.isTable(key):
-			f.fault(key, f.set.unknownKey(key, prefix == ""))
+			f.fault(key, &unknownKey{f.set, key, prefix == ""})
 		default:
 			if sub, ok := value.(map[string]any); ok {
 				f.table(key, sub)
@@ -186,28 +186,34 @@ func (f *file) sortedFaults() []*Fault {
 	return f.faults
 }
 
-// unknownKey returns the error for a key that is no setting. It suggests the key
-// that may have been meant.
-func (s *Set) unknownKey(key string, top bool) error {
+// unknownKey is the error for a key that is no setting. It suggests the key that may have
+// been meant, which is looked for only when it is shown: a file may have thousands.
+type unknownKey struct {
+	set *Set
+	key string
+	top bool // it is in no table
+}
+
+func (e *unknownKey) Error() string {
 	var keys []string
-	for _, one := range s.settings {
+	for _, one := range e.set.settings {
 		if one.Key != "" {
 			keys = append(append(keys, one.Key), one.Also...)
 		}
 	}
-	if like := spelling.Nearest(key, keys); like != "" {
-		return fmt.Errorf("unknown key, did you mean %s?", like)
+	if like := spelling.Nearest(e.key, keys); like != "" {
+		return "unknown key, did you mean " + like + "?"
 	}
-	if like := inAnotherTable(key, keys); like != "" {
+	if like := inAnotherTable(e.key, keys); like != "" {
 		if table, _, ok := strings.Cut(like, "."); ok {
-			return fmt.Errorf("unknown key, did you mean %s, in the table [%s]?", like, table)
+			return fmt.Sprintf("unknown key, did you mean %s, in the table [%s]?", like, table)
 		}
-		return fmt.Errorf("unknown key, did you mean %s, above the first [table]?", like)
+		return "unknown key, did you mean " + like + ", above the first [table]?"
 	}
-	if top {
-		return errors.New("unknown key; examples/sample_config.toml shows them all")
+	if e.top {
+		return "unknown key; examples/sample_config.toml shows them all"
 	}
-	return errors.New("unknown key in this table; examples/sample_config.toml shows them all")
+	return "unknown key in this table; examples/sample_config.toml shows them all"
 }
 
 // inAnotherTable returns the one of keys whose last part is the same as that of
