@@ -100,7 +100,8 @@ func New(opts ...Option) (*Agent, error) {
 
 // NewWithContext is [New] in the time that ctx has: as with [NewRuntime], ctx bounds
 // the search for an engine, which may not answer for seconds, and the copying of the
-// initial files. The agent does not end with ctx.
+// initial files, of those of a snapshot, and of those that a session puts back. The agent
+// does not end with ctx.
 func NewWithContext(ctx context.Context, opts ...Option) (*Agent, error) {
 	if ctx == nil {
 		return nil, errNilContext
@@ -175,7 +176,7 @@ func newAgent(ctx context.Context, o options) (_ *Agent, err error) {
 	if a.runtime, err = a.openRuntime(ctx); err != nil {
 		return nil, errors.Join(err, a.closeCheckpoints(), a.closeHistory())
 	}
-	if err := cmp.Or(o.saved.snapshot.fill(a), a.refill()); err != nil {
+	if err := cmp.Or(o.saved.snapshot.fill(ctx, a), a.refill(ctx)); err != nil {
 		if o.runtime == nil {
 			err = errors.Join(err, a.runtime.Cleanup())
 		}

@@ -108,13 +108,13 @@ func withoutInitialFiles() RuntimeOption {
 }
 
 // refill puts the files of the session into its new temporary workspace.
-func (a *Agent) refill() error {
+func (a *Agent) refill(ctx context.Context) error {
 	if !a.checkpoints.putsBack {
 		a.tellNotPutBack()
 		return nil
 	}
 	files := a.files()
-	book, ctx := a.checkpoints.book, context.Background()
+	book := a.checkpoints.book
 	last, _ := book.Last()
 	err := errors.New("this runtime has its files elsewhere")
 	if files != nil {

@@ -130,6 +130,24 @@ func TestFilesThatCannotBePutBackAreAnError(t *testing.T) {
 	require.Equal(t, []string{"f"}, namesIn(t, hostDir(t, agent)))
 }
 
+func TestFilesAreNotPutBackLongerThanTheirAgentIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	agent := keptAgent(t, dir, "1abc", withTrees(dir))
+	require.NoError(t, agent.Runtime().WriteFile(t.Context(), "f", []byte("x")))
+	hears(t, agent, "hi")
+	require.NoError(t, agent.Close())
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := pygent.NewWithContext(ctx,
+		pygent.WithSession(filepath.Join(dir, "1abc")), withTrees(dir), pygent.WithModel(pygenttest.NewScriptedModel()),
+		pygent.WithDockerHost("unix:///none"),
+		pygent.OnEvent(func(pygent.Event) { cancel() })) // that commands run on this machine
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorContains(t, err, "put back the files of session 1abc")
+	agent = keptAgent(t, dir, "1abc", withTrees(dir))
+	require.Equal(t, []string{"f"}, namesIn(t, hostDir(t, agent)))
+}
+
 const sessionChildEnv = "PYGENT_TEST_SESSION_CHILD"
 
 // writeAll is a tool that writes all files of the workspace anew, each at once.

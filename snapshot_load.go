@@ -93,12 +93,12 @@ func (l Limits) lower(holds Limits, steps, calls int) Limits {
 
 // fill puts files and messages into a new agent. The files of a runtime that the
 // agent has made are there already.
-func (s *Snapshot) fill(a *Agent) error {
+func (s *Snapshot) fill(ctx context.Context, a *Agent) error {
 	if s == nil {
 		return nil
 	}
 	if a.opts.runtime != nil {
-		if err := s.fillRuntime(a); err != nil {
+		if err := s.fillRuntime(ctx, a); err != nil {
 			return s.failed(err)
 		}
 	}
@@ -111,8 +111,7 @@ func (s *Snapshot) fill(a *Agent) error {
 }
 
 // fillRuntime copies the files into a runtime that was given.
-func (s *Snapshot) fillRuntime(a *Agent) error {
-	ctx := context.Background()
+func (s *Snapshot) fillRuntime(ctx context.Context, a *Agent) error {
 	if lister, ok := RuntimeAs[FileLister](a.runtime); ok {
 		const some = 10
 		files, _, err := a.listFiles(ctx, lister, ".", 1, some)
