@@ -56,11 +56,13 @@ beside() {
 }
 
 # machine prints what tests depend on that go test does not see: the kernel, the limits of
-# processes, the environment, the programs and libraries of this machine, what installs or
-# starts them, the engines and their images. Where it does not know which packages are
-# installed, it prints the time, so that no result is found again.
+# processes, the environment, the programs and libraries of this machine and their
+# settings, what installs or starts them, the engines and their images. Where it does not
+# know which packages are installed, it prints the time, so that no result is found again.
 machine() {
+	local python host
 	uname -srvm
+	cat /proc/cmdline # by which the kernel has Landlock, say
 	sysctl -a -r '^(user|kernel\.(apparmor|keys|unprivileged|yama)|vm\.(memfd|overcommit))' 2>/dev/null || true # not all may be read
 	stat -fc %T . "${TMPDIR:-/tmp}" "${HOME:-/}"
 	id
@@ -70,9 +72,13 @@ machine() {
 	env | grep -vE '^(_|SHLVL|PWD|OLDPWD|WINDOWID|SSH_(CLIENT|CONNECTION|TTY)|XDG_SESSION_ID)=' | sort
 	dpkg-query -W 2>/dev/null || date +%s%N
 	(IFS=: && find -L $programs -maxdepth 1 -type f -printf '%p %s %T@\n' 2>/dev/null | sort) || true
+	(git -C / config --list; cat ~/.config/git/* /etc/gitattributes) 2>/dev/null || true
+	cat "$(dirname "$(readlink -f "$(command -v npm)")")/../package.json" 2>/dev/null || date +%s%N # the program in PATH is the same for each version
+	for python in python3 /usr/bin/python3; do
+		"$python" -c 'import os, sys; print(sys.version, sorted(n for d in sys.path if os.path.isdir(d) for n in os.listdir(d) if n.endswith("-info")))'
+	done
 	cat scripts/*.sh go.mod go.sum .build/*/pins
 	docker context inspect
-	local host
 	for host in "${DOCKER_HOST:-}" "$PYGENT_TEST_REMOTE_ENGINE"; do
 		DOCKER_HOST=$host docker version
 		DOCKER_HOST=$host docker info 2>/dev/null | grep -vE '^ +(Containers|Running|Paused|Stopped|Images|File Descriptors|Goroutines|System Time|EventsListeners):' |
