@@ -16,7 +16,9 @@ func (s *session) command(ctx context.Context, text string) error {
 	var result CommandResult
 	before := s.agent.history.inEffect()
 	err := s.talk.Lend(func() (err error) {
-		result, err = s.agent.RunCommand(ctx, text, s.talk)
+		out := s.waits.command(text, s.console.Printer)
+		defer out.end()
+		result, err = s.agent.RunCommand(ctx, text, out)
 		return err
 	})
 	if s.agent.history.inEffect() != before {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -36,10 +37,10 @@ type waits struct {
 
 	mu    sync.Mutex // guards what follows; held while a line is written, so that none comes after the end
 	ended bool
-	inRun bool        // whether a run goes on
+	inRun bool        // whether a run goes on, or a command of the user's
 	model wait        // what the model does; empty for nothing
 	place wait        // what the runtime does before commands can run; empty for nothing
-	calls []*callWait // that were announced and are not done
+	calls []*callWait // that were announced and are not done, or the command of the user's
 	asked string      // the name of the model
 	spoke time.Time   // when the last line came
 	due   time.Time   // when the next one comes; zero for never
@@ -50,6 +51,7 @@ type waits struct {
 type wait struct {
 	words string // what it is
 	since time.Time
+	heard time.Time // when it has shown something last; zero for never
 	by    EventType // the type of the event that told it, where it may come again
 }
 
@@ -80,9 +82,9 @@ func (w *waits) note(e Event) {
 	defer w.mu.Unlock()
 	switch {
 	case e.Type == EventRunEnd:
-		w.inRun, w.model, w.place, w.calls = false, wait{}, wait{}, nil
+		w.rest()
 	case e.Type == EventStep:
-		w.inRun, w.calls = true, nil
+		w.inRun, w.model, w.calls = true, wait{}, nil
 	case e.Type == EventRuntime:
 		w.noteRuntime(e)
 	case e.Call != nil:
@@ -91,6 +93,45 @@ func (w *waits) note(e Event) {
 		w.noteModel(e)
 	}
 	w.arm()
+}
+
+// rest forgets what went on.
+func (w *waits) rest() { w.inRun, w.model, w.place, w.calls = false, wait{}, wait{}, nil }
+
+// ownCommand writes what a command of the user's prints, which is no silence.
+type ownCommand struct {
+	*console.Printer
+	waits *waits
+	call  *callWait
+}
+
+// command follows a command of the user's, which prints to a printer, until it ends.
+func (w *waits) command(line string, to *console.Printer) ownCommand {
+	if own, isOwn := strings.CutPrefix(line, "/"+shellCommand+" "); isOwn {
+		line = "$ " + own
+	}
+	c := ownCommand{to, w, &callWait{wait: wait{words: "running: " + clipped(line), since: time.Now()}}}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.inRun, w.calls = true, []*callWait{c.call}
+	w.arm()
+	return c
+}
+
+func (c ownCommand) Write(b []byte) (int, error) {
+	n, err := c.Printer.Write(b)
+	c.waits.mu.Lock()
+	defer c.waits.mu.Unlock()
+	c.call.heard = time.Now()
+	c.waits.arm()
+	return n, err
+}
+
+func (c ownCommand) end() {
+	c.waits.mu.Lock()
+	defer c.waits.mu.Unlock()
+	c.waits.rest()
+	c.waits.arm()
 }
 
 // noteModel follows the model.
@@ -197,12 +238,16 @@ func (w *waits) current() (goesOn wait, last string) {
 // next returns when the next line about what goes on comes, if the last one came at a
 // time.
 func (w wait) next(spoke time.Time) time.Time {
+	silent := w.since
+	if w.heard.After(silent) {
+		silent = w.heard
+	}
 	for _, after := range []time.Duration{10 * time.Second, 30 * time.Second, time.Minute} {
-		if at := w.since.Add(after); at.After(spoke) {
+		if at := silent.Add(after); at.After(spoke) {
 			return at
 		}
 	}
-	return w.since.Add(spoke.Sub(w.since).Truncate(time.Minute) + time.Minute)
+	return silent.Add(spoke.Sub(silent).Truncate(time.Minute) + time.Minute)
 }
 
 // arm sets the timer for the next line. The caller holds mu.

@@ -2,6 +2,7 @@ package pygent_test
 
 import (
 	"context"
+	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -176,5 +177,27 @@ func TestAPlainSessionTellsThatAModelIsWaitedFor(t *testing.T) {
 		agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Text("Hello.").WithDelay(15*time.Second)), pygent.WithIO(strings.NewReader("hi\n"), &out))
 		require.NoError(t, agent.RunInteractive(t.Context()))
 		require.Regexp(t, `· still waiting for .* · 10 s\nHello\.\n`, out.String())
+	})
+}
+
+func TestAPlainSessionTellsThatACommandOfTheUserRuns(t *testing.T) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt) // as above
+	defer signal.Stop(signals)
+	synctest.Test(t, func(t *testing.T) {
+		var out strings.Builder
+		slow := func(_ context.Context, _ *pygent.Agent, _ string, to io.Writer) error {
+			time.Sleep(15 * time.Second)
+			_, err := io.WriteString(to, "half\n")
+			time.Sleep(12 * time.Second)
+			return err
+		}
+		agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Text("Hello.").WithDelay(5*time.Second)),
+			pygent.WithCommands(pygent.Command{Name: "cmd", Summary: "x", Run: slow}, pygent.Command{Name: "slow", Summary: "x", Run: slow}),
+			pygent.WithIO(strings.NewReader("!make test\n/slow now\nhi\n"), &out))
+		require.NoError(t, agent.RunInteractive(t.Context()))
+		require.Contains(t, out.String(), "· still running: $ make test · 10 s\nhalf\n· still running: $ make test · 25 s\n")
+		require.Contains(t, out.String(), "· still running: /slow now · 10 s\nhalf\n· still running: /slow now · 25 s\n")
+		require.Equal(t, 4, strings.Count(out.String(), "still"), out.String())
 	})
 }
