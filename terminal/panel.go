@@ -10,6 +10,7 @@ import (
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/edit"
+	"github.com/x/pygent/internal/faces"
 	"github.com/x/pygent/internal/livearea"
 )
 
@@ -224,18 +225,20 @@ func (s *session) sign(e pygent.Event) string {
 // callFacts says how a call ended, and how long it took.
 func callFacts(e pygent.Event, took time.Duration) string {
 	var facts string
-	if b := e.Output.Bash; b != nil {
+	b := e.Output.Bash
+	if b != nil {
 		took = b.Duration
-		switch {
-		case e.Output.Outcome == pygent.OutcomeInterrupted:
-			facts = " · interrupted"
-		case b.TimedOut:
-			facts = " · timed out"
-		case b.GoesOn:
-			facts = " · goes on as job " + oneLine(b.Job)
-		default:
-			facts = " · " + exitWords(b)
-		}
+	}
+	switch {
+	case faces.RanInterrupted(e):
+		facts = " · interrupted"
+	case b == nil:
+	case b.TimedOut:
+		facts = " · timed out"
+	case b.GoesOn:
+		facts = " · goes on as job " + oneLine(b.Job)
+	default:
+		facts = " · " + exitWords(b)
 	}
 	for _, c := range e.Output.Changes {
 		added, removed := edit.Count(c.Before, c.After)
@@ -257,7 +260,7 @@ func (s *session) callBody(e pygent.Event, described string) (body, fact string)
 		}
 		return body, ""
 	}
-	text := strings.Trim(s.start.Without(resultText(e.Output)), "\n")
+	text := strings.Trim(s.start.Without(resultText(e)), "\n")
 	most := goodLines
 	switch fact := visible(strings.TrimPrefix(text, described+": ")); {
 	case text == "":
@@ -279,10 +282,13 @@ func (s *session) callBody(e pygent.Event, described string) (body, fact string)
 }
 
 // resultText is the result of a call for people.
-func resultText(r *pygent.ToolResult) string {
+func resultText(e pygent.Event) string {
+	r := e.Output
 	switch b := r.Bash; {
-	case b != nil && r.Outcome == pygent.OutcomeInterrupted:
-		return b.Output // what else the model is told is said beside the command
+	case faces.RanInterrupted(e) && b == nil:
+		return r.Display // what else the model is told is said beside the command
+	case faces.RanInterrupted(e):
+		return b.Output
 	case b == nil || r.IsError:
 		return cmp.Or(r.Display, r.Content)
 	case b.Note != "":

@@ -52,6 +52,24 @@ func TestCtrlC(t *testing.T) {
 	require.Contains(t, got[0], "may have taken effect")
 }
 
+// What the model is told of it instead of an output is not for people.
+func TestCtrlCInterruptsACommandThatPrintsNothing(t *testing.T) {
+	t.Parallel()
+	p := sit(t, pygenttest.NewServer(t, bash("sleep 60")))
+	p.Type("go\n")
+	p.Await("Run this on your machine?")
+	p.answers("y")
+	p.Await("Running bash")
+	p.Key("ctrl+c")
+	p.Await("■ $ sleep 60 · interrupted", "■ Interrupted", "Ready")
+	for _, again := range []string{"error", "may have taken effect"} {
+		require.NotContains(t, p.All(), again)
+	}
+	got := results(p.leaves())
+	require.Len(t, got, 1)
+	require.Contains(t, got[0], "may have taken effect")
+}
+
 func TestEscInterruptsOnce(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})

@@ -156,7 +156,7 @@ func (c *card) end(e pygent.Event) {
 	}
 	c.fact = strings.Join(facts, " · ")
 	c.open = c.state == cardBad || len(r.Changes) > 0 && c.state == cardOK
-	c.body = c.result(r)
+	c.body = c.result(e)
 }
 
 // changeFacts counts the lines that a call changed.
@@ -195,9 +195,12 @@ func failedCall(r *pygent.ToolResult) bool {
 }
 
 // resultText is the result of a call for people.
-func resultText(r *pygent.ToolResult) string {
+func resultText(e pygent.Event) string {
+	r := e.Output
 	switch b := r.Bash; {
-	case b != nil && r.Outcome == pygent.OutcomeInterrupted:
+	case faces.RanInterrupted(e) && b == nil:
+		return r.Display // the fact says what else the model is told
+	case faces.RanInterrupted(e):
 		return b.Output
 	case b == nil || r.IsError:
 		return cmp.Or(r.Display, r.Content)
@@ -209,12 +212,13 @@ func resultText(r *pygent.ToolResult) string {
 }
 
 // result is the body of a card whose call has ended.
-func (c *card) result(r *pygent.ToolResult) string {
+func (c *card) result(e pygent.Event) string {
+	r := e.Output
 	var b strings.Builder
 	if diffs, ok := diffsHTML(r.Changes); ok && !r.IsError {
 		return diffs
 	}
-	text := strings.Trim(plain.Clean(resultText(r)), "\n")
+	text := strings.Trim(plain.Clean(resultText(e)), "\n")
 	path := ""
 	if r.Bash != nil {
 		path = r.Bash.FullPath

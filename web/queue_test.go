@@ -77,6 +77,26 @@ func TestAQueuedMessageNeverAnswersAQuestion(t *testing.T) {
 	require.True(t, strings.HasPrefix(texts, "Begin.|No|"), "the answer comes first: %s", texts)
 }
 
+// What the model is told of it instead of an output is not for people, now and later.
+func TestAStoppedCommandThatHasPrintedNothing(t *testing.T) {
+	s := serve(t, []pygenttest.Reply{pygenttest.Call("bash", map[string]any{"cmd": "sleep 600"})}, pygent.WithConfirmBash(false))
+	p := s.open("")
+	s.say("Wait.")
+	p.until("that it runs", func(p *page) bool { return p.state.Words == "Running a command" })
+	s.post("/interrupt", nil, nil)
+	p.shows(`<div class="end">Stopped`, "stopped by you")
+	p.rests()
+	later := serveAt(t)
+	id, err := later.server.Add("", s.agent)
+	require.NoError(t, err)
+	later.id = id
+	past := later.open("")
+	past.shows(`<div class="end">Stopped`, "stopped by you")
+	for _, p := range []*page{p, past} {
+		require.NotContains(t, p.text(), "may have taken effect")
+	}
+}
+
 func TestTheTurnIsStopped(t *testing.T) {
 	s := serve(t, []pygenttest.Reply{
 		pygenttest.Call("bash", map[string]any{"cmd": "echo begun; sleep 600"}), pygenttest.Text("Again."),

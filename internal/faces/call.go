@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/nudge"
 )
 
 // BashCall is what a model gives to the tool bash.
@@ -53,4 +54,10 @@ func ArgumentsText(args string) string {
 		fmt.Fprintf(&b, "%v: %s\n", name, indented.String())
 	}
 	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// RanInterrupted reports whether an event tells that a call was interrupted while it ran.
+// Then its content is for the model, and not for people.
+func RanInterrupted(e pygent.Event) bool {
+	return e.Type == pygent.EventToolDone && e.Output.Outcome == pygent.OutcomeInterrupted && !nudge.Refuses(e.Output.Content)
 }
