@@ -176,7 +176,10 @@ func newAgent(ctx context.Context, o options) (_ *Agent, err error) {
 	if a.runtime, err = a.openRuntime(ctx); err != nil {
 		return nil, errors.Join(err, a.closeCheckpoints(), a.closeHistory())
 	}
-	if err := cmp.Or(o.saved.snapshot.fill(ctx, a), a.refill(ctx)); err != nil {
+	if err = o.saved.snapshot.fill(ctx, a); err == nil {
+		err = a.refill(ctx)
+	}
+	if err != nil {
 		if o.runtime == nil {
 			err = errors.Join(err, a.runtime.Cleanup())
 		}
