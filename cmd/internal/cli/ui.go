@@ -53,8 +53,8 @@ func (c uiCmd) Run(ctx context.Context, s *settings, logs *libraryLog) error {
 		return asUsage(err)
 	}
 	defer kept.prune(ctx, cfg.SessionLimits)()
-	defer opener.boxes.work.Wait()
-	cleans, end := endAtSecondInterrupt(ctx, opener.boxes.left)
+	defer opener.agents.work.Wait()
+	cleans, end := endAtSecondInterrupt(ctx, opener.agents.left)
 	defer end()
 	server, err := web.New(web.WithOpen(opener.more), web.WithList(opener.list), web.WithRemove(opener.remove), web.WithHosts(c.hosts()...))
 	if err == nil {
@@ -65,7 +65,9 @@ func (c uiCmd) Run(ctx context.Context, s *settings, logs *libraryLog) error {
 		tellPlace(ctx, agent)
 		note("the page is at the address that follows; Ctrl-C ends it and what runs")
 		release := logs.hold()
-		err = errors.Join(agent.RunGUI(ctx), server.Close())
+		err = agent.RunGUI(ctx)
+		opener.agents.tellFiles(ctx, agent)
+		err = errors.Join(err, server.Close())
 		release()
 	}
 	tellCost(cfg, agent)
@@ -117,64 +119,88 @@ func (c uiCmd) hosts() []string {
 type uiOpener struct {
 	mu       sync.Mutex // one agent is made at a time
 	settings *settings
-	boxes    boxes
+	agents   openAgents
 }
 
-// boxes are the containers of the agents that are not closed yet.
-type boxes struct {
-	work sync.WaitGroup // the goroutines that follow the agents
+// openAgents are the agents that are not closed yet.
+type openAgents struct {
+	work sync.WaitGroup // the goroutines that follow them
 
-	mu sync.Mutex               // guards what follows
-	of map[*pygent.Agent]string // the name of the container that each has started last; empty for none
+	mu  sync.Mutex // guards what follows
+	all []*openAgent
+}
+
+// openAgent is an agent that is not closed yet.
+type openAgent struct {
+	*pygent.Agent
+	kept      *keeping
+	container string // the name of the one that was started last; empty for none
 }
 
 // follow follows an agent until it is closed.
-func (b *boxes) follow(agent *pygent.Agent) {
-	b.note(agent, nil)
-	b.work.Go(func() {
+func (o *openAgents) follow(agent *pygent.Agent, kept *keeping) {
+	one := &openAgent{Agent: agent, kept: kept}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.all = append(o.all, one)
+	o.work.Go(func() {
 		pass := func(e pygent.Event) bool {
 			if e.Task == "" {
-				b.note(agent, e.Runtime)
+				o.note(one, e.Runtime)
 			}
 			return true
 		}
 		faces.Follow(context.Background(), agent, 0, pass, func() (int64, bool) {
 			state := agent.State()
-			b.note(agent, state.Runtime)
+			o.note(one, state.Runtime)
 			return state.Seq, true
 		})
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		delete(b.of, agent)
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.all = slices.DeleteFunc(o.all, func(other *openAgent) bool { return other == one })
 	})
 }
 
 // note remembers what the runtime of an agent reports; nil for nothing.
-func (b *boxes) note(agent *pygent.Agent, e *pygent.RuntimeEvent) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	name := b.of[agent]
-	if e != nil && e.Kind == pygent.RuntimeStarted {
-		name = e.Container
+func (o *openAgents) note(one *openAgent, e *pygent.RuntimeEvent) {
+	if e == nil || e.Kind != pygent.RuntimeStarted {
+		return
 	}
-	if b.of == nil {
-		b.of = map[*pygent.Agent]string{}
-	}
-	b.of[agent] = name
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	one.container = e.Container
 }
 
 // left is what may be left of the agents.
-func (b *boxes) left() (l leftovers) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for agent, name := range b.of {
-		l.isolated = l.isolated || agent.UseDocker()
-		if name != "" {
-			l.containers = append(l.containers, name)
+func (o *openAgents) left() (l leftovers) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, one := range o.all {
+		l.isolated = l.isolated || one.UseDocker()
+		if one.container != "" {
+			l.containers = append(l.containers, one.container)
 		}
 	}
-	slices.Sort(l.containers)
 	return l
+}
+
+// tellFiles prints which files go with the temporary workspaces of the agents besides
+// one. They are asked together, as each may take its time.
+func (o *openAgents) tellFiles(ctx context.Context, besides *pygent.Agent) {
+	o.mu.Lock()
+	all := slices.Clone(o.all)
+	o.mu.Unlock()
+	gone := make([]string, len(all))
+	var asked sync.WaitGroup
+	for i, one := range all {
+		if one.Agent != besides {
+			asked.Go(func() { gone[i] = filesGone(ctx, one.Agent, one.kept.restorable(one.Agent)) })
+		}
+	}
+	asked.Wait()
+	for _, text := range gone {
+		tellIf(text)
+	}
 }
 
 // open makes the agent of a session, a new one or one that goes on.
@@ -201,7 +227,7 @@ func (u *uiOpener) open(ctx context.Context, s settings, goes goesOn, message []
 	agent, err := kept.newAgent(ctx, opts)
 	if err == nil {
 		tellIf(made)
-		u.boxes.follow(agent)
+		u.agents.follow(agent, &kept)
 	}
 	return agent, &kept, cfg, s.nameOmitted(cfg, err)
 }

@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -154,6 +153,24 @@ func TestThePageSaysWhereCommandsRun(t *testing.T) {
 	require.Contains(t, boxed.errs.String(), "· commands run in a container of the image "+image+"\n")
 }
 
+// Those of the first session and of others, which the page closes.
+func TestAPageNamesTheFilesThatGo(t *testing.T) {
+	t.Parallel()
+	u := newUser(t)
+	p := startUI(t, u)
+	first := p.id(p.call(http.MethodGet, "/sessions", ""))
+	second := p.id(p.call(http.MethodPost, "/sessions", "{}"))
+	for id, name := range map[string]string{first: "one.txt", second: "two.txt"} {
+		p.call(http.MethodPost, "/sessions/"+id+"/shell", `{"command":"touch `+name+`"}`)
+		require.Eventually(t, func() bool {
+			return strings.Contains(p.call(http.MethodGet, "/sessions/"+id+"/files", ""), name)
+		}, time.Minute, 10*time.Millisecond)
+	}
+	p.end()
+	require.Contains(t, p.errs.String(), "goes with its files: one.txt. ")
+	require.Contains(t, p.errs.String(), "goes with its files: two.txt. ")
+}
+
 // The sessions that others have begun on the page have containers, too. One that was
 // closed has none any more.
 func TestTheSecondInterruptOfAPageNamesTheContainersThatMayBeLeft(t *testing.T) {
@@ -174,7 +191,6 @@ func TestTheSecondInterruptOfAPageNamesTheContainersThatMayBeLeft(t *testing.T) 
 	first := p.id(p.call(http.MethodGet, "/sessions", ""))
 	p.said(first, "sleep 1000")
 	names := []string{p.container(first), p.container(p.id(p.call(http.MethodPost, "/sessions", "{}")))}
-	slices.Sort(names)
 	for _, name := range names {
 		t.Cleanup(func() {
 			_ = engine.ContainerRemove(context.Background(), name, container.RemoveOptions{Force: true})
