@@ -97,26 +97,46 @@ func TestASessionGoesOnAfterEventsThatItMissed(t *testing.T) {
 	require.NotContains(t, seen.String(), "› go", "the draft is empty")
 }
 
-// The end of a key's sequence that comes late, as over a slow line, is no answer.
+// The end of a key's sequence that comes late, as over a slow line, is no answer. A
+// session that had no processor between both halves for as long as people pause takes
+// the second one for a key of its own, and is tried again.
 func TestHalfAKeyAnswersNothing(t *testing.T) {
 	for name, halves := range map[string][2]string{"up": {"\x1b[", "A"}, "F3": {"\x1bO", "R"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := sit(t, pygenttest.NewServer(t, bash("echo $((6*7))"), pygenttest.Text("I see.")))
-			p.Type("go\n")
-			p.Await("Run this on your machine?")
-			p.reads()
-			p.Send(halves[0])
-			time.Sleep(lineinput.AnswerDelay / 4) // longer than a sequence is waited for
-			p.Send(halves[1])
-			p.Until("that it is no answer", func(s termtest.Screen) bool {
-				text := s.Text() // of a slow machine, which has both halves at once, another item is selected
-				return strings.Contains(text, "that key is no answer") || strings.Contains(text, "too early to answer") || strings.Contains(text, "❯ 2. Always")
-			})
-			p.reads()
-			p.Type("n")
-			p.Await("I see.", "Ready")
-			require.Equal(t, []string{"error: denied by the user"}, results(p.leaves()))
+			for tried := 0; !halvesAnswerNothing(t, halves); tried++ {
+				require.Less(t, tried, 3)
+			}
 		})
 	}
+}
+
+func halvesAnswerNothing(t *testing.T, halves [2]string) bool {
+	p := sit(t, pygenttest.NewServer(t, bash("echo $((6*7))"), pygenttest.Text("I see.")))
+	p.Type("go\n")
+	p.Await("Run this on your machine?")
+	p.reads()
+	p.Send(halves[0])
+	time.Sleep(lineinput.AnswerDelay / 4) // longer than a sequence is waited for
+	p.Send(halves[1])
+	p.Until("what becomes of it", func(s termtest.Screen) bool {
+		text := s.Text() // of a slow machine, which has both halves at once, another item is selected
+		return strings.Contains(text, "that key is no answer") || strings.Contains(text, "too early to answer") || strings.Contains(text, "❯ 2. Always") ||
+			strings.Contains(text, "why not: ") || strings.Contains(text, "I see.")
+	})
+	p.pauses()
+	switch text := p.Screen().Text(); {
+	case strings.Contains(text, "I see."):
+		p.leaves()
+		return false
+	case strings.Contains(text, "why not: "):
+		p.answers("\r")
+		p.Await("I see.", "Ready")
+		p.leaves()
+		return false
+	}
+	p.answers("n")
+	p.Await("I see.", "Ready")
+	require.Equal(t, []string{"error: denied by the user"}, results(p.leaves()))
+	return true
 }
