@@ -185,7 +185,9 @@ type Container struct {
 func startContainer(ctx context.Context, engine *client.Client, spec containerSpec, p place, name string, know func(shell string), emit func(sandbox.Event)) (*Container, error) {
 	b := newContainer(engine, p.apply(spec), name, emit)
 	b.socket = p.socket
-	endTelling := tellStarting(name, emit)
+	endTelling := afterSilence(func() {
+		emit(sandbox.Event{Kind: sandbox.Starting, Container: name, Text: "container " + name + " is starting"})
+	})
 	err := b.bringUp(ctx, spec, p, know)
 	endTelling()
 	if err != nil {
@@ -193,23 +195,6 @@ func startContainer(ctx context.Context, engine *client.Client, spec containerSp
 	}
 	emit(sandbox.Event{Kind: sandbox.Started, Container: name, Text: "container " + name + " runs " + spec.config.Image})
 	return b, nil
-}
-
-// tellAfter is how long a container starts in silence.
-const tellAfter = time.Second
-
-// tellStarting tells if a container has not started after a while, until end is called.
-func tellStarting(name string, emit func(sandbox.Event)) (end func()) {
-	told := make(chan struct{})
-	timer := time.AfterFunc(tellAfter, func() {
-		defer close(told)
-		emit(sandbox.Event{Kind: sandbox.Starting, Container: name, Text: "container " + name + " is starting"})
-	})
-	return func() {
-		if !timer.Stop() {
-			<-told
-		}
-	}
 }
 
 // bringUp creates and starts the container in its place, or leaves none.

@@ -5,8 +5,23 @@ import (
 	"time"
 )
 
-// tellWaitingAfter is how long Connect waits for an engine in silence.
-const tellWaitingAfter = time.Second
+// silence is how long an engine and a container are waited for before that is told.
+const silence = time.Second
+
+// afterSilence calls tell if something takes longer, until end is called, which waits for
+// tell.
+func afterSilence(tell func()) (end func()) {
+	told := make(chan struct{})
+	timer := time.AfterFunc(silence, func() {
+		defer close(told)
+		tell()
+	})
+	return func() {
+		if !timer.Stop() {
+			<-told
+		}
+	}
+}
 
 type waitingKey struct{}
 
@@ -24,14 +39,5 @@ func (e endpoint) tellWaiting(ctx context.Context) (end func()) {
 	if !wanted {
 		return func() {}
 	}
-	told := make(chan struct{})
-	timer := time.AfterFunc(tellWaitingAfter, func() {
-		defer close(told)
-		tell(e.String())
-	})
-	return func() {
-		if !timer.Stop() {
-			<-told
-		}
-	}
+	return afterSilence(func() { tell(e.String()) })
 }
