@@ -118,6 +118,7 @@ func (w *waits) command(line string, to *console.Printer) ownCommand {
 	return c
 }
 
+// Write writes to the printer.
 func (c ownCommand) Write(b []byte) (int, error) {
 	n, err := c.Printer.Write(b)
 	c.waits.mu.Lock()
