@@ -53,7 +53,7 @@ func (d *doing) note(e pygent.Event) {
 	case pygent.EventSettings:
 		d.model = cmp.Or(e.Settings.Model, e.Settings.DefaultModel, d.model)
 	case pygent.EventToolStart:
-		words = running + oneLine(e.Call.Name)
+		words = faces.Running + oneLine(e.Call.Name)
 	case pygent.EventApproval:
 		words = "Waiting for your approval"
 	case pygent.EventQuestion:
@@ -136,24 +136,13 @@ func (s *session) status(now time.Time) string {
 		case s.command != nil:
 			keys += " the command"
 		}
-		return s.working(now, s.doing.since, s.withPlace(words), keys)
+		return s.working(now, s.doing.since, faces.WithStart(words, s.around.slow), keys)
 	case s.command != nil && s.command.stopped:
 		return s.working(now, s.command.began, "Interrupting "+oneLine(s.command.name), "Ctrl-C again leaves")
 	case s.command != nil:
-		return s.working(now, s.command.began, s.withPlace(running+oneLine(s.command.name)), "Ctrl-C interrupts")
+		return s.working(now, s.command.began, faces.WithStart(faces.Running+oneLine(s.command.name), s.around.slow), "Ctrl-C interrupts")
 	}
 	return s.ready()
-}
-
-// running begins the words about a tool or command that may need the container.
-const running = "Running "
-
-// withPlace adds what has to be there before anything runs.
-func (s *session) withPlace(words string) string {
-	if s.around.slow && strings.HasPrefix(words, running) {
-		words += " · the container is starting"
-	}
-	return words
 }
 
 // Bounds of what the line shows, in columns: how much of what goes on there is at least,

@@ -157,24 +157,16 @@ func (d *doing) note(e pygent.Event) {
 	}
 }
 
-// running begins the words about a tool, which may need the container.
-const running = "Running "
-
 // runningWords says that a tool works.
 func runningWords(tool string) string {
 	if tool == "bash" {
-		return running + "a command"
+		return faces.Running + "a command"
 	}
-	return running + oneLine(tool)
+	return faces.Running + oneLine(tool)
 }
 
 // shown is what the agent does, and what has to be there before.
-func (d *doing) shown() string {
-	if d.slow && strings.HasPrefix(d.words, running) {
-		return d.words + " · the container is starting"
-	}
-	return d.words
-}
+func (d *doing) shown() string { return faces.WithStart(d.words, d.slow) }
 
 // writingWords says how far a call is that the model writes.
 func writingWords(c pygent.CallDelta) string {
