@@ -43,44 +43,49 @@ const sayEndAfter = 300 * time.Millisecond
 // endAtSecondInterrupt has a Ctrl-C end the process at once if the run, whose context is
 // ctx, was interrupted before, by another one or by the signal that ended ctx. It says
 // what may be left then. If the first signal takes a while to end the run, it says so.
-// Once the run is over and cleans was called, the first Ctrl-C ends the process, too. It
-// goes on until end is called.
+// Once cleans was called after a run that nothing interrupted, the first Ctrl-C ends the
+// process, too. cleans is called once at most. It goes on until end is called.
 //
 // Only Ctrl-C counts as the second signal: one SIGTERM may come twice, as from timeout,
 // which sends it to the process and to its group, and ends the run in a bounded time.
 func endAtSecondInterrupt(ctx context.Context, left func() leftovers) (cleans, end func()) {
 	got := make(chan os.Signal, 2)
 	signal.Notify(got, os.Interrupt)
-	over, cleaning := make(chan struct{}), make(chan struct{})
+	over, cleaning := make(chan struct{}), make(chan bool, 1)
 	go func() {
 		defer signal.Stop(got)
-		var late <-chan time.Time
-		ended, worked := ctx.Done(), (<-chan struct{})(cleaning)
-		for interrupted := false; ; {
-			select {
-			case <-got:
-				again := interrupted || isSignalled(ctx)
-				if again || worked == nil {
-					leave(again, left())
-				}
-				interrupted = true
-			case <-worked:
-				worked = nil
-			case <-ended:
-				ended, late = nil, time.After(sayEndAfter)
-			case <-late:
-				again := "Ctrl-C ends pygent at once"
-				if interrupted {
-					again = "Ctrl-C again ends pygent at once"
-				}
-				interrupted = true // by whatever ended ctx: the words promise it
-				complain("waiting for " + cmp.Or(containersNamed(left().containers), "what runs") + " to end; " + again)
-			case <-over:
-				return
-			}
-		}
+		secondInterrupt(ctx, got, cleaning, over, left, leave)
 	}()
-	return func() { close(cleaning) }, func() { close(over) }
+	// The Ctrl-C that has ended ctx may still lie in got, behind what it has caused.
+	return func() { cleaning <- ctx.Err() == nil }, func() { close(over) }
+}
+
+// secondInterrupt calls leave, which does not return, as [endAtSecondInterrupt] has it.
+// cleaning says that the run is over, and whether nothing had interrupted it.
+func secondInterrupt(ctx context.Context, got <-chan os.Signal, cleaning <-chan bool, over <-chan struct{}, left func() leftovers, leave func(again bool, l leftovers)) {
+	var late <-chan time.Time
+	ended := ctx.Done()
+	for interrupted, worked := false, false; ; {
+		select {
+		case <-got:
+			again := interrupted || isSignalled(ctx)
+			if again || worked {
+				leave(again, left())
+			}
+			interrupted = true
+		case worked = <-cleaning:
+		case <-ended:
+			ended, late = nil, time.After(sayEndAfter)
+		case <-late:
+			again := "Ctrl-C again ends pygent at once"
+			if isSignalled(ctx) {
+				again = "Ctrl-C ends pygent at once"
+			}
+			complain("waiting for " + cmp.Or(containersNamed(left().containers), "what runs") + " to end; " + again)
+		case <-over:
+			return
+		}
+	}
 }
 
 // isSignalled reports whether a signal of [untilSignal] has ended a context.

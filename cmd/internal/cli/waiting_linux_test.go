@@ -6,8 +6,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -93,6 +95,48 @@ func TestAnInterruptHidesNoOtherError(t *testing.T) {
 	require.EqualError(t, err, "copy notes.txt: "+syscall.ENOSPC.Error())
 	_, err = unlessInterrupted(ctx, nil, fmt.Errorf("copy notes.txt: %w", context.Cause(ctx)))
 	require.EqualError(t, err, "interrupted")
+}
+
+// The goroutine that watches for a second Ctrl-C may learn of the first one only after
+// all that it has caused.
+func TestOneInterruptIsNotTwo(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		interrupts int
+		early      bool // whether the first one has ended the run
+		leaves     []bool
+	}{
+		"one that ended the run":      {1, true, nil},
+		"two, the first ended it":     {2, true, []bool{true}},
+		"none":                        {0, false, nil},
+		"one while the run cleans up": {1, false, []bool{false}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 30 { // which of what has come it looks at first is chance
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if tt.early {
+					cancel()
+				}
+				got, cleaning, over := make(chan os.Signal), make(chan bool, 1), make(chan struct{})
+				cleaning <- !tt.early
+				var leaves []bool
+				var work sync.WaitGroup
+				work.Go(func() {
+					secondInterrupt(ctx, got, cleaning, over, func() leftovers { return leftovers{} }, func(again bool, _ leftovers) { leaves = append(leaves, again) })
+				})
+				if !tt.early {
+					require.Eventually(t, func() bool { return len(cleaning) == 0 }, time.Minute, time.Microsecond)
+				}
+				for range tt.interrupts {
+					got <- os.Interrupt
+				}
+				close(over)
+				work.Wait()
+				require.Equal(t, tt.leaves, leaves)
+			}
+		})
+	}
 }
 
 // requireExit waits for the end of a command.
