@@ -10,6 +10,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/cut"
+	"github.com/x/pygent/internal/faces"
 	"github.com/x/pygent/internal/numeral"
 )
 
@@ -53,8 +54,12 @@ func (a *around) note(s *session, e pygent.Event) {
 		a.pull = r
 		return
 	}
-	a.pull, a.slow = nil, r.Kind == pygent.RuntimeStarting
-	if !a.slow && r.Kind != pygent.RuntimeFailed { // the run reports it, and so does the start of the session
+	if faces.IsOfStart(r.Kind) {
+		a.pull, a.slow = nil, r.Kind == pygent.RuntimeStarting
+	}
+	switch r.Kind {
+	case pygent.RuntimeStarting, pygent.RuntimeFailed: // the status line says the one, and the run or the start of the session the other
+	default:
 		s.tell(s.theme.dim("· " + told(e.Text)))
 	}
 }

@@ -69,6 +69,8 @@ func TestTheStatusSaysThatTheContainerStarts(t *testing.T) {
 	require.Contains(t, ansi.Strip(s.status(time.Now())), "Thinking · 0 s")
 	s.doing.is("Running bash", time.Now())
 	require.Contains(t, ansi.Strip(s.status(time.Now())), "Running bash · the container is starting · 0 s")
+	happens(pygent.RuntimeSilent)
+	require.Contains(t, ansi.Strip(s.status(time.Now())), "Running bash · the container is starting · 0 s", "the engine goes on with it")
 	happens(pygent.RuntimeStarted)
 	require.Contains(t, ansi.Strip(s.status(time.Now())), "Running bash · 0 s")
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/faces"
 	"github.com/x/pygent/internal/numeral"
 )
 
@@ -88,7 +89,9 @@ func (s *session) heard(e pygent.Event) {
 
 // runtimeEvent shows what the runtime reports.
 func (s *session) runtimeEvent(e pygent.Event) {
-	s.view.doing.slow = e.Runtime.Kind == pygent.RuntimeStarting
+	if faces.IsOfStart(e.Runtime.Kind) {
+		s.view.doing.slow = e.Runtime.Kind == pygent.RuntimeStarting
+	}
 	switch e.Runtime.Kind {
 	case pygent.RuntimePull:
 		s.view.doing.is("Getting the image", e.Time)
@@ -99,7 +102,7 @@ func (s *session) runtimeEvent(e pygent.Event) {
 		})
 	case pygent.RuntimeStarting, pygent.RuntimeNetwork:
 	case pygent.RuntimeFailed: // the run reports it, and so does the start of the session
-	case pygent.RuntimeLost, pygent.RuntimeFallback, pygent.RuntimeLimited:
+	case pygent.RuntimeLost, pygent.RuntimeFallback, pygent.RuntimeLimited, pygent.RuntimeSilent:
 		s.view.notice("warn", cmp.Or(e.Text, e.Runtime.Text))
 	}
 }

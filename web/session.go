@@ -145,6 +145,7 @@ func (s *session) show() {
 	s.view.end()
 	s.view = view{log: s.log, messages: state.Messages}
 	s.view.doing.context = state.Context
+	s.view.doing.slow = state.Runtime != nil && state.Runtime.Kind == pygent.RuntimeStarting
 	s.queue.unheard = state.Unheard
 	s.view.history(entries)
 	s.view.goOn(state)

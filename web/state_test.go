@@ -21,12 +21,18 @@ func TestTheStatusSaysHowFarACheckpointIs(t *testing.T) {
 }
 
 func TestTheStatusSaysThatTheContainerStarts(t *testing.T) {
-	var d doing
+	s := &session{view: view{log: newReplay(func() {})}}
+	d := &s.view.doing
 	began := time.Now()
+	happens := func(kind pygent.RuntimeEventKind) {
+		s.runtimeEvent(pygent.Event{Type: pygent.EventRuntime, Runtime: &pygent.RuntimeEvent{Kind: kind}})
+	}
 	d.note(pygent.Event{Type: pygent.EventToolStart, Time: began, Call: &pygent.ToolCall{Name: "bash"}})
-	d.slow = true
+	happens(pygent.RuntimeStarting)
 	require.Equal(t, "Running a command · the container is starting", d.shown())
-	d.slow = false
+	happens(pygent.RuntimeSilent)
+	require.Equal(t, "Running a command · the container is starting", d.shown(), "the engine goes on with it")
+	happens(pygent.RuntimeFailed)
 	require.Equal(t, "Running a command", d.shown())
 	require.Equal(t, began, d.since)
 }

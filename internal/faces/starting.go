@@ -1,6 +1,10 @@
 package faces
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/x/pygent"
+)
 
 // Running begins the words about a tool or a command, which may need the container.
 const Running = "Running "
@@ -12,4 +16,14 @@ func WithStart(words string, starting bool) string {
 		return words + " · the container is starting"
 	}
 	return words
+}
+
+// IsOfStart reports whether an event of the runtime says how far the start of the
+// container is. Others may come before that is over, and change nothing of it.
+func IsOfStart(kind pygent.RuntimeEventKind) bool {
+	switch kind {
+	case pygent.RuntimeSilent, pygent.RuntimeLimited, pygent.RuntimeNetwork:
+		return false
+	}
+	return true
 }
