@@ -70,11 +70,24 @@ func (c *card) past(e pygent.HistoryEntry) {
 	}
 	if e.Bash != nil {
 		b := *e.Bash
-		b.Output = r.Content
+		b.Output = printed(r.Content, c.what, b)
 		r.Bash = &b
 	}
 	c.end(pygent.Event{Type: pygent.EventToolDone, Output: &r})
 	c.open = false
+}
+
+// printed is what a command printed, of the text that the model has got: without the
+// command at its beginning, and without what follows about its end, which the card says
+// in other words. What the model was told besides follows that.
+func printed(text, command string, end pygent.BashResult) string {
+	const output = "output"
+	end.Command, end.Output = "", output
+	about := strings.TrimPrefix(end.String(), "$ \n"+output)
+	if at := strings.LastIndex(text, about); about != "" && at >= 0 {
+		text = text[:at]
+	}
+	return strings.TrimPrefix(text, "$ "+command+"\n")
 }
 
 // pastTurn shows how a run ended.

@@ -77,23 +77,31 @@ func TestAQueuedMessageNeverAnswersAQuestion(t *testing.T) {
 	require.True(t, strings.HasPrefix(texts, "Begin.|No|"), "the answer comes first: %s", texts)
 }
 
-// What the model is told of it instead of an output is not for people, now and later.
-func TestAStoppedCommandThatHasPrintedNothing(t *testing.T) {
-	s := serve(t, []pygenttest.Reply{pygenttest.Call("bash", map[string]any{"cmd": "sleep 600"})}, pygent.WithConfirmBash(false))
-	p := s.open("")
-	s.say("Wait.")
-	p.until("that it runs", func(p *page) bool { return p.state.Words == "Running a command" })
-	s.post("/interrupt", nil, nil)
-	p.shows(`<div class="end">Stopped`, "stopped by you")
-	p.rests()
-	later := serveAt(t)
-	id, err := later.server.Add("", s.agent)
-	require.NoError(t, err)
-	later.id = id
-	past := later.open("")
-	past.shows(`<div class="end">Stopped`, "stopped by you")
-	for _, p := range []*page{p, past} {
-		require.NotContains(t, p.text(), "may have taken effect")
+// What the model is told of it besides its output is not for people, now and later.
+func TestAStoppedCommandShowsWhatItPrinted(t *testing.T) {
+	for command, shown := range map[string]string{"sleep 600": "", "echo begun; sleep 600": "data-out>begun</pre>"} {
+		t.Run(command, func(t *testing.T) {
+			s := serve(t, []pygenttest.Reply{pygenttest.Call("bash", map[string]any{"cmd": command})}, pygent.WithConfirmBash(false))
+			p := s.open("")
+			s.say("Wait.")
+			p.until("that it runs", func(p *page) bool {
+				return p.state.Words == "Running a command" && (shown == "" || strings.Contains(p.text(), "begun\n"))
+			})
+			s.post("/interrupt", nil, nil)
+			p.shows(`<div class="end">Stopped`, "stopped by you")
+			p.rests()
+			later := serveAt(t)
+			id, err := later.server.Add("", s.agent)
+			require.NoError(t, err)
+			later.id = id
+			past := later.open("")
+			past.shows(`<div class="end">Stopped`, "stopped by you")
+			for _, p := range []*page{p, past} {
+				require.Contains(t, p.now(), shown)
+				require.NotContains(t, p.now(), "may have taken effect")
+				require.NotContains(t, p.now(), "did not finish")
+			}
+		})
 	}
 }
 
