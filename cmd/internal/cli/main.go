@@ -199,13 +199,32 @@ func unlessInterrupted(ctx context.Context, agent *pygent.Agent, err error) (*py
 	if !errors.Is(ctx.Err(), context.Canceled) {
 		return agent, err
 	}
-	if err == nil || errors.Is(err, context.Canceled) {
+	switch rest := withoutInterrupt(err); {
+	case rest == nil:
 		err = interrupted(ctx)
+	case errors.Is(err, context.Canceled):
+		err = errors.Join(interrupted(ctx), rest)
 	}
 	if agent != nil {
 		err = errors.Join(err, agent.Close())
 	}
 	return nil, err
+}
+
+// withoutInterrupt leaves out of an error what was only interrupted. Joined with that may
+// be what a clean-up has left.
+func withoutInterrupt(err error) error {
+	if several, ok := err.(interface{ Unwrap() []error }); ok && err.Error() == errors.Join(several.Unwrap()...).Error() {
+		var rest []error
+		for _, one := range several.Unwrap() {
+			rest = append(rest, withoutInterrupt(one))
+		}
+		return errors.Join(rest...)
+	}
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
 }
 
 // interrupted is the error of a set-up that a signal has ended.

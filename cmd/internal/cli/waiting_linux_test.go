@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
 )
 
 // silentEngine is the host of an engine that lets whoever connects wait: its ssh never
@@ -91,10 +94,21 @@ func TestAnInterruptHidesNoOtherError(t *testing.T) {
 	_, err := unlessInterrupted(ctx, nil, syscall.ENOSPC)
 	require.Equal(t, syscall.ENOSPC, err)
 	interrupt()
-	_, err = unlessInterrupted(ctx, nil, fmt.Errorf("copy notes.txt: %w", syscall.ENOSPC))
-	require.EqualError(t, err, "copy notes.txt: "+syscall.ENOSPC.Error())
-	_, err = unlessInterrupted(ctx, nil, fmt.Errorf("copy notes.txt: %w", context.Cause(ctx)))
-	require.EqualError(t, err, "interrupted")
+	cancelled := fmt.Errorf("copy notes.txt: %w: %w", pygent.ErrRuntimeStart, context.Cause(ctx))
+	for says, tt := range map[string]struct {
+		err  error
+		code int
+	}{
+		"copy notes.txt: " + syscall.ENOSPC.Error(): {fmt.Errorf("copy notes.txt: %w", syscall.ENOSPC), exitUsage},
+		"interrupted":                            {cancelled, exitCancel},
+		"interrupted\n" + syscall.ENOSPC.Error(): {errors.Join(cancelled, errors.Join(syscall.ENOSPC, context.Canceled)), exitCancel},
+	} {
+		_, err = unlessInterrupted(ctx, nil, tt.err)
+		require.EqualError(t, err, says)
+		var exit *exitError
+		require.ErrorAs(t, asUsage(err), &exit)
+		require.Equal(t, tt.code, exit.code)
+	}
 }
 
 // The goroutine that watches for a second Ctrl-C may learn of the first one only after
