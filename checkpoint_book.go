@@ -19,6 +19,7 @@ type checkpointBook interface {
 	Entries() []checkpoint.Entry
 	Find(n int64) (checkpoint.Entry, error)
 	Last() (e checkpoint.Entry, found bool)
+	HasFiles(ctx context.Context, e checkpoint.Entry) bool
 	Undone(turns int) (checkpoint.Entry, error)
 	Redone() (checkpoint.Entry, error)
 

@@ -110,7 +110,7 @@ func withoutInitialFiles() RuntimeOption {
 // refill puts the files of the session into its new temporary workspace.
 func (a *Agent) refill(ctx context.Context) error {
 	if !a.checkpoints.putsBack {
-		a.tellNotPutBack()
+		a.tellNotPutBack(ctx)
 		return nil
 	}
 	files := a.files()
@@ -125,7 +125,9 @@ func (a *Agent) refill(ctx context.Context) error {
 	}
 	text := "the workspace of the session was temporary; its files are back, as they were on " + last.Time.Local().Format("2006-01-02 at 15:04:05")
 	if book.Pending() || a.history.place().Messages == last.Messages {
-		a.tellAtFirst(text)
+		if book.HasFiles(ctx, last) {
+			a.tellAtFirst(text)
+		}
 		return nil
 	}
 	before := a.history.current()
@@ -141,7 +143,7 @@ func (a *Agent) refill(ctx context.Context) error {
 
 // tellNotPutBack tells where the files of a session in a temporary workspace are, of
 // which none are in the workspace now.
-func (a *Agent) tellNotPutBack() {
+func (a *Agent) tellNotPutBack(ctx context.Context) {
 	if !a.kept.wasTemporary("") {
 		return
 	}
@@ -151,7 +153,7 @@ func (a *Agent) tellNotPutBack() {
 			return
 		}
 		last, found := a.checkpoints.book.Last()
-		if !found || last.Tree.IsZero() {
+		if !found || last.Tree.IsZero() || !a.checkpoints.book.HasFiles(ctx, last) {
 			return
 		}
 		text = fmt.Sprintf("the workspace of the session was temporary, and its files are not put into this one; checkpoint %d has them, for another session that begins there (Fork, /fork)", last.N)

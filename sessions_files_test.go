@@ -78,6 +78,22 @@ func readFile(t *testing.T, path string) string {
 	return string(data)
 }
 
+func TestNothingIsSaidOfTheFilesOfASessionThatHasNone(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	agent := keptAgent(t, dir, "1abc", withTrees(dir))
+	require.NoError(t, os.Mkdir(filepath.Join(hostDir(t, agent), "empty"), 0o700))
+	hears(t, agent, "hi")
+	require.NoError(t, agent.Close())
+	var told []string
+	agent = keptAgent(t, dir, "1abc", withTrees(dir), noticesTo(&told))
+	require.Equal(t, []string{"empty"}, namesIn(t, hostDir(t, agent)), "it comes back all the same")
+	require.NoError(t, agent.Close())
+	agent = keptAgent(t, dir, "1abc", withTrees(dir), pygent.WithWorkspace(t.TempDir()), noticesTo(&told))
+	require.NoError(t, agent.Close())
+	require.Empty(t, told)
+}
+
 func TestFilesThatNoCheckpointHasAreSaidToBeGone(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -117,6 +117,22 @@ func (b *Book) Export(ctx context.Context, n int64, w Workspace) error {
 	return b.put(ctx, files, b.seen[at].Tree)
 }
 
+// HasFiles reports whether the tree of a checkpoint has more than directories. One that
+// cannot be read has.
+func (b *Book) HasFiles(ctx context.Context, e Entry) bool {
+	unlock, err := b.lock()
+	if err != nil {
+		return true
+	}
+	defer unlock()
+	for c, err := range b.store.Diff(ctx, store.Tree{}, e.Tree) {
+		if err != nil || !isDir(c.New) {
+			return true
+		}
+	}
+	return false
+}
+
 // put writes a tree into an empty workspace.
 func (b *Book) put(ctx context.Context, files Files, t store.Tree) error {
 	conflicts, err := b.store.Apply(ctx, files, store.Tree{}, t, store.ApplyOptions{Times: true})
