@@ -302,12 +302,12 @@ type RuntimeEventKind string
 const (
 	RuntimeFallback RuntimeEventKind = "fallback" // no engine answers: commands run locally
 	RuntimePull     RuntimeEventKind = "pull"     // an image is being pulled
-	RuntimeStarting RuntimeEventKind = "starting" // the container has not started in a second, as on a busy machine; RuntimeStarted or RuntimeFailed follows, unless the start is cancelled
+	RuntimeStarting RuntimeEventKind = "starting" // the container has not started in a second, as on a busy machine; RuntimeStarted or RuntimeFailed follows, after RuntimePull perhaps, unless the start is cancelled
 	RuntimeStarted  RuntimeEventKind = "started"  // the container runs
 	RuntimeLost     RuntimeEventKind = "lost"     // the container died, or does not answer; the next command gets a new one
 	RuntimeSilent   RuntimeEventKind = "silent"   // the container, or its engine, has not answered for seconds while a command waits; it may yet
 	RuntimeLimited  RuntimeEventKind = "limited"  // commands are confined less than usual on this machine or in this image: see Text
-	RuntimeFailed   RuntimeEventKind = "failed"   // the container cannot start: see [ErrRuntimeStart]
+	RuntimeFailed   RuntimeEventKind = "failed"   // the container cannot start: see [ErrRuntimeStart]; after RuntimeStarting or RuntimePull also if it may the next time
 	RuntimeNetwork  RuntimeEventKind = "network"  // a host was reached or refused: Host. Once for each host while commands run
 )
 

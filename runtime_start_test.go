@@ -103,7 +103,7 @@ func TestStartErrorsThatPass(t *testing.T) {
 func TestAStartThatContainerdLosesIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	var lost, starts atomic.Int64
-	host := losingEngine(t, func() bool { return starts.Add(1) <= lost.Load() })
+	host := losingEngine(t, isStart, func() bool { return starts.Add(1) <= lost.Load() })
 	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithDockerHost(host), pygent.WithSharedFiles(true))
 	lost.Store(2)
 	_, err := r.Bash(t.Context(), "true")
@@ -118,25 +118,66 @@ func TestAStartThatContainerdLosesIsTriedAgain(t *testing.T) {
 // Before it has started, a command looks as if it ran.
 func TestAContainerThatTakesItsTimeToStartIsTold(t *testing.T) {
 	t.Parallel()
-	told := make(chan pygent.RuntimeEvent, 10)
-	host := losingEngine(t, func() bool {
-		e := <-told
-		told <- e
-		return false
-	})
-	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithDockerHost(host), pygent.WithSharedFiles(true),
-		pygent.OnRuntimeEvent(func(e pygent.RuntimeEvent) { told <- e }))
-	require.Equal(t, "here\n", bash(t, r, "echo here").Output)
-	starting, started := <-told, <-told
-	require.Equal(t, pygent.RuntimeStarting, starting.Kind)
-	require.Equal(t, pygent.RuntimeStarted, started.Kind)
-	require.Equal(t, started.Container, starting.Container)
-	require.Equal(t, "container "+started.Container+" is starting", starting.Text)
+	for name, slow := range map[string]func(*http.Request) bool{
+		"start": isStart,
+		"image": func(r *http.Request) bool { return strings.Contains(r.URL.Path, "/images/") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			told := make(chan pygent.RuntimeEvent, 10)
+			host := losingEngine(t, slow, func() bool {
+				e := <-told
+				told <- e
+				return false
+			})
+			r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithDockerHost(host), pygent.WithSharedFiles(true),
+				pygent.OnRuntimeEvent(func(e pygent.RuntimeEvent) { told <- e }))
+			require.Equal(t, "here\n", bash(t, r, "echo here").Output)
+			starting, started := <-told, <-told
+			require.Equal(t, pygent.RuntimeStarting, starting.Kind)
+			require.Equal(t, pygent.RuntimeStarted, started.Kind)
+			require.Equal(t, started.Container, starting.Container)
+			require.Equal(t, "container "+started.Container+" is starting", starting.Text)
+		})
+	}
 }
 
-// losingEngine serves the engine of the tests, and loses the containers that are started
-// when lose returns true. It ends after the runtimes that are made later.
-func losingEngine(t *testing.T, lose func() bool) (host string) {
+// Who has heard that a container is starting hears each time how that ends.
+func TestAStartThatIsToldOfAndFailsIsToldToHaveFailed(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func() bool{
+		"for good":              func() bool { return true },
+		"since the engine ends": func() bool { panic(http.ErrAbortHandler) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			told := make(chan pygent.RuntimeEvent, 10)
+			host := losingEngine(t, isStart, func() bool {
+				e := <-told
+				told <- e
+				return lose()
+			})
+			r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithDockerHost(host), pygent.WithSharedFiles(true),
+				pygent.OnRuntimeEvent(func(e pygent.RuntimeEvent) { told <- e }))
+			for range 2 {
+				_, err := r.Bash(t.Context(), "true")
+				require.Error(t, err)
+				starting, failed := <-told, <-told
+				require.Equal(t, pygent.RuntimeStarting, starting.Kind)
+				require.Equal(t, pygent.RuntimeFailed, failed.Kind)
+				require.ErrorContains(t, err, failed.Text)
+			}
+		})
+	}
+}
+
+// isStart tells the requests that start a container.
+func isStart(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/start") }
+
+// losingEngine serves the engine of the tests. Of the requests that which names, it
+// answers those as if a container were lost for which lose returns true. It ends after the
+// runtimes that are made later.
+func losingEngine(t *testing.T, which func(*http.Request) bool, lose func() bool) (host string) {
 	t.Helper()
 	engine := testEngine(t)
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return engine.Dialer()(ctx) }}
@@ -145,7 +186,7 @@ func losingEngine(t *testing.T, lose func() bool) (host string) {
 	}}
 	ctx, cancel := context.WithCancel(context.Background())
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !strings.HasSuffix(r.URL.Path, "/start") || !lose() {
+		if !which(r) || !lose() {
 			pass.ServeHTTP(w, r.WithContext(ctx)) // the stream of a container that never starts has no other end
 			return
 		}

@@ -45,6 +45,7 @@ type commander struct {
 	last    *Container // that was made; nil when it is known to have ended
 	failed  error      // of pulling the image: no command tries that again
 	pulls   func()     // says that the image is being pulled
+	news    *startNews // of this start
 	again   bool       // a container has run before
 	reached string     // what the last one did at its memory limit while no command ran; empty for nothing
 	shared  bool       // the engine may see our file system

@@ -185,15 +185,9 @@ type Container struct {
 func startContainer(ctx context.Context, engine *client.Client, spec containerSpec, p place, name string, know func(shell string), emit func(sandbox.Event)) (*Container, error) {
 	b := newContainer(engine, p.apply(spec), name, emit)
 	b.socket = p.socket
-	endTelling := afterSilence(func() {
-		emit(sandbox.Event{Kind: sandbox.Starting, Container: name, Text: "container " + name + " is starting"})
-	})
-	err := b.bringUp(ctx, spec, p, know)
-	endTelling()
-	if err != nil {
+	if err := b.bringUp(ctx, spec, p, know); err != nil {
 		return nil, err
 	}
-	emit(sandbox.Event{Kind: sandbox.Started, Container: name, Text: "container " + name + " runs " + spec.config.Image})
 	return b, nil
 }
 

@@ -32,12 +32,14 @@ func (c *commander) findImage(ctx context.Context) (image.InspectResponse, error
 			return info, c.failed
 		}
 		c.pulls()
+		c.news.pause()
 		if err := pullImage(ctx, c.engine, ref, c.emit); err != nil {
 			if !passing(err) {
 				c.failed = err
 			}
 			return info, err
 		}
+		c.news.await()
 		info, err = inspectImage(ctx, c.engine, ref)
 	}
 	if err != nil {

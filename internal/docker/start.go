@@ -141,7 +141,9 @@ func (c *commander) begin() *containerStart {
 	c.current = s
 	name := fmt.Sprintf("pygent-%s-%d", c.spec.id, c.starts)
 	c.wg.Go(func() {
-		defer func() { c.tellFailure(s.err) }()
+		news := newStartNews(name, c.emit)
+		defer func() { c.tellFailure(s.err, news.end()) }()
+		c.news = news
 		c.pulls = sync.OnceFunc(func() { close(s.slow) })
 		var once sync.Once
 		know := func(shell string) {
@@ -173,17 +175,21 @@ func (c *commander) begin() *containerStart {
 	return s
 }
 
-// tellFailure tells, once, that no container can start.
-func (c *commander) tellFailure(err error) {
-	if !errors.Is(err, sandbox.ErrStart) {
+// tellFailure tells, once, that no container can start. Where somebody awaits the end of
+// this start, it tells of any failure but the end of the commander.
+func (c *commander) tellFailure(err error, awaited bool) {
+	if err == nil || c.life.Err() != nil {
 		return
 	}
 	text := err.Error()
-	c.mu.Lock()
-	told := c.told == text
-	c.told = text
-	c.mu.Unlock()
-	if !told {
+	tells := awaited
+	if errors.Is(err, sandbox.ErrStart) {
+		c.mu.Lock()
+		tells = tells || c.told != text
+		c.told = text
+		c.mu.Unlock()
+	}
+	if tells {
 		c.emit(sandbox.Event{Kind: sandbox.Failed, Text: text})
 	}
 }
@@ -313,7 +319,7 @@ func (c *commander) startIn(ctx context.Context, p place, name string, know func
 	if p.program != nil && c.socket {
 		if s, err := listenForGuest(); err == nil {
 			p.socket = s
-			box, err := startContainer(ctx, c.engine, c.spec, p, name, know, c.emit)
+			box, err := c.startOne(ctx, p, name, know)
 			if err == nil {
 				return box, nil
 			}
@@ -324,7 +330,18 @@ func (c *commander) startIn(ctx context.Context, p place, name string, know func
 			c.socket, p.socket = false, nil
 		}
 	}
-	return startContainer(ctx, c.engine, c.spec, p, name, know, c.emit)
+	return c.startOne(ctx, p, name, know)
+}
+
+// startOne starts a container in its place, and tells that it has started.
+func (c *commander) startOne(ctx context.Context, p place, name string, know func(string)) (*Container, error) {
+	box, err := startContainer(ctx, c.engine, c.spec, p, name, know, c.emit)
+	if err != nil {
+		return nil, err
+	}
+	c.news.end()
+	c.emit(sandbox.Event{Kind: sandbox.Started, Container: name, Text: "container " + name + " runs " + c.spec.config.Image})
+	return box, nil
 }
 
 // mountFiles gives the guest of a container its files, and removes the container

@@ -127,7 +127,7 @@ type follower struct {
 	words    string     // what the model has said since its last tool call, shown as progress
 	answered []string   // the answers so far
 	worked   bool       // whether a tool has run
-	failed   string     // why the container cannot start
+	failed   string     // why no container has started
 	box      string     // the name of the container that was started last
 	hosts    hostLog    // the hosts that commands were refused
 }
@@ -151,9 +151,11 @@ func (f *follower) note(e pygent.Event) {
 	case e.Type == pygent.EventToolStart:
 		f.worked = true
 	case e.Type == pygent.EventRuntime && e.Runtime.Kind == pygent.RuntimeFailed:
-		f.failed = e.Text
+		if f.box == "" {
+			f.failed = e.Text
+		}
 	case e.Type == pygent.EventRuntime && e.Runtime.Kind == pygent.RuntimeStarted:
-		f.box = e.Runtime.Container
+		f.box, f.failed = e.Runtime.Container, ""
 	case e.Type == pygent.EventMessage && strings.TrimSpace(e.Message.Text()) != "":
 		f.words = strings.TrimSpace(e.Message.Text())
 	case e.Type == pygent.EventToolCall && e.Call.Name != "stop" && e.Call.Name != "continue":
