@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -112,6 +113,57 @@ func TestAnInterruptEndsAnInterruptedRunAtOnce(t *testing.T) {
 			p.requireGone()
 		})
 	}
+}
+
+// A task has a container of its own. That of one that is over is gone.
+func TestTheSecondInterruptNamesTheContainersOfTasks(t *testing.T) {
+	t.Parallel()
+	image := dockerImage(t)
+	engine, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = engine.Close() })
+	delegate := func(prompt string) pygenttest.Reply {
+		return pygenttest.Call("delegate_task", map[string]any{"prompt": prompt})
+	}
+	server := pygenttest.NewServer(t, delegate("Begin"), pygenttest.Call("task_status", map[string]any{"wait": 60}), delegate("Wait"), bash("sleep 1000")).
+		On("Begin", bash("true"), stop("Begun.")).On("Wait", bash("sleep 1000"))
+	cmd := command(t, append(server.Env(), "XDG_STATE_HOME="+t.TempDir()), "run", "--docker", "--image", image, "--json", "--cwd", "go")
+	events, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	p := &pausedRun{t: t, engine: engine}
+	p.start(cmd)
+	boxes, calls := map[string]string{}, 0
+	for lines := bufio.NewScanner(events); (calls < 2 || len(boxes) < 2) && lines.Scan(); {
+		var e pygent.Event
+		require.NoError(t, json.Unmarshal(lines.Bytes(), &e))
+		switch {
+		case e.Runtime != nil && e.Runtime.Kind == pygent.RuntimeStarted:
+			boxes[e.Task] = e.Runtime.Container
+		case e.Type == pygent.EventTask && e.TaskStatus.State == pygent.TaskFinished:
+			delete(boxes, e.Task)
+		case e.Type == pygent.EventToolStart && strings.Contains(e.Call.Arguments, "sleep"):
+			calls++
+		}
+	}
+	go func() { _, _ = io.Copy(io.Discard, events) }()
+	own := boxes[""]
+	delete(boxes, "")
+	require.Len(t, boxes, 1)
+	names := own
+	for _, box := range boxes {
+		names += ", " + box
+	}
+	for name := range strings.SplitSeq(names, ", ") {
+		t.Cleanup(func() {
+			_ = engine.ContainerRemove(context.Background(), name, container.RemoveOptions{Force: true})
+		})
+		require.NoError(t, engine.ContainerPause(t.Context(), name))
+	}
+	require.NoError(t, cmd.Process.Signal(os.Interrupt))
+	p.await("pygent: waiting for containers " + names + " to end; Ctrl-C again ends pygent at once")
+	require.NoError(t, cmd.Process.Signal(os.Interrupt))
+	p.await("pygent: interrupted again: containers " + names + " may run on; ")
+	requireExit(t, cmd, exitCancel)
 }
 
 // Whoever manages processes sends SIGTERM and then kills. Some send it twice at once, as

@@ -67,7 +67,7 @@ func (r *runCmd) Run(ctx context.Context, s *settings, out *output) error {
 	}
 	show, endShow := r.handler(out, abandon)
 	defer endShow()
-	seen := &follower{next: show, out: out, silent: r.JSON, together: !r.Quiet && !r.JSON && oneTerminal()}
+	seen := &follower{next: show, out: out, silent: r.JSON, together: !r.Quiet && !r.JSON && oneTerminal(), boxes: boxes{}}
 	made, company := newWorkspace(cfg), kept.company(cfg)
 	talks := !r.Quiet && !r.JSON
 	making := ctx
@@ -128,7 +128,7 @@ type follower struct {
 	answered []string   // the answers so far
 	worked   bool       // whether a tool has run
 	failed   string     // why no container has started
-	box      string     // the name of the container that was started last
+	boxes    boxes      // the containers
 	hosts    hostLog    // the hosts that commands were refused
 }
 
@@ -144,6 +144,7 @@ func (f *follower) event(e pygent.Event) {
 func (f *follower) note(e pygent.Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.boxes.note(e)
 	switch {
 	case e.Type == pygent.EventRuntime && e.Runtime.Host != nil:
 		f.hosts.note(*e.Runtime.Host)
@@ -151,11 +152,11 @@ func (f *follower) note(e pygent.Event) {
 	case e.Type == pygent.EventToolStart:
 		f.worked = true
 	case e.Type == pygent.EventRuntime && e.Runtime.Kind == pygent.RuntimeFailed:
-		if f.box == "" {
+		if f.boxes[""] == "" {
 			f.failed = e.Text
 		}
 	case e.Type == pygent.EventRuntime && e.Runtime.Kind == pygent.RuntimeStarted:
-		f.box, f.failed = e.Runtime.Container, ""
+		f.failed = ""
 	case e.Type == pygent.EventMessage && strings.TrimSpace(e.Message.Text()) != "":
 		f.words = strings.TrimSpace(e.Message.Text())
 	case e.Type == pygent.EventToolCall && e.Call.Name != "stop" && e.Call.Name != "continue":
@@ -204,14 +205,11 @@ func (f *follower) startFailure() string {
 	return f.failed
 }
 
-// containers returns the name of the container that was started last, if there is one.
+// containers returns the names of the containers.
 func (f *follower) containers() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.box == "" {
-		return nil
-	}
-	return []string{f.box}
+	return f.boxes.names()
 }
 
 func (f *follower) refusedHosts() string {

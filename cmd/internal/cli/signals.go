@@ -4,11 +4,15 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/x/pygent"
 )
 
 // ended is the cause of the end of a context that a signal ended.
@@ -93,8 +97,30 @@ func isSignalled(ctx context.Context) bool { return errors.As(context.Cause(ctx)
 
 // leftovers are what a process may leave that ends at once.
 type leftovers struct {
-	containers []string // the name of the one that each agent has started last
+	containers []string // the name of the one that each agent and task has started last
 	isolated   bool     // commands run in containers, and one without a name yet may be starting
+}
+
+// boxes are the names of the containers that an agent and its tasks have started last, by
+// the task's id, which is empty for the agent itself.
+type boxes map[string]string
+
+// note follows the containers by the events of the agent.
+func (b boxes) note(e pygent.Event) {
+	switch {
+	case e.Type == pygent.EventRuntime && e.Runtime.Kind == pygent.RuntimeStarted:
+		b[e.Task] = e.Runtime.Container
+	case e.TaskStatus != nil && e.TaskStatus.State.AtRest() && e.TaskStatus.State != pygent.TaskAwaitingUser:
+		delete(b, e.Task) // it was removed before
+	}
+}
+
+// names returns the names, first that of the agent's own container.
+func (b boxes) names() (names []string) {
+	for _, task := range slices.Sorted(maps.Keys(b)) {
+		names = append(names, b[task])
+	}
+	return names
 }
 
 // leave ends the process, and says what may be left of it. again says that it was

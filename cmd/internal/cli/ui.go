@@ -133,26 +133,26 @@ type openAgents struct {
 // openAgent is an agent that is not closed yet.
 type openAgent struct {
 	*pygent.Agent
-	kept      *keeping
-	container string // the name of the one that was started last; empty for none
+	kept  *keeping
+	boxes boxes // its containers
 }
 
 // follow follows an agent until it is closed.
 func (o *openAgents) follow(agent *pygent.Agent, kept *keeping) {
-	one := &openAgent{Agent: agent, kept: kept}
+	one := &openAgent{Agent: agent, kept: kept, boxes: boxes{}}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.all = append(o.all, one)
 	o.work.Go(func() {
 		pass := func(e pygent.Event) bool {
-			if e.Task == "" {
-				o.note(one, e.Runtime)
-			}
+			o.note(one, e)
 			return true
 		}
 		faces.Follow(context.Background(), agent, 0, pass, func() (int64, bool) {
 			state := agent.State()
-			o.note(one, state.Runtime)
+			if state.Runtime != nil {
+				o.note(one, pygent.Event{Type: pygent.EventRuntime, Runtime: state.Runtime})
+			}
 			return state.Seq, true
 		})
 		o.mu.Lock()
@@ -161,14 +161,11 @@ func (o *openAgents) follow(agent *pygent.Agent, kept *keeping) {
 	})
 }
 
-// note remembers what the runtime of an agent reports; nil for nothing.
-func (o *openAgents) note(one *openAgent, e *pygent.RuntimeEvent) {
-	if e == nil || e.Kind != pygent.RuntimeStarted {
-		return
-	}
+// note follows the containers of an agent.
+func (o *openAgents) note(one *openAgent, e pygent.Event) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	one.container = e.Container
+	one.boxes.note(e)
 }
 
 // left is what may be left of the agents.
@@ -177,9 +174,7 @@ func (o *openAgents) left() (l leftovers) {
 	defer o.mu.Unlock()
 	for _, one := range o.all {
 		l.isolated = l.isolated || one.UseDocker()
-		if one.container != "" {
-			l.containers = append(l.containers, one.container)
-		}
+		l.containers = append(l.containers, one.boxes.names()...)
 	}
 	return l
 }
