@@ -20,6 +20,7 @@ type options struct {
 	open   func(context.Context, Open) (*pygent.Agent, error)
 	list   func(ctx context.Context, user string) ([]pygent.SessionInfo, error)
 	remove func(ctx context.Context, user, id string) error
+	closes func(*pygent.Agent)
 	base   string
 	token  string
 	user   func(*http.Request) (string, error)
@@ -67,6 +68,13 @@ func (l Limits) withDefaults() Limits {
 // of a session to continue itself: it is what somebody sends.
 func WithOpen(open func(ctx context.Context, o Open) (*pygent.Agent, error)) Option {
 	return func(o *options) { o.open = open }
+}
+
+// WithClosing has the server call f before it closes an agent that [WithOpen] has made, at
+// the end of a session or of the server, and wait for it. So a program can say which files
+// of a temporary workspace go. Calls for several agents may come at once.
+func WithClosing(f func(*pygent.Agent)) Option {
+	return func(o *options) { o.closes = f }
 }
 
 // WithList names the kept sessions of a user, which WithOpen can continue. By default

@@ -126,15 +126,23 @@ func (s *session) run() {
 
 // close closes the agent if it is the server's.
 func (s *session) close() {
-	if s.owned {
-		s.closeErr = s.agent.Close()
+	if !s.owned {
+		return
 	}
+	if s.server.opts.closes != nil {
+		guard.Call(func() { s.server.opts.closes(s.agent) }, s.logFault)
+	}
+	s.closeErr = s.agent.Close()
 }
 
 // failed notes a fault of the page's own.
 func (s *session) failed(err error) {
-	s.server.opts.log.Error("session", "id", s.id, "error", oneLine(err.Error()))
+	s.logFault(err)
 	s.view.notice("warn", "The page failed to show something: "+err.Error())
+}
+
+func (s *session) logFault(err error) {
+	s.server.opts.log.Error("session", "id", s.id, "error", oneLine(err.Error()))
 }
 
 // show begins the view anew, with the conversation so far.

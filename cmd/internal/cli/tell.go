@@ -117,24 +117,18 @@ func tellHistory(name string, agent *pygent.Agent) {
 // listingTime is how long the files of a temporary workspace may take to be listed.
 const listingTime = 5 * time.Second
 
-// tellFiles prints what filesGone says.
+// tellFiles prints which files of a temporary workspace go with it, and how they come
+// back, or would have been kept. session is the ID of the session, empty if it is not kept.
 func tellFiles(ctx context.Context, agent *pygent.Agent, session string) {
-	tellIf(filesGone(ctx, agent, session))
-}
-
-// filesGone says which files of a temporary workspace go with it, and how they come
-// back, or would have been kept; it is empty for none. session is the ID of the
-// session, empty if it is not kept.
-func filesGone(ctx context.Context, agent *pygent.Agent, session string) string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listingTime)
 	defer cancel()
 	files, more, err := agent.TemporaryFiles(ctx)
 	if err != nil || len(files) == 0 && !more {
-		return "" // the run has said what is wrong with the runtime
+		return // the run has said what is wrong with the runtime
 	}
 	var names []string
 	for _, f := range files {
 		names = append(names, f.Path)
 	}
-	return keep.Gone(names, more, session)
+	note("%s", keep.Gone(names, more, session))
 }

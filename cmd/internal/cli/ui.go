@@ -56,7 +56,7 @@ func (c uiCmd) Run(ctx context.Context, s *settings, logs *libraryLog) error {
 	defer opener.agents.work.Wait()
 	cleans, end := endAtSecondInterrupt(ctx, opener.agents.left)
 	defer end()
-	server, err := web.New(web.WithOpen(opener.more), web.WithList(opener.list), web.WithRemove(opener.remove), web.WithHosts(c.hosts()...))
+	server, err := web.New(web.WithOpen(opener.more), web.WithList(opener.list), web.WithRemove(opener.remove), web.WithClosing(opener.agents.tellFiles), web.WithHosts(c.hosts()...))
 	if err == nil {
 		pygent.RegisterFace(pygent.FaceWeb, server.Face(web.ServeOptions{
 			Listen: c.Listen, AllowRemote: c.AllowRemote, CertFile: c.TLSCert, KeyFile: c.TLSKey, BehindProxy: c.BehindProxy,
@@ -65,9 +65,7 @@ func (c uiCmd) Run(ctx context.Context, s *settings, logs *libraryLog) error {
 		tellPlace(ctx, agent)
 		note("the page is at the address that follows; Ctrl-C ends it and what runs")
 		release := logs.hold()
-		err = agent.RunGUI(ctx)
-		opener.agents.tellFiles(ctx, agent)
-		err = errors.Join(err, server.Close())
+		err = errors.Join(agent.RunGUI(ctx), server.Close())
 		release()
 	}
 	tellCost(cfg, agent)
@@ -179,22 +177,19 @@ func (o *openAgents) left() (l leftovers) {
 	return l
 }
 
-// tellFiles prints which files go with the temporary workspaces of the agents besides
-// one. They are asked together, as each may take its time.
-func (o *openAgents) tellFiles(ctx context.Context, besides *pygent.Agent) {
+// tellFiles prints which files go with the temporary workspace of an agent that is about to
+// be closed.
+func (o *openAgents) tellFiles(agent *pygent.Agent) {
+	var kept *keeping // nil if the agent is closed already
 	o.mu.Lock()
-	all := slices.Clone(o.all)
-	o.mu.Unlock()
-	gone := make([]string, len(all))
-	var asked sync.WaitGroup
-	for i, one := range all {
-		if one.Agent != besides {
-			asked.Go(func() { gone[i] = filesGone(ctx, one.Agent, one.kept.restorable(one.Agent)) })
+	for _, one := range o.all {
+		if one.Agent == agent {
+			kept = one.kept
 		}
 	}
-	asked.Wait()
-	for _, text := range gone {
-		tellIf(text)
+	o.mu.Unlock()
+	if kept != nil {
+		tellFiles(context.Background(), agent, kept.restorable(agent))
 	}
 }
 

@@ -153,22 +153,28 @@ func TestThePageSaysWhereCommandsRun(t *testing.T) {
 	require.Contains(t, boxed.errs.String(), "· commands run in a container of the image "+image+"\n")
 }
 
-// Those of the first session and of others, which the page closes.
+// Those of the first session and of others, which the page closes, some of them before.
 func TestAPageNamesTheFilesThatGo(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
 	p := startUI(t, u)
-	first := p.id(p.call(http.MethodGet, "/sessions", ""))
-	second := p.id(p.call(http.MethodPost, "/sessions", "{}"))
-	for id, name := range map[string]string{first: "one.txt", second: "two.txt"} {
+	files := map[string]string{p.id(p.call(http.MethodGet, "/sessions", "")): "one.txt"}
+	for _, name := range []string{"two.txt", "three.txt"} {
+		files[p.id(p.call(http.MethodPost, "/sessions", "{}"))] = name
+	}
+	for id, name := range files {
 		p.call(http.MethodPost, "/sessions/"+id+"/shell", `{"command":"touch `+name+`"}`)
 		require.Eventually(t, func() bool {
 			return strings.Contains(p.call(http.MethodGet, "/sessions/"+id+"/files", ""), name)
 		}, time.Minute, 10*time.Millisecond)
+		if name == "three.txt" {
+			p.call(http.MethodDelete, "/sessions/"+id, "")
+		}
 	}
 	p.end()
-	require.Contains(t, p.errs.String(), "goes with its files: one.txt. ")
-	require.Contains(t, p.errs.String(), "goes with its files: two.txt. ")
+	for _, name := range files {
+		require.Equal(t, 1, strings.Count(p.errs.String(), "goes with its files: "+name+". "), p.errs)
+	}
 }
 
 // The sessions that others have begun on the page have containers, too. One that was
