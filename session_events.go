@@ -10,6 +10,7 @@ import (
 
 	"github.com/x/pygent/internal/console"
 	"github.com/x/pygent/internal/cut"
+	"github.com/x/pygent/internal/nudge"
 )
 
 // EventPrinter returns an event handler that writes what happens to w as plain
@@ -172,6 +173,9 @@ func outputShown(e Event) string {
 	if e.Output.End != "" {
 		return ""
 	}
+	if e.Type == EventToolDone && e.Output.Outcome == OutcomeInterrupted && !nudge.Refuses(e.Output.Content) {
+		return interruptedShown(e.Output)
+	}
 	text := cmp.Or(e.Output.Display, e.Output.Content)
 	if e.Output.IsError {
 		text = withoutStart(text)
@@ -184,6 +188,16 @@ func outputShown(e Event) string {
 		return strings.TrimPrefix(text, "$ "+command.Cmd+"\n")
 	}
 	return text
+}
+
+// interruptedShown returns what is shown of a call that was interrupted while it ran: what
+// else its result says is for the model.
+func interruptedShown(r *ToolResult) string {
+	text := r.Display
+	if r.Bash != nil {
+		text = r.Bash.Output
+	}
+	return strings.TrimPrefix(strings.TrimSuffix(text, "\n")+"\n[interrupted]", "\n")
 }
 
 // withoutStart leaves out of the result of a failed call why the runtime cannot start,
