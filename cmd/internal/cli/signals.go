@@ -41,6 +41,11 @@ func untilSignal(ctx context.Context, signals ...os.Signal) (context.Context, co
 	}
 }
 
+// onePress is how long one Ctrl-C may take to come twice, as by a program that was started
+// with pygent and passes it on, or by "timeout -s INT", which signals the process and its
+// group. Nobody presses keys that fast.
+const onePress = 50 * time.Millisecond
+
 // sayEndAfter is how long the end of a run that was interrupted goes on in silence.
 const sayEndAfter = 300 * time.Millisecond
 
@@ -50,8 +55,8 @@ const sayEndAfter = 300 * time.Millisecond
 // Once cleans was called after a run that nothing interrupted, the first Ctrl-C ends the
 // process, too. cleans is called once at most. It goes on until end is called.
 //
-// Only Ctrl-C counts as the second signal: one SIGTERM may come twice, as from timeout,
-// which sends it to the process and to its group, and ends the run in a bounded time.
+// Only Ctrl-C counts as the second signal: one SIGTERM may come twice, too, and ends the
+// run in a bounded time.
 func endAtSecondInterrupt(ctx context.Context, left func() leftovers) (cleans, end func()) {
 	got := make(chan os.Signal, 2)
 	signal.Notify(got, os.Interrupt)
@@ -68,15 +73,19 @@ func endAtSecondInterrupt(ctx context.Context, left func() leftovers) (cleans, e
 // cleaning says that the run is over, and whether nothing had interrupted it.
 func secondInterrupt(ctx context.Context, got <-chan os.Signal, cleaning <-chan bool, over <-chan struct{}, left func() leftovers, leave func(again bool, l leftovers)) {
 	var late <-chan time.Time
+	var interrupted time.Time // by the last Ctrl-C that counts
 	ended := ctx.Done()
-	for interrupted, worked := false, false; ; {
+	for worked := false; ; {
 		select {
 		case <-got:
-			again := interrupted || isSignalled(ctx)
+			if time.Since(interrupted) < onePress {
+				continue
+			}
+			again := !interrupted.IsZero() || isSignalled(ctx)
 			if again || worked {
 				leave(again, left())
 			}
-			interrupted = true
+			interrupted = time.Now()
 		case worked = <-cleaning:
 		case <-ended:
 			ended, late = nil, time.After(sayEndAfter)

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -112,42 +113,47 @@ func TestAnInterruptHidesNoOtherError(t *testing.T) {
 }
 
 // The goroutine that watches for a second Ctrl-C may learn of the first one only after
-// all that it has caused.
+// all that it has caused, and one press may come twice.
 func TestOneInterruptIsNotTwo(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		interrupts int
+		apart      time.Duration
 		early      bool // whether the first one has ended the run
 		leaves     []bool
 	}{
-		"one that ended the run":      {1, true, nil},
-		"two, the first ended it":     {2, true, []bool{true}},
-		"none":                        {0, false, nil},
-		"one while the run cleans up": {1, false, []bool{false}},
+		"one that ended the run":      {1, 0, true, nil},
+		"one that came twice":         {2, onePress / 2, true, nil},
+		"two, the first ended it":     {2, onePress, true, []bool{true}},
+		"none":                        {0, 0, false, nil},
+		"one while the run cleans up": {1, 0, false, []bool{false}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for range 30 { // which of what has come it looks at first is chance
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				if tt.early {
-					cancel()
-				}
-				got, cleaning, over := make(chan os.Signal), make(chan bool, 1), make(chan struct{})
-				cleaning <- !tt.early
-				var leaves []bool
-				var work sync.WaitGroup
-				work.Go(func() {
-					secondInterrupt(ctx, got, cleaning, over, func() leftovers { return leftovers{} }, func(again bool, _ leftovers) { leaves = append(leaves, again) })
+				synctest.Test(t, func(t *testing.T) {
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					if tt.early {
+						cancel()
+					}
+					got, cleaning, over := make(chan os.Signal), make(chan bool, 1), make(chan struct{})
+					cleaning <- !tt.early
+					var leaves []bool
+					var work sync.WaitGroup
+					work.Go(func() {
+						secondInterrupt(ctx, got, cleaning, over, func() leftovers { return leftovers{} }, func(again bool, _ leftovers) { leaves = append(leaves, again) })
+					})
+					if !tt.early {
+						synctest.Wait()
+					}
+					for range tt.interrupts {
+						got <- os.Interrupt
+						time.Sleep(tt.apart)
+					}
+					close(over)
+					work.Wait()
+					require.Equal(t, tt.leaves, leaves)
 				})
-				if !tt.early {
-					require.Eventually(t, func() bool { return len(cleaning) == 0 }, time.Minute, time.Microsecond)
-				}
-				for range tt.interrupts {
-					got <- os.Interrupt
-				}
-				close(over)
-				work.Wait()
-				require.Equal(t, tt.leaves, leaves)
 			}
 		})
 	}
