@@ -32,6 +32,9 @@ func noise(size int) string {
 
 // TestAnUndoOnAFullDisk is finished when there is room.
 func TestAnUndoOnAFullDisk(t *testing.T) {
+	if testing.Short() {
+		t.Skip("fills disks")
+	}
 	t.Parallel()
 	base := t.TempDir()
 	mountDisk(t, filepath.Join(base, "work"))
@@ -58,6 +61,9 @@ func TestAnUndoOnAFullDisk(t *testing.T) {
 
 // TestAFullStore fails no run. What could not be kept is not undone by halves.
 func TestAFullStore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("fills disks")
+	}
 	t.Parallel()
 	base := t.TempDir()
 	mountDisk(t, filepath.Join(base, "disk"))
@@ -82,6 +88,9 @@ func TestAFullStore(t *testing.T) {
 
 // TestAnUndoOfAReadOnlyDisk changes nothing there, and says why.
 func TestAnUndoOfAReadOnlyDisk(t *testing.T) {
+	if testing.Short() {
+		t.Skip("fills disks")
+	}
 	t.Parallel()
 	base := t.TempDir()
 	work := filepath.Join(base, "work")

@@ -454,6 +454,9 @@ func (k *keeper) redoFails() {
 }
 
 func TestTheFileHoldsOldTextsThatAnUndoBringsBack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays long conversations")
+	}
 	t.Parallel()
 	k := openKeeper(t, t.TempDir(), pygent.WithContextWindow(30_000))
 	k.turn("seq 1 3000")

@@ -79,6 +79,9 @@ func TestSummaryChild(t *testing.T) {
 // A process that dies while the model writes the summary leaves the conversation as
 // it was, and the one that resumes it compacts it.
 func TestKilledDuringTheSummary(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills or stops processes")
+	}
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "history.json")
 	for range 2 { // the second process asks for the same summary at once

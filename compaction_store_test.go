@@ -268,6 +268,9 @@ var hostileLists = map[string]http.HandlerFunc{
 }
 
 func TestHostileListsOfModelsDisturbNoRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("reads hostile answers")
+	}
 	t.Parallel()
 	for name, list := range hostileLists {
 		t.Run(name, func(t *testing.T) {

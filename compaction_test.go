@@ -190,6 +190,9 @@ func TestAResumedSessionSendsTheSameBytes(t *testing.T) {
 // The JSON of messages that are not sent any more is dropped, and made anew for a
 // file that is written again.
 func TestWhatWasCompactedIsWrittenAgain(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays long conversations")
+	}
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "h.json")
 	history := openHistory(t, path)
@@ -441,6 +444,9 @@ func TestStateTellsOfCompactionOnRequest(t *testing.T) {
 
 // Marks come from files and stores: whatever they say, the conversation is legal.
 func TestNoMarkMakesAConversationIllegal(t *testing.T) {
+	if testing.Short() {
+		t.Skip("tries many conversations")
+	}
 	t.Parallel()
 	record := []pygent.HistoryEntry{{Message: pygent.SystemMessage("s")}, {Message: pygent.UserMessage("go")}}
 	for i := range 3 {

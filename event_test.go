@@ -282,6 +282,9 @@ func hasJSON(s *ast.StructType) bool {
 
 // Logs and replays are bounded by what sizeOf counts.
 func TestLongTextsOfEventsCount(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs much data")
+	}
 	t.Parallel()
 	const size = 1 << 20
 	// Names, ids and kinds are short, and so is what this package makes itself.

@@ -60,6 +60,9 @@ func requireRepaired(t *testing.T, torn []byte, msgs []pygent.Message, whole int
 }
 
 func TestHistoryCutAtEveryByteLoads(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs much data")
+	}
 	t.Parallel()
 	msgs := sample()
 	data, ends := fileOf(t, msgs)
@@ -78,6 +81,9 @@ func TestHistoryCutAtEveryByteLoads(t *testing.T) {
 // If a process is killed in the middle of a write, the beginning of the new
 // bytes overwrites the old ones.
 func TestHistoryKilledInAnyWriteLoads(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs much data")
+	}
 	t.Parallel()
 	msgs := sample()
 	data, ends := fileOf(t, msgs)
@@ -161,6 +167,9 @@ func TestRepairChild(t *testing.T) {
 const repairChildEnv = "PYGENT_TEST_REPAIR_CHILD"
 
 func TestRepairSurvivesKill(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills or stops processes")
+	}
 	t.Parallel()
 	msgs := []pygent.Message{pygent.UserMessage("first"), pygent.UserMessage("lost"), pygent.UserMessage(strings.Repeat("x", 50_000)), pygent.UserMessage("last")}
 	data, ends := fileOf(t, msgs)

@@ -12,6 +12,9 @@ import (
 // What is sent has at most 8 MiB of images; the size that a run goes by counts all
 // that were ever shown.
 func TestTheSizeOfAConversationLacksImagesThatAreLeftOut(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays long conversations")
+	}
 	t.Parallel()
 	url := "data:image/png;base64," + base64.StdEncoding.EncodeToString(make([]byte, 3<<20))
 	h := NewHistory(UserMessage("go"))

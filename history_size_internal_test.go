@@ -50,6 +50,9 @@ func (f blindFile) ReadAt(p []byte, at int64) (int, error) {
 // When the file that has old texts cannot be read, nothing is lost: what needs the
 // texts fails or says so, what does not goes on, and later they are there again.
 func TestOldTextsThatCannotBeReadAreNotLost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays long conversations")
+	}
 	t.Parallel()
 	memory := memdisk.New()
 	disk := &blindDisk{Disk: memory}

@@ -112,6 +112,9 @@ func TestHostileAnswersTakeLittleMemory(t *testing.T) {
 // What the model needs no more is kept by the file alone, and the record is whole
 // nevertheless. No other test may run while memory is measured.
 func TestALongRunKeepsOldTextsInItsFileAlone(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays long conversations")
+	}
 	var early uint64
 	h := longHistory(t, filepath.Join(t.TempDir(), "history.json"), awaySteps, func(n int) {
 		if n == awaySteps/3 {
@@ -258,6 +261,9 @@ func TestOldTextsOfAFileThatOthersChange(t *testing.T) {
 
 // The record is whole while it is open, when it is closed, and when it is opened again.
 func TestOldTextsAreReadFromTheFile(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays long conversations")
+	}
 	t.Parallel()
 	const steps = awaySteps / 3
 	path := filepath.Join(t.TempDir(), "history.json")
@@ -279,6 +285,9 @@ func TestOldTextsAreReadFromTheFile(t *testing.T) {
 }
 
 func TestConfigManyFaultsAreBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("reads thousands of faults")
+	}
 	t.Parallel()
 	s := newSources(t)
 	var b strings.Builder
@@ -292,6 +301,9 @@ func TestConfigManyFaultsAreBounded(t *testing.T) {
 }
 
 func TestFilesCountInWhatWaitsToBeHeard(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs much data")
+	}
 	t.Parallel()
 	agent := quick(t, pygenttest.NewScriptedModel())
 	part := pygent.Part{FileName: "big.pdf", FileURL: "data:application/pdf;base64," + strings.Repeat("A", 15<<20)}
@@ -304,6 +316,9 @@ func TestFilesCountInWhatWaitsToBeHeard(t *testing.T) {
 }
 
 func TestMentionedFilesHaveBounds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs much data")
+	}
 	t.Parallel()
 	ws := t.TempDir()
 	image := []byte(pngFile + strings.Repeat("x", 5<<20-len(pngFile)))

@@ -463,6 +463,9 @@ func TestStopDoesNotWaitLongForTheJobs(t *testing.T) {
 // Everything that a model says stays in memory and is part of each later
 // request.
 func TestConversationsAreBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays long conversations")
+	}
 	t.Parallel()
 	model := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 		return &pygent.ChatResponse{Message: pygent.AssistantMessage(strings.Repeat("x", 10<<20))}, nil

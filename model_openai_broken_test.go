@@ -215,6 +215,9 @@ func respond(body func() io.Reader) *http.Client {
 
 // The streams go on for ever, and no byte of them carries content.
 func TestEndlessNothingIsEnded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs much data")
+	}
 	t.Parallel()
 	const chunk = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n"
 	for name, c := range map[string]struct {

@@ -422,6 +422,9 @@ func TestADirectoryOfSkillsHasAPath(t *testing.T) {
 // What users and projects add to the prefix of each request is bounded, and the rest
 // stays below maxPrefix in the worst workspace.
 func TestTheLargestSurveyAndTheMostSkillsAreBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs much data")
+	}
 	t.Parallel()
 	work, mine := t.TempDir(), t.TempDir()
 	long := func(place string, i int) string { return fmt.Sprintf("%s%02d-%s", place, i, strings.Repeat("x", 60)) }

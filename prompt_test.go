@@ -349,6 +349,9 @@ func TestTheModelIsToldHowManyStepsThereAre(t *testing.T) {
 // Whatever a project has in the places where an agent looks, the agent begins to
 // work, and shows the model nothing from elsewhere.
 func TestAgentsBeginToWorkInHostileWorkspaces(t *testing.T) {
+	if testing.Short() {
+		t.Skip("attacks the protection")
+	}
 	t.Parallel()
 	const secret = "ROOT-OF-THE-HOST"
 	outside := t.TempDir()

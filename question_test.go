@@ -590,6 +590,9 @@ func TestAToolThatWaitsForItsOwnTaskIsNotWaitedFor(t *testing.T) {
 // program and a user answer, steer, cancel and leave, in any order. Whatever
 // happens, everything ends, and each answer that was taken is heard.
 func TestQuestionsOfTasksAtRandom(t *testing.T) {
+	if testing.Short() {
+		t.Skip("does many things at random")
+	}
 	t.Parallel()
 	for seed := range uint64(40) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -29,6 +29,9 @@ import (
 // history, the events and the state have to agree with each other.
 // PYGENT_TEST_PROGRAMS is how many, and PYGENT_TEST_SEED the first.
 func TestRandomPrograms(t *testing.T) {
+	if testing.Short() {
+		t.Skip("does many things at random")
+	}
 	t.Parallel()
 	n, seed := 15, uint64(1)
 	if s := os.Getenv("PYGENT_TEST_PROGRAMS"); s != "" {

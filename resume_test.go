@@ -227,6 +227,9 @@ func TestKilledRun(t *testing.T) {
 }
 
 func TestRunKilledInTheMiddleIsResumed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills or stops processes")
+	}
 	t.Parallel()
 	dir := t.TempDir()
 	r, w, err := os.Pipe()

@@ -103,6 +103,9 @@ func TestModelsRunJobs(t *testing.T) {
 }
 
 func TestWholeOutputStaysReadable(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs much data")
+	}
 	t.Parallel()
 	forEachStarted(t, func(t *testing.T, r pygent.Runtime) {
 		res := bash(t, r, "i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done", pygent.BashMaxOutput(1000))

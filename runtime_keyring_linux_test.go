@@ -15,6 +15,9 @@ import (
 // TestKeyringsOfTheUserAreOutOfReach puts a key into the session keyring, where
 // for instance Kerberos keeps its keys.
 func TestKeyringsOfTheUserAreOutOfReach(t *testing.T) {
+	if testing.Short() {
+		t.Skip("attacks the protection")
+	}
 	t.Parallel()
 	asRootAndUser(t, func(t *testing.T) {
 		eachLevel(t, func(t *testing.T, level confine.Level) {

@@ -120,6 +120,9 @@ func TestBashPassesTheEndOfItsOutputOn(t *testing.T) {
 }
 
 func TestAFloodOfOutputIsPassedOnInPart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs much data")
+	}
 	const size = 64 << 20
 	defer debug.SetGCPercent(debug.SetGCPercent(100)) // the heap is measured as programs have it
 	forEachCommander(t, func(t *testing.T, r pygent.Runtime) {
@@ -312,6 +315,9 @@ func TestProcessHasTheOptionsOfACommand(t *testing.T) {
 }
 
 func TestProcessPassesMuchBothWays(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs much data")
+	}
 	t.Parallel()
 	const size = 12 << 20
 	forEachStarted(t, func(t *testing.T, r pygent.Runtime) {

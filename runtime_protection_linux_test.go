@@ -129,6 +129,9 @@ func tree(t *testing.T, dir string) (lines []string) {
 
 // TestProtectionHolds tries attacks that every level must stop.
 func TestProtectionHolds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("attacks the protection")
+	}
 	asRootAndUser(t, func(t *testing.T) {
 		eachLevel(t, func(t *testing.T, level confine.Level) {
 			home := canaryHome(t)
@@ -211,6 +214,9 @@ func TestFullProtectionHidesTheMachine(t *testing.T) {
 }
 
 func TestProtectedGuestThatIsStoppedIsGivenUp(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills or stops processes")
+	}
 	eachLevel(t, func(t *testing.T, level confine.Level) {
 		dir := t.TempDir()
 		r := newTestRuntime(t, pygent.NewLocalRuntime, atLevel(level), pygent.WithWorkspace(dir), calling())
@@ -231,6 +237,9 @@ func TestProtectedGuestThatIsStoppedIsGivenUp(t *testing.T) {
 }
 
 func TestProtectedGuestThatIsKilledLeavesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills or stops processes")
+	}
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
 	eachLevel(t, func(t *testing.T, level confine.Level) {
@@ -293,6 +302,9 @@ func childrenOf(t *testing.T, pid string) (children []string) {
 // TestNothingOutlivesAProtectedRuntime runs a command that kills the guest, and
 // then the supervisor before it can react.
 func TestNothingOutlivesAProtectedRuntime(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills or stops processes")
+	}
 	t.Parallel()
 	asRootAndUser(t, func(t *testing.T) {
 		eachLevel(t, func(t *testing.T, level confine.Level) {
@@ -418,6 +430,9 @@ func TestMorePathsCanBeOpened(t *testing.T) {
 }
 
 func TestDevicesCanBeOpened(t *testing.T) {
+	if testing.Short() {
+		t.Skip("tries all levels of protection")
+	}
 	t.Parallel()
 	device := ""
 	for _, path := range []string{"/dev/fuse", "/dev/loop-control", "/dev/net/tun", "/dev/kvm"} {
@@ -444,6 +459,9 @@ func TestDevicesCanBeOpened(t *testing.T) {
 // TestCommandsCannotChooseWhatTheNextGuestReads uses paths that the user trusts
 // and that lead through the workspace. A command makes them lead to a secret.
 func TestCommandsCannotChooseWhatTheNextGuestReads(t *testing.T) {
+	if testing.Short() {
+		t.Skip("attacks the protection")
+	}
 	eachLevel(t, func(t *testing.T, level confine.Level) {
 		home, dir := canaryHome(t), t.TempDir()
 		t.Setenv("VIRTUAL_ENV", filepath.Join(dir, "venv"))
@@ -481,6 +499,9 @@ func TestCommandsInheritOnlyWhatToolsNeed(t *testing.T) {
 }
 
 func TestHardenedProcessStartsGuests(t *testing.T) {
+	if testing.Short() {
+		t.Skip("attacks the protection")
+	}
 	const child = "PYGENT_TEST_HARDENED"
 	if os.Getenv(child) == "" {
 		runAs(t, os.Geteuid(), child+"=1")
@@ -510,6 +531,9 @@ func TestHardenedProcessStartsGuests(t *testing.T) {
 // TestGuestStartsWhereMemoryIsNotExecuted runs itself where files in memory are
 // not executable by default, and where they never are.
 func TestGuestStartsWhereMemoryIsNotExecuted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("attacks the protection")
+	}
 	t.Parallel()
 	level := guest.Confinement(t.Context()).Level.String()
 	if want := os.Getenv("PYGENT_TEST_NOEXEC"); want != "" {
@@ -548,6 +572,9 @@ func TestUmaskOfRootClosesNothingToOthers(t *testing.T) {
 // TestNextGuestKeepsToTheWorkspaceThatItWas replaces the workspace by a link,
 // as another agent could if its workspace contains this one.
 func TestNextGuestKeepsToTheWorkspaceThatItWas(t *testing.T) {
+	if testing.Short() {
+		t.Skip("tries all levels of protection")
+	}
 	eachLevel(t, func(t *testing.T, level confine.Level) {
 		above, private := t.TempDir(), t.TempDir()
 		dir := filepath.Join(above, "work")

@@ -22,6 +22,9 @@ while read -r _ _ _ parent _ </proc/$p/stat && [ "$parent" != %d ]; do p=$parent
 kill -STOP $p; while :; do echo >>ticks; sleep 0.02; done`
 
 func TestLocalGuestThatIsStoppedIsGivenUp(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills or stops processes")
+	}
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		pace     pygent.RuntimeOption
@@ -76,6 +79,9 @@ func TestARunDoesNotWaitForAStoppedGuestAfterEachCall(t *testing.T) {
 }
 
 func TestStoppedSupervisorEndsAtTheLimit(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills or stops processes")
+	}
 	t.Parallel()
 	dir := t.TempDir()
 	r := newTestRuntime(t, pygent.NewLocalRuntime, pygent.WithWorkspace(dir))

@@ -201,6 +201,9 @@ func TestBashReturnsAlthoughAChildHoldsThePipe(t *testing.T) {
 }
 
 func TestBashBoundsOutput(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs much data")
+	}
 	t.Parallel()
 	forEachStarted(t, func(t *testing.T, r pygent.Runtime) {
 		res := bash(t, r, "echo FIRST; i=0; while [ $i -lt 3000 ]; do echo line-$i; i=$((i+1)); done; echo LAST", pygent.BashMaxOutput(1000))
@@ -217,6 +220,9 @@ func TestBashBoundsOutput(t *testing.T) {
 }
 
 func TestBashRunsScriptsOfAnySize(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs much data")
+	}
 	t.Parallel()
 	script := "true\n" + strings.Repeat("# a comment that makes the script longer\n", 50_000) + "echo end\n"
 	forEachStarted(t, func(t *testing.T, r pygent.Runtime) {

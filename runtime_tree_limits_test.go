@@ -13,6 +13,9 @@ import (
 )
 
 func TestHolesAreCopiedAsHoles(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs much data")
+	}
 	t.Parallel()
 	for _, kind := range runtimeCases() {
 		t.Run(kind.name, func(t *testing.T) {

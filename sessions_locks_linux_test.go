@@ -39,6 +39,9 @@ func inherit(t *testing.T, dir string) (files int) {
 // What an agent has closed is free at once, also if another goroutine is just starting
 // a process, which has all open files until it becomes another program.
 func TestClosedFilesAreNotInUseWhileAProcessStarts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts many processes")
+	}
 	dir, workspace := t.TempDir(), t.TempDir()
 	sessions, checkpoints := filepath.Join(dir, "sessions"), filepath.Join(dir, "checkpoints")
 	for i := range 3 {

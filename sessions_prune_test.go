@@ -105,6 +105,9 @@ func TestPruningLeavesCheckpointsOfOthers(t *testing.T) {
 }
 
 func TestSeveralPruneAtOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts many processes")
+	}
 	t.Parallel()
 	base := t.TempDir()
 	sessions, trees := filepath.Join(base, "sessions"), filepath.Join(base, "trees")

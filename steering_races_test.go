@@ -75,6 +75,9 @@ func TestTheLastSettingsEventSaysWhatIsSet(t *testing.T) {
 // A message that is taken back just before it would be heard leaves no
 // conversation that ends with the model's words.
 func TestTakingBackLeavesALegalConversation(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes messages back at random")
+	}
 	t.Parallel()
 	var bad int
 	var agent *pygent.Agent

@@ -244,6 +244,9 @@ func sureOnes(t *testing.T, where pygent.RuntimeOption) map[string][]pygent.Left
 }
 
 func TestNextProcessSweepsWhatACrashLeft(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills or stops processes")
+	}
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
 	workspaces := func() []string {

@@ -223,6 +223,9 @@ func TestTasksHaveTheLimitsOfTheirAgentsRuns(t *testing.T) {
 // Twenty tasks at once, or twenty tasks of two tasks, spend no more than the limit
 // and one last call each.
 func TestManyTasksAtOnceShareALimit(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs many tasks")
+	}
 	t.Parallel()
 	const each = 100
 	for name, tt := range map[string]struct {

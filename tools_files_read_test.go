@@ -133,6 +133,9 @@ func TestDirectoriesAreListedByACommandWhereTheRuntimeCannot(t *testing.T) {
 }
 
 func TestWholeOutputsOfCommandsAreRead(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs much data")
+	}
 	t.Parallel()
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
 		secret := "/etc/passwd"

@@ -29,6 +29,9 @@ func camera(images, size int) pygent.Tool {
 }
 
 func TestImagesOfAResultAreBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs much data")
+	}
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		images, size, shown int
@@ -122,6 +125,9 @@ func TestFilesOfAResultAreShown(t *testing.T) {
 }
 
 func TestFilesOfResultsAreBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs much data")
+	}
 	t.Parallel()
 	large := pygent.Part{FileURL: "data:application/pdf;base64," + strings.Repeat("A", 3<<20)}
 	for name, tt := range map[string]struct {
@@ -149,6 +155,9 @@ func TestFilesOfResultsAreBounded(t *testing.T) {
 }
 
 func TestRequestsDoNotGrowWithTheFilesOfTools(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs much data")
+	}
 	t.Parallel()
 	const steps = 10
 	script := make([]pygenttest.Reply, steps)
