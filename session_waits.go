@@ -16,8 +16,8 @@ import (
 	"github.com/x/pygent/internal/screen"
 )
 
-// ProgressPrinter is [EventPrinter] for somebody who waits: where a model or a command
-// takes its time, show also writes a line about that after ten seconds, half a minute, a
+// ProgressPrinter is [EventPrinter] for somebody who waits: where a model, a command or a
+// checkpoint takes its time, show also writes a line about that after ten seconds, half a minute, a
 // minute, and from then on each minute. These lines come from a timer, so w is written to
 // at any time until the end of the run was shown, or end returns. end has to be called
 // where show may not get all events of a run, such as after a loop over [Agent.Events]
@@ -40,6 +40,7 @@ type waits struct {
 	inRun bool        // whether a run goes on, or a command of the user's
 	model wait        // what the model does; empty for nothing
 	place wait        // what the runtime does before commands can run; empty for nothing
+	keeps wait        // the checkpoint that is waited for; empty for none
 	calls []*callWait // that were announced and are not done, or the command of the user's
 	asked string      // the name of the model
 	spoke time.Time   // when the last line came
@@ -84,7 +85,9 @@ func (w *waits) note(e Event) {
 	case e.Type == EventRunEnd:
 		w.rest()
 	case e.Type == EventStep:
-		w.inRun, w.model, w.calls = true, wait{}, nil
+		w.inRun, w.model, w.keeps, w.calls = true, wait{}, wait{}, nil
+	case e.Type == EventKeeping:
+		w.keeps = wait{words: clipped(e.Text), since: cmp.Or(w.keeps.since, time.Now()), heard: time.Now()}
 	case e.Type == EventRuntime:
 		w.noteRuntime(e)
 	case e.Call != nil:
@@ -96,7 +99,9 @@ func (w *waits) note(e Event) {
 }
 
 // rest forgets what went on.
-func (w *waits) rest() { w.inRun, w.model, w.place, w.calls = false, wait{}, wait{}, nil }
+func (w *waits) rest() {
+	w.inRun, w.model, w.place, w.keeps, w.calls = false, wait{}, wait{}, wait{}, nil
+}
 
 // ownCommand writes what a command of the user's prints, which is no silence.
 type ownCommand struct {
@@ -177,8 +182,9 @@ func writing(d CallDelta) string {
 	return fmt.Sprintf("writing %s (%s so far)", cmp.Or(clipped(d.Path), clipped(d.Tool), "a call"), numeral.Bytes(int64(d.Bytes)))
 }
 
-// noteCall follows a call.
+// noteCall follows a call, which no checkpoint holds up any more.
 func (w *waits) noteCall(e Event) {
+	w.keeps = wait{}
 	i := slices.IndexFunc(w.calls, func(c *callWait) bool { return c.id == e.Call.ID })
 	if i < 0 {
 		if e.Type != EventToolCall {
@@ -224,6 +230,8 @@ func (w *waits) current() (goesOn wait, last string) {
 	switch {
 	case !w.inRun || w.ended:
 		return wait{}, ""
+	case w.keeps.words != "":
+		return w.keeps, ""
 	case i < 0:
 		return cmp.Or(w.model, w.place), ""
 	case w.place.words == "":

@@ -139,6 +139,22 @@ func TestProgressPrinterTellsThatAnImageIsPulled(t *testing.T) {
 	})
 }
 
+// Of a large file nothing is told until it is kept.
+func TestProgressPrinterTellsThatACheckpointIsMade(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFollows()
+		keeping := func(text string) pygent.Event {
+			return pygent.Event{Type: pygent.EventKeeping, Time: time.Now(), Text: text, Progress: &pygent.ProgressInfo{}}
+		}
+		call := bashCall("ls")
+		require.Equal(t, "· keeping: 0 of 9\n", f.after(9*time.Second, stepEvent, keeping("keeping: 0 of 9")))
+		require.Equal(t, "· still keeping: 8 of 9 · 19 s\n", f.after(12*time.Second, keeping("keeping: 8 of 9")), "what has changed is no silence")
+		require.Equal(t, "» $ ls\n· still running: $ ls · 10 s\n", f.after(11*time.Second, callEvent(call), startEvent(call)))
+		f.show(runEnd)
+	})
+}
+
 // The end of a bubble finds timers that are left.
 func TestProgressPrinterEnds(t *testing.T) {
 	t.Parallel()
