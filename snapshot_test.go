@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -307,6 +308,64 @@ func TestSnapshotFillsTheRuntimeOfTheCaller(t *testing.T) {
 	require.Equal(t, "package x\n", string(data))
 	_, err = pygent.New(append(s.Options(), pygent.WithModel(pygenttest.NewScriptedModel()), pygent.LendRuntime(rt))...)
 	require.ErrorContains(t, err, "the workspace has files already")
+}
+
+// slowUploads is a runtime whose uploads end only with their context.
+type slowUploads struct {
+	nowhere
+	begun func()
+}
+
+func (u slowUploads) UploadFile(ctx context.Context, _, _ string) error {
+	u.begun()
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// endsWhenAsked is a context that ends when it is asked for the n-th time.
+type endsWhenAsked struct {
+	context.Context
+	n   atomic.Int64
+	end func()
+}
+
+func (c *endsWhenAsked) ask() {
+	if c.n.Add(-1) == 0 {
+		c.end()
+	}
+}
+
+func (c *endsWhenAsked) Done() <-chan struct{} {
+	c.ask()
+	return c.Context.Done()
+}
+
+func (c *endsWhenAsked) Err() error {
+	c.ask()
+	return c.Context.Err()
+}
+
+func TestASnapshotThatIsInterruptedWhileItIsFilledInLeavesNothing(t *testing.T) {
+	t.Parallel()
+	s := saved(t, savedAgent(t))
+	work, path := filepath.Join(t.TempDir(), "work"), filepath.Join(t.TempDir(), "h.json")
+	base := append([]pygent.Option{pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithHistoryFile(path)}, s.Options()...)
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := pygent.NewWithContext(ctx, append(base, pygent.WithRuntime(slowUploads{begun: cancel}))...)
+	require.ErrorIs(t, err, context.Canceled)
+
+	var a *pygent.Agent
+	for n := int64(1); err != nil; n++ {
+		require.ErrorIs(t, err, context.Canceled)
+		require.NoDirExists(t, filepath.Join(work, "src"))
+		ctx, cancel := context.WithCancel(t.Context())
+		asked := &endsWhenAsked{Context: ctx, end: cancel}
+		asked.n.Store(n)
+		a, err = pygent.NewWithContext(asked, append(base, pygent.WithDocker(pygent.DockerNever), pygent.WithWorkspace(work))...)
+	}
+	require.Equal(t, asJSON(t, s.Messages()), asJSON(t, a.History().Messages()))
+	require.FileExists(t, filepath.Join(work, "src", "x.go"))
+	require.NoError(t, a.Close())
 }
 
 func TestSnapshotAllowsNothingThatIsNotAllowed(t *testing.T) {

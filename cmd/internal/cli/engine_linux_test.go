@@ -262,6 +262,29 @@ func TestTheSecondInterruptTellsOfAContainerThatStarts(t *testing.T) {
 	require.Equal(t, exitCancel, p.cmd.ProcessState.ExitCode())
 }
 
+func TestARunTellsThatItsContainerTakesItsTimeToStart(t *testing.T) {
+	t.Parallel()
+	image := dockerImage(t)
+	gate := make(chan struct{})
+	goOn := sync.OnceFunc(func() { close(gate) })
+	host := engineBehind(t, func(r *http.Request, pass func()) {
+		if strings.HasSuffix(r.URL.Path, "/start") {
+			<-gate
+		}
+		pass()
+	})
+	t.Cleanup(goOn) // before the engine's server waits for its requests
+	server := pygenttest.NewServer(t, bash("echo made"), stop("done"))
+	p := &pausedRun{t: t}
+	p.start(command(t, append(server.Env(), "XDG_STATE_HOME="+t.TempDir(), "DOCKER_HOST="+host), "run", "--docker", "--image", image, "--cwd", "go"))
+	p.await("» $ echo made")
+	p.await("· still starting the container · ")
+	goOn()
+	p.await(" runs " + image)
+	p.await("  made")
+	requireExit(t, p.cmd, exitOK)
+}
+
 // A session in which nothing was said is not kept, whatever became of its container.
 func TestASessionWhoseContainerCannotStartLeavesNothing(t *testing.T) {
 	t.Parallel()
