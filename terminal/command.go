@@ -127,6 +127,9 @@ func (s *session) endCommand(c *command, r pygent.CommandResult, err error) {
 	if err == nil {
 		s.afterCommand(c, r)
 	}
+	if s.turn == nil && s.leaving == nil {
+		s.sendUnheard() // what waited for the command
+	}
 }
 
 // afterCommand does what a command asks the session to do.

@@ -327,6 +327,27 @@ func TestTheModelSumsUp(t *testing.T) {
 	p.leaves()
 }
 
+func TestAMessageWaitsForACommandThatKeepsTheAgentBusy(t *testing.T) {
+	t.Parallel()
+	gate := make(chan struct{})
+	long := strings.Repeat("word ", 2000)
+	p := sit(t, pygenttest.NewServer(t, pygenttest.Text(long+"One."), pygenttest.Text(long+"Two."), pygenttest.Text("A summary.").WithGate(gate), pygenttest.Text("Three.")))
+	for _, answer := range []string{"One.", "Two."} {
+		p.Type("go\n")
+		p.Await(answer, "Ready")
+	}
+	p.Type("/compact\n")
+	p.Await("· the model sums up the conversation")
+	p.Type("now this\n")
+	p.Await("Next: now this")
+	p.Type("and that\n")
+	p.Await("Next: and that")
+	persontest.Give(t, gate)
+	p.Await("· the conversation was compacted", "› now this", "› and that", "Three.", "Ready")
+	require.NotContains(t, p.All(), "busy")
+	p.leaves()
+}
+
 func TestWhatIsPrintedOfAFailedAnswerIsWithdrawn(t *testing.T) {
 	t.Parallel()
 	pieces := make(chan struct{})

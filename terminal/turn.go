@@ -23,6 +23,7 @@ type turn struct {
 	cancel      context.CancelCauseFunc
 	began       time.Time
 	message     string // what the user said, until the agent has it; to be given back if it never does
+	parts       []pygent.Part
 	interrupted bool
 	messages    int // how many the history had when it began
 
@@ -35,6 +36,7 @@ func (s *session) send(text string, parts ...pygent.Part) {
 	s.begin(text, func(ctx context.Context, opts ...pygent.RunOption) (*pygent.Result, error) {
 		return s.agent.RunUntilStop(ctx, text, append(opts, pygent.WithParts(parts...))...)
 	})
+	s.turn.parts = parts
 }
 
 // resume makes a turn that goes on with an interrupted run.
@@ -83,6 +85,9 @@ func (s *session) endTurn() {
 	s.finishText()
 	s.turn, s.calls = nil, nil
 	s.doing.is("", time.Now())
+	if s.waits(t) {
+		return
+	}
 	s.outcome(t)
 	s.flushNews()
 	switch {
@@ -95,6 +100,12 @@ func (s *session) endTurn() {
 	default:
 		s.hold()
 	}
+}
+
+// waits has the message of a turn that a command of the session, such as /compact, kept
+// from beginning be heard after the command. It reports false if that is not what kept it.
+func (s *session) waits(t *turn) bool {
+	return t.message != "" && s.command != nil && errors.Is(t.Err, pygent.ErrAgentBusy) && s.sayLater(pygent.UserMessage(t.message, t.parts...))
 }
 
 // outcome shows how a turn ended. One that Ctrl-C came too late for ended by itself.
