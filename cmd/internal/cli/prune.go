@@ -27,7 +27,9 @@ func (p *pruneCmd) Run(ctx context.Context, s *settings, out *output) error {
 	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
+	endSaying := sayIfSlow("looking for what is left takes a while; Ctrl-C ends it")
 	found, err := leftOver(tellingOfEngine(ctx), cfg)
+	endSaying()
 	switch {
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		return interrupted(ctx)
@@ -41,7 +43,9 @@ func (p *pruneCmd) Run(ctx context.Context, s *settings, out *output) error {
 	if len(chosen) == 0 {
 		return nil
 	}
+	defer sayIfSlow("removing takes a while; Ctrl-C leaves what is left")()
 	if err := pygent.Prune(ctx, chosen, cfg.RuntimeOptions()...); err != nil {
+		_, err = unlessInterrupted(ctx, nil, err)
 		return err
 	}
 	out.println("removed", len(chosen))

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -105,6 +107,41 @@ func TestASignalEndsTheWaitOfPruneForAnEngine(t *testing.T) {
 	require.NoError(t, p.cmd.Process.Signal(os.Interrupt))
 	p.await("pygent: interrupted")
 	requireExit(t, p.cmd, exitCancel)
+}
+
+func TestPruneSaysThatAnEngineTakesItsTime(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		slow string // the method of the requests about containers that have no answer
+		args []string
+		says string
+	}{
+		"looking":  {http.MethodGet, nil, "pygent: looking for what is left takes a while; Ctrl-C ends it"},
+		"removing": {http.MethodDelete, []string{"left"}, "pygent: removing takes a while; Ctrl-C leaves what is left"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				switch {
+				case strings.HasSuffix(r.URL.Path, "/_ping"):
+				case strings.Contains(r.URL.Path, "/containers/") && r.Method == tt.slow:
+					<-r.Context().Done()
+				case !strings.HasSuffix(r.URL.Path, "/containers/json"):
+					fmt.Fprint(w, "{}")
+				default:
+					fmt.Fprint(w, `[{"Id":"1","Names":["/left"],"State":"created","Labels":{"pygent.owner":"host/boot/pid:[1]/8/1"}}]`)
+				}
+			}))
+			t.Cleanup(engine.Close)
+			p := &pausedRun{t: t}
+			p.start(command(t, []string{"DOCKER_HOST=tcp://" + engine.Listener.Addr().String()}, append([]string{"prune"}, tt.args...)...))
+			p.await(tt.says)
+			require.NoError(t, p.cmd.Process.Signal(os.Interrupt))
+			p.await("pygent: interrupted")
+			requireExit(t, p.cmd, exitCancel)
+		})
+	}
 }
 
 func TestPruneShowsAFewOfWhatOthersLeft(t *testing.T) {

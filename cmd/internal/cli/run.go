@@ -332,18 +332,21 @@ func exitCode(s pygent.Status) int {
 	return exitFailed
 }
 
-// sayCleanUpAfter is how long cleanUp works in silence. With an engine that does not
-// answer, it takes much longer.
-const sayCleanUpAfter = 2 * time.Second
+// sayWorkAfter is how long a command looks for what is left, or cleans up, in silence. With
+// an engine that does not answer, it takes much longer.
+const sayWorkAfter = 2 * time.Second
+
+// sayIfSlow says something if what goes on until end is called takes a while.
+func sayIfSlow(text string) (end func()) {
+	slow := time.AfterFunc(sayWorkAfter, func() { complain(text) })
+	return func() { slow.Stop() }
+}
 
 // cleanUp closes the agent, and says so if that takes a while; Ctrl-C has to end the
 // process then. Leftovers are only a warning, since the run is done and they can be
 // removed later.
 func cleanUp(agent *pygent.Agent) error {
-	slow := time.AfterFunc(sayCleanUpAfter, func() {
-		complain("cleaning up takes a while; Ctrl-C leaves what is left to a later start")
-	})
-	defer slow.Stop()
+	defer sayIfSlow("cleaning up takes a while; Ctrl-C leaves what is left to a later start")()
 	return withoutLeftovers(agent.Close(), func(err error) { warn(err.Error()) })
 }
 
