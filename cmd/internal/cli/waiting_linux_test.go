@@ -60,10 +60,11 @@ func TestASignalEndsTheWaitForAnEngine(t *testing.T) {
 	}
 }
 
+// A program that ends before it is written to is asked once more, for its last words.
 func TestTheDemoAsksAnEngineOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "ssh"), []byte("#!/bin/sh\necho asked >>"+dir+"/log\nexit 255\n"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "ssh"), []byte("#!/bin/sh\nread request\necho asked >>"+dir+"/log\nexit 255\n"), 0o755))
 	cmd := newUser(t).command("demo")
 	cmd.Env = append(cmd.Env, "DOCKER_HOST=ssh://engine.invalid", "PATH="+dir+":"+os.Getenv("PATH"))
 	got := finish(t, cmd)
