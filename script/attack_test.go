@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -16,6 +17,10 @@ import (
 	"github.com/x/pygent/pygenttest"
 	"github.com/x/pygent/script"
 )
+
+// patient is for scripts that have to reach another limit before they are out of time, on a
+// machine that is busy.
+var patient = script.WithLimits(script.Limits{Time: time.Minute})
 
 // A value that holds itself twice, sixty times, is small until somebody writes it down.
 const twice = "x = ['a']\nfor i in range(45):\n    x = [x, x]\n"
@@ -38,17 +43,17 @@ func TestValuesThatLeaveAScriptAreBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			long := "x = 1\n" + strings.Repeat("#\n", 70<<10)
 			path := write(t, "config.star", tt.source, "a.star", long, "b.star", long)
-			s, err := script.Load(t.Context(), path)
+			s, err := script.Load(t.Context(), path, patient)
 			require.ErrorContains(t, err, tt.want)
 			require.Nil(t, s)
 		})
 	}
 	t.Run("a result", func(t *testing.T) {
-		s := load(t, "def f(ctx):\n    'd'\n"+strings.ReplaceAll("    "+twice, "\n", "\n    ")+"return x\ntool(f)")
+		s := load(t, "def f(ctx):\n    'd'\n"+strings.ReplaceAll("    "+twice, "\n", "\n    ")+"return x\ntool(f)", patient)
 		require.Contains(t, result(t, s, &box{}, "f", nil), "error: the result: the value has more than 100000 parts")
 	})
 	t.Run("a change", func(t *testing.T) {
-		s := load(t, "def f(ctx, call):\n"+strings.ReplaceAll("    "+twice, "\n", "\n    ")+"return change({'cmd': x})\nbefore_tool(f)")
+		s := load(t, "def f(ctx, call):\n"+strings.ReplaceAll("    "+twice, "\n", "\n    ")+"return change({'cmd': x})\nbefore_tool(f)", patient)
 		require.Contains(t, result(t, s, &box{}, "bash", map[string]string{"cmd": "ls"}), "error: denied: the hook that decides about calls failed: before_tool f: change: the value has more than 100000 parts")
 	})
 }
