@@ -88,7 +88,7 @@ func noContainer(ctx context.Context, cfg pygent.Config) string {
 func demoAgent(ctx context.Context, cfg pygent.Config, opts []pygent.Option, out *output) (*pygent.Agent, error) {
 	opts = append(opts,
 		pygent.WithModel(demoModel{}),
-		pygent.OnEvent(pygent.EventPrinter(out)))
+		pygent.OnEvent(demoPrinter(out)))
 	agent, err := pygent.NewWithContext(ctx, opts...)
 	agent, err = unlessInterrupted(ctx, agent, err)
 	if err != nil || cfg.Container.Docker != pygent.DockerAuto || !agent.UseDocker() {
@@ -108,6 +108,18 @@ func demoAgent(ctx context.Context, cfg pygent.Config, opts []pygent.Option, out
 	}
 	agent, err = pygent.NewWithContext(ctx, append(opts, pygent.WithDocker(pygent.DockerNever))...)
 	return unlessInterrupted(ctx, agent, err)
+}
+
+// demoPrinter is [pygent.EventPrinter], and also says that the container starts: before it
+// has, the demo shows nothing.
+func demoPrinter(out *output) func(pygent.Event) {
+	show := pygent.EventPrinter(out)
+	return func(e pygent.Event) {
+		if e.Runtime != nil && e.Runtime.Kind == pygent.RuntimeStarting {
+			note("%s", e.Text)
+		}
+		show(e)
+	}
 }
 
 // demoModel has a fixed part, but reads the results of its calls: its answer at

@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -75,6 +79,37 @@ func TestTheDemoAsksAnEngineOnce(t *testing.T) {
 	asked, err := os.ReadFile(filepath.Join(dir, "log"))
 	require.NoError(t, err)
 	require.Equal(t, "asked\n", string(asked))
+}
+
+// The demo is the first that a person sees.
+func TestTheDemoSaysThatItsContainerStarts(t *testing.T) {
+	t.Parallel()
+	told := make(chan struct{})
+	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/_ping"):
+		case strings.HasSuffix(r.URL.Path, "/containers/create"):
+			<-told
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprint(w, `{"message":"not this one"}`)
+		case strings.HasSuffix(r.URL.Path, "/containers/json"):
+			fmt.Fprint(w, "[]")
+		default:
+			fmt.Fprintf(w, `{"Id":"sha256:1","Os":"linux","Architecture":%q}`, runtime.GOARCH)
+		}
+	}))
+	t.Cleanup(engine.Close)
+	tell := sync.OnceFunc(func() { close(told) })
+	t.Cleanup(tell) // the engine waits for its requests
+	cmd := newUser(t).command("demo")
+	cmd.Env = append(cmd.Env, "DOCKER_HOST=tcp://"+engine.Listener.Addr().String())
+	p := &pausedRun{t: t}
+	p.start(cmd)
+	require.Regexp(t, `^· container pygent-\w+-1 is starting$`, p.await("starting"))
+	tell()
+	p.await("· commands run on this machine")
+	requireExit(t, cmd, exitOK)
 }
 
 func TestTheWaitForAnEngineIsToldAtATerminal(t *testing.T) {
