@@ -205,8 +205,8 @@ func (o *options) writableDirs() ([]string, error) {
 	return writableDirs(o.runtimeOpts)
 }
 
-// openRuntime makes the runtime in the time of ctx, unless the caller gave one. The events of the
-// runtime become events of the agent.
+// openRuntime makes the runtime in the time of ctx, unless the caller gave one. The
+// events of the runtime become events of the agent.
 func (a *Agent) openRuntime(ctx context.Context) (Runtime, error) {
 	if a.opts.runtime != nil {
 		return a.opts.runtime, nil

@@ -17,11 +17,11 @@ import (
 )
 
 // ProgressPrinter is [EventPrinter] for somebody who waits: where a model, a command or a
-// checkpoint takes its time, show also writes a line about that after ten seconds, half a minute, a
-// minute, and from then on each minute. These lines come from a timer, so w is written to
-// at any time until the end of the run was shown, or end returns. end has to be called
-// where show may not get all events of a run, such as after a loop over [Agent.Events]
-// that is left. It can be called more than once.
+// checkpoint takes its time, show also writes a line about that after ten seconds, half a
+// minute, a minute, and from then on each minute. These lines come from a timer, so w is
+// written to at any time until the end of the run was shown, or end returns. end has to be
+// called where show may not get all events of a run, such as after a loop over
+// [Agent.Events] that is left. It can be called more than once.
 func ProgressPrinter(w io.Writer) (show func(Event), end func()) {
 	to := console.NewPrinter(w)
 	printed, told := eventPrinter(to), newWaits(to)

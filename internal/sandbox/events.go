@@ -12,7 +12,7 @@ import (
 type Event struct {
 	Kind      EventKind
 	Text      string      // for people
-	Container string      // the name of the one that has started, or was lost
+	Container string      // the name of the one that starts, has started, or was lost
 	Current   int64       // progress so far, in bytes; 0 when it has no measure
 	Total     int64       // the whole; 0 when unknown
 	Host      *egress.Use // of NetworkUsed, where it is named

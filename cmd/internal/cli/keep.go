@@ -372,15 +372,6 @@ func (k *keeping) name(cfg pygent.Config) string {
 	return short(cmp.Or(cfg.Snapshot, cfg.HistoryFile))
 }
 
-// restorable returns the ID of the session if its checkpoints have the files.
-func (k *keeping) restorable(agent *pygent.Agent) string {
-	list := agent.Checkpoints()
-	if k.path == "" || len(list) == 0 || !list[len(list)-1].Files {
-		return ""
-	}
-	return filepath.Base(k.path)
-}
-
 // tell says how the session goes on another time, if something was said in it.
 func (k *keeping) tell(agent *pygent.Agent) {
 	if k.path != "" && agent.State().Messages > 0 {

@@ -334,7 +334,7 @@ func (c sessionCmd) Run(ctx context.Context, s *settings, parsed *kong.Context, 
 	tellCost(cfg, agent)
 	kept.tell(agent)
 	if ctx.Err() != nil { // whoever leaves by a signal is not asked about the files
-		tellFiles(ctx, agent, kept.restorable(agent))
+		tellFiles(ctx, agent)
 	}
 	err = errors.Join(err, cleanUp(agent))
 	if err == nil && ctx.Err() != nil {

@@ -96,7 +96,7 @@ func (r *runCmd) Run(ctx context.Context, s *settings, out *output) error {
 		kept.tell(agent)
 	}
 	if talks && seen.hasWorked() {
-		tellFiles(ctx, agent, kept.restorable(agent))
+		tellFiles(ctx, agent)
 	}
 	if refused := seen.refusedHosts(); refused != "" {
 		warn(refused)

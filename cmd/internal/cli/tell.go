@@ -118,8 +118,8 @@ func tellHistory(name string, agent *pygent.Agent) {
 const listingTime = 5 * time.Second
 
 // tellFiles prints which files of a temporary workspace go with it, and how they come
-// back, or would have been kept. session is the ID of the session, empty if it is not kept.
-func tellFiles(ctx context.Context, agent *pygent.Agent, session string) {
+// back, or would have been kept.
+func tellFiles(ctx context.Context, agent *pygent.Agent) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listingTime)
 	defer cancel()
 	files, more, err := agent.TemporaryFiles(ctx)
@@ -130,5 +130,16 @@ func tellFiles(ctx context.Context, agent *pygent.Agent, session string) {
 	for _, f := range files {
 		names = append(names, f.Path)
 	}
-	note("%s", keep.Gone(names, more, session))
+	note("%s", keep.Gone(names, more, restorable(agent)))
+}
+
+// restorable returns the ID of the session that puts the files back; empty if it is not
+// kept, or if its checkpoints do not have them.
+func restorable(agent *pygent.Agent) string {
+	info, kept := agent.Session()
+	list := agent.Checkpoints()
+	if !kept || len(list) == 0 || !list[len(list)-1].Files {
+		return ""
+	}
+	return info.ID
 }

@@ -56,7 +56,7 @@ func (c uiCmd) Run(ctx context.Context, s *settings, logs *libraryLog) error {
 	defer opener.agents.work.Wait()
 	cleans, end := endAtSecondInterrupt(ctx, opener.agents.left)
 	defer end()
-	server, err := web.New(web.WithOpen(opener.more), web.WithList(opener.list), web.WithRemove(opener.remove), web.WithClosing(opener.agents.tellFiles), web.WithHosts(c.hosts()...))
+	server, err := web.New(web.WithOpen(opener.more), web.WithList(opener.list), web.WithRemove(opener.remove), web.WithClosing(func(a *pygent.Agent) { tellFiles(ctx, a) }), web.WithHosts(c.hosts()...))
 	if err == nil {
 		pygent.RegisterFace(pygent.FaceWeb, server.Face(web.ServeOptions{
 			Listen: c.Listen, AllowRemote: c.AllowRemote, CertFile: c.TLSCert, KeyFile: c.TLSKey, BehindProxy: c.BehindProxy,
@@ -70,7 +70,7 @@ func (c uiCmd) Run(ctx context.Context, s *settings, logs *libraryLog) error {
 	}
 	tellCost(cfg, agent)
 	kept.tell(agent)
-	tellFiles(ctx, agent, kept.restorable(agent))
+	tellFiles(ctx, agent)
 	cleans()
 	return errors.Join(err, cleanUp(agent))
 }
@@ -131,13 +131,12 @@ type openAgents struct {
 // openAgent is an agent that is not closed yet.
 type openAgent struct {
 	*pygent.Agent
-	kept  *keeping
 	boxes boxes // its containers
 }
 
 // follow follows an agent until it is closed.
-func (o *openAgents) follow(agent *pygent.Agent, kept *keeping) {
-	one := &openAgent{Agent: agent, kept: kept, boxes: boxes{}}
+func (o *openAgents) follow(agent *pygent.Agent) {
+	one := &openAgent{Agent: agent, boxes: boxes{}}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.all = append(o.all, one)
@@ -177,22 +176,6 @@ func (o *openAgents) left() (l leftovers) {
 	return l
 }
 
-// tellFiles prints which files go with the temporary workspace of an agent that is about to
-// be closed.
-func (o *openAgents) tellFiles(agent *pygent.Agent) {
-	var kept *keeping // nil if the agent is closed already
-	o.mu.Lock()
-	for _, one := range o.all {
-		if one.Agent == agent {
-			kept = one.kept
-		}
-	}
-	o.mu.Unlock()
-	if kept != nil {
-		tellFiles(context.Background(), agent, kept.restorable(agent))
-	}
-}
-
 // open makes the agent of a session, a new one or one that goes on.
 // The settings are a copy, because scripts run for each agent.
 func (u *uiOpener) open(ctx context.Context, s settings, goes goesOn, message []string) (*pygent.Agent, *keeping, pygent.Config, error) {
@@ -217,7 +200,7 @@ func (u *uiOpener) open(ctx context.Context, s settings, goes goesOn, message []
 	agent, err := kept.newAgent(ctx, opts)
 	if err == nil {
 		tellIf(made)
-		u.agents.follow(agent, &kept)
+		u.agents.follow(agent)
 	}
 	return agent, &kept, cfg, s.nameOmitted(cfg, err)
 }
