@@ -98,9 +98,9 @@ func (w *waits) note(e Event) {
 	w.arm()
 }
 
-// rest forgets what went on.
+// rest forgets what went on but in the runtime, whose start outlasts a run.
 func (w *waits) rest() {
-	w.inRun, w.model, w.place, w.keeps, w.calls = false, wait{}, wait{}, wait{}, nil
+	w.inRun, w.model, w.keeps, w.calls = false, wait{}, wait{}, nil
 }
 
 // ownCommand writes what a command of the user's prints, which is no silence.
@@ -201,7 +201,7 @@ func (w *waits) noteCall(e Event) {
 	case EventOutput, EventProgress:
 		c.last = cmp.Or(c.lines.Add(liveText(e)), c.last)
 	case EventToolDone, EventToolSkipped:
-		w.calls, w.place = slices.Delete(w.calls, i, i+1), wait{}
+		w.calls = slices.Delete(w.calls, i, i+1)
 	}
 }
 

@@ -135,6 +135,9 @@ func TestProgressPrinterTellsThatAnImageIsPulled(t *testing.T) {
 			f.after(20*time.Second, runtimeEvent(pygent.RuntimeEvent{Kind: pygent.RuntimeStarted, Text: "runs"})))
 		require.Equal(t, "· still starting the container · 10 s\n",
 			f.after(15*time.Second, runtimeEvent(pygent.RuntimeEvent{Kind: pygent.RuntimeStarting, Text: "starts"})))
+		require.Empty(t, f.after(time.Minute, doneEvent(call, pygent.ToolResult{}), runEnd))
+		require.Equal(t, "» $ ls\n· still starting the container · 10 s\n",
+			f.after(15*time.Second, stepEvent, callEvent(call), startEvent(call)), "a start outlasts a call that was interrupted")
 		f.show(runEnd)
 	})
 }
