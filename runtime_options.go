@@ -303,7 +303,7 @@ const (
 	RuntimeFallback RuntimeEventKind = "fallback" // no engine answers: commands run locally
 	RuntimePull     RuntimeEventKind = "pull"     // an image is being pulled
 	RuntimeStarting RuntimeEventKind = "starting" // the container has not started in a second, as on a busy machine; RuntimeStarted or RuntimeFailed follows, after RuntimePull perhaps, unless the start is cancelled
-	RuntimeStarted  RuntimeEventKind = "started"  // the container runs
+	RuntimeStarted  RuntimeEventKind = "started"  // the container runs, and has the files of the workspace
 	RuntimeLost     RuntimeEventKind = "lost"     // the container died, or does not answer; the next command gets a new one
 	RuntimeSilent   RuntimeEventKind = "silent"   // the container, or its engine, has not answered for seconds while a command waits; it may yet
 	RuntimeLimited  RuntimeEventKind = "limited"  // commands are confined less than usual on this machine or in this image: see Text

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -140,6 +143,27 @@ func TestAContainerThatTakesItsTimeToStartIsTold(t *testing.T) {
 			require.Equal(t, "container "+started.Container+" is starting", starting.Text)
 		})
 	}
+}
+
+// Into a volume, large files take their time.
+func TestAContainerHasStartedOnceItHasItsFiles(t *testing.T) {
+	t.Parallel()
+	requireDocker(t)
+	work, away := filepath.Join(realTempDir(t), "work"), filepath.Join(realTempDir(t), "away")
+	require.NoError(t, os.Mkdir(work, 0o755))
+	started := make(chan string, 10)
+	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithWorkspace(work), pygent.WithSharedFiles(false),
+		pygent.OnRuntimeEvent(func(e pygent.RuntimeEvent) {
+			if e.Kind == pygent.RuntimeStarted {
+				started <- e.Container
+			}
+		}))
+	require.NoError(t, os.Rename(work, away))
+	_, err := r.Bash(t.Context(), "true")
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.NoError(t, os.Rename(away, work))
+	require.Equal(t, "here\n", bash(t, r, "echo here").Output)
+	require.Contains(t, <-started, "-2", "the first one got no files")
 }
 
 // Who has heard that a container is starting hears each time how that ends.

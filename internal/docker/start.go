@@ -240,6 +240,8 @@ func (c *commander) launchAgain(ctx context.Context, name string, know func(stri
 	if err != nil {
 		return nil, startError(err)
 	}
+	c.news.end()
+	c.emit(sandbox.Event{Kind: sandbox.Started, Container: name, Text: "container " + name + " runs " + c.spec.config.Image})
 	c.last = box
 	box.reached, c.reached = c.reached, ""
 	box.second.Store(c.again)
@@ -319,7 +321,7 @@ func (c *commander) startIn(ctx context.Context, p place, name string, know func
 	if p.program != nil && c.socket {
 		if s, err := listenForGuest(); err == nil {
 			p.socket = s
-			box, err := c.startOne(ctx, p, name, know)
+			box, err := startContainer(ctx, c.engine, c.spec, p, name, know, c.emit)
 			if err == nil {
 				return box, nil
 			}
@@ -330,18 +332,7 @@ func (c *commander) startIn(ctx context.Context, p place, name string, know func
 			c.socket, p.socket = false, nil
 		}
 	}
-	return c.startOne(ctx, p, name, know)
-}
-
-// startOne starts a container in its place, and tells that it has started.
-func (c *commander) startOne(ctx context.Context, p place, name string, know func(string)) (*Container, error) {
-	box, err := startContainer(ctx, c.engine, c.spec, p, name, know, c.emit)
-	if err != nil {
-		return nil, err
-	}
-	c.news.end()
-	c.emit(sandbox.Event{Kind: sandbox.Started, Container: name, Text: "container " + name + " runs " + c.spec.config.Image})
-	return box, nil
+	return startContainer(ctx, c.engine, c.spec, p, name, know, c.emit)
 }
 
 // mountFiles gives the guest of a container its files, and removes the container
