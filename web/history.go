@@ -81,13 +81,19 @@ func (c *card) past(e pygent.HistoryEntry) {
 // command at its beginning, and without what follows about its end, which the card says
 // in other words. What the model was told besides follows that.
 func printed(text, command string, end pygent.BashResult) string {
-	const output = "output"
-	end.Command, end.Output = "", output
-	about := strings.TrimPrefix(end.String(), "$ \n"+output)
+	after := func(output string) string {
+		end.Command, end.Output = "", output
+		return strings.TrimPrefix(end.String(), "$ \n"+output)
+	}
+	text = strings.TrimPrefix(text, "$ "+command+"\n")
+	if strings.HasPrefix(text, after("")) { // which says that there was no output
+		return ""
+	}
+	about := after("output")
 	if at := strings.LastIndex(text, about); about != "" && at >= 0 {
 		text = text[:at]
 	}
-	return strings.TrimPrefix(text, "$ "+command+"\n")
+	return text
 }
 
 // pastTurn shows how a run ended.

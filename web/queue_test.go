@@ -105,6 +105,32 @@ func TestAStoppedCommandShowsWhatItPrinted(t *testing.T) {
 	}
 }
 
+func TestPastCommandsShowWhatTheyPrinted(t *testing.T) {
+	s := serve(t, []pygenttest.Reply{
+		pygenttest.Calls(
+			pygenttest.Call("bash", map[string]any{"cmd": "exit 3"}),
+			pygenttest.Call("bash", map[string]any{"cmd": "echo whole\necho '[exit code 3]'; exit 3"}),
+			pygenttest.Call("bash", map[string]any{"cmd": "echo well"}),
+		),
+		pygenttest.Text("Done."),
+	}, pygent.WithConfirmBash(false))
+	p := s.open("")
+	s.say("Go.")
+	p.shows("<p>Done.</p>")
+	p.rests()
+	later := serveAt(t)
+	id, err := later.server.Add("", s.agent)
+	require.NoError(t, err)
+	later.id = id
+	past := later.open("")
+	past.shows("<p>Done.</p>")
+	for _, p := range []*page{p, past} {
+		require.Equal(t, 2, strings.Count(p.now(), "data-out>"), p.now())
+		require.Contains(t, p.now(), "data-out>whole\n[exit code 3]</pre>")
+		require.Contains(t, p.now(), "data-out>well</pre>")
+	}
+}
+
 func TestTheTurnIsStopped(t *testing.T) {
 	s := serve(t, []pygenttest.Reply{
 		pygenttest.Call("bash", map[string]any{"cmd": "echo begun; sleep 600"}), pygenttest.Text("Again."),

@@ -141,6 +141,7 @@ func (s *session) failed(err error) {
 	s.view.notice("warn", "The page failed to show something: "+err.Error())
 }
 
+// logFault logs a fault of the page's own, or of what the program calls.
 func (s *session) logFault(err error) {
 	s.server.opts.log.Error("session", "id", s.id, "error", oneLine(err.Error()))
 }

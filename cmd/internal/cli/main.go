@@ -195,7 +195,7 @@ func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // unlessInterrupted returns what a set-up under ctx has returned, unless a signal has
-// ended it: the agent is closed then. An error that has another cause stays.
+// ended it: the agent is closed then. What an error tells besides stays.
 func unlessInterrupted(ctx context.Context, agent *pygent.Agent, err error) (*pygent.Agent, error) {
 	if !errors.Is(ctx.Err(), context.Canceled) {
 		return agent, err

@@ -56,7 +56,8 @@ func (c uiCmd) Run(ctx context.Context, s *settings, logs *libraryLog) error {
 	defer opener.agents.work.Wait()
 	cleans, end := endAtSecondInterrupt(ctx, opener.agents.left)
 	defer end()
-	server, err := web.New(web.WithOpen(opener.more), web.WithList(opener.list), web.WithRemove(opener.remove), web.WithClosing(func(a *pygent.Agent) { tellFiles(ctx, a) }), web.WithHosts(c.hosts()...))
+	server, err := web.New(web.WithOpen(opener.more), web.WithList(opener.list), web.WithRemove(opener.remove),
+		web.WithClosing(func(a *pygent.Agent) { tellFiles(ctx, a) }), web.WithHosts(c.hosts()...))
 	if err == nil {
 		pygent.RegisterFace(pygent.FaceWeb, server.Face(web.ServeOptions{
 			Listen: c.Listen, AllowRemote: c.AllowRemote, CertFile: c.TLSCert, KeyFile: c.TLSKey, BehindProxy: c.BehindProxy,
