@@ -157,6 +157,7 @@ func TestAnswersInOddFramesAreRead(t *testing.T) {
 // TestAnErrorStatusStands uses servers that send an error status and then do
 // not end the response.
 func TestAnErrorStatusStands(t *testing.T) {
+	t.Parallel()
 	for _, status := range []int{http.StatusSwitchingProtocols, http.StatusBadRequest} {
 		t.Run(http.StatusText(status), func(t *testing.T) {
 			t.Parallel()
