@@ -20,7 +20,7 @@ test: ## install what is missing, then run all tests of which something has chan
 # later. Packages without tests, the examples among them, are not compiled. scripts/test.sh
 # tests with C, and with the collector as it is.
 quick: ## run the short tests that need nothing but Go
-	@DOCKER_HOST=unix:///nonexistent CGO_ENABLED=0 GOGC=400 scripts/disk.sh go test -short -vet=off -gcflags=-l -ldflags='-s -w' -p $$(($$(nproc 2>/dev/null || echo 2) * 2)) -parallel 12 $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
+	@DOCKER_HOST=unix:///nonexistent CGO_ENABLED=0 GOGC=400 scripts/disk.sh go test -short -vet=off -gcflags='-l -dwarf=false' -ldflags='-s -w' -p $$(($$(nproc 2>/dev/null || echo 2) * 2)) -parallel 12 $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
 
 lint: ## gofmt, go vet, staticcheck, go mod tidy
 	@scripts/lint.sh
