@@ -2,6 +2,9 @@ package web_test
 
 import (
 	"context"
+	"errors"
+	"io"
+	"log/slog"
 	"net/http"
 	"path/filepath"
 	"sync/atomic"
@@ -70,6 +73,31 @@ func TestAnIdleSessionIsClosedAndGoesOn(t *testing.T) {
 		again.shows("</span>Hi.<", "<p>Hello.</p>")
 	})
 }
+
+// Nobody else is there to hear what closing it has left.
+func TestWhatAnIdleSessionLeavesIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var logged log
+		server, err := web.New(web.WithLimits(web.Limits{Idle: time.Minute}), web.WithLogger(slog.New(slog.NewTextHandler(&logged, nil))), web.WithOpen(func(context.Context, web.Open) (*pygent.Agent, error) {
+			return pygent.New(pygent.WithModel(pygenttest.NewScriptedModel(pygenttest.Text("Hello."))), pygent.WithRuntime(nowhere{}), pygent.WithInstructions(false), pygent.WithSession(filepath.Join(t.TempDir(), pygent.NewSessionID())),
+				pygent.WithToolSource("files", func(context.Context, pygent.Runtime, func(...pygent.Tool) error) (io.Closer, error) {
+					return stuck{}, nil
+				}))
+		}))
+		require.NoError(t, err)
+		s, _ := overWire(t, server)
+		s.id = s.begin(map[string]any{})
+		s.say("Hi.")
+		time.Sleep(3 * time.Minute)
+		require.False(t, s.isOpen())
+		require.Contains(t, logged.String(), "a process is left")
+	})
+}
+
+// stuck does not close.
+type stuck struct{}
+
+func (stuck) Close() error { return errors.New("a process is left") }
 
 func TestASessionAtWorkIsNotIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

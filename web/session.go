@@ -133,6 +133,9 @@ func (s *session) close() {
 		guard.Call(func() { s.server.opts.closes(s.agent) }, s.logFault)
 	}
 	s.closeErr = s.agent.Close()
+	if s.closeErr != nil && s.server.ctx.Err() == nil { // otherwise Close of the server returns it
+		s.server.opts.log.Warn("session", "id", s.id, "close", s.closeErr)
+	}
 }
 
 // failed notes a fault of the page's own.
