@@ -30,10 +30,7 @@ func (p *pruneCmd) Run(ctx context.Context, s *settings, out *output) error {
 	endSaying := sayIfSlow("looking for what is left takes a while; Ctrl-C ends it")
 	found, err := leftOver(tellingOfEngine(ctx), cfg)
 	endSaying()
-	switch {
-	case ctx.Err() != nil && errors.Is(err, context.Canceled):
-		return interrupted(ctx)
-	case err != nil:
+	if _, err = unlessInterrupted(ctx, nil, err); err != nil {
 		return err
 	}
 	chosen, err := p.choose(ctx, found, out)
