@@ -127,14 +127,7 @@ func TestAContainerThatTakesItsTimeToStartIsTold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			told := make(chan pygent.RuntimeEvent, 10)
-			host := losingEngine(t, slow, func() bool {
-				e := <-told
-				told <- e
-				return false
-			})
-			r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithDockerHost(host), pygent.WithSharedFiles(true),
-				pygent.OnRuntimeEvent(func(e pygent.RuntimeEvent) { told <- e }))
+			r, told := slowToStart(t, slow, func() bool { return false })
 			require.Equal(t, "here\n", bash(t, r, "echo here").Output)
 			starting, started := <-told, <-told
 			require.Equal(t, pygent.RuntimeStarting, starting.Kind)
@@ -175,14 +168,7 @@ func TestAStartThatIsToldOfAndFailsIsToldToHaveFailed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			told := make(chan pygent.RuntimeEvent, 10)
-			host := losingEngine(t, isStart, func() bool {
-				e := <-told
-				told <- e
-				return lose()
-			})
-			r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithDockerHost(host), pygent.WithSharedFiles(true),
-				pygent.OnRuntimeEvent(func(e pygent.RuntimeEvent) { told <- e }))
+			r, told := slowToStart(t, isStart, lose)
 			for range 2 {
 				_, err := r.Bash(t.Context(), "true")
 				require.Error(t, err)
@@ -193,6 +179,20 @@ func TestAStartThatIsToldOfAndFailsIsToldToHaveFailed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// slowToStart is a runtime of a [losingEngine], which answers the requests only after the
+// runtime has told something. told gets all that it tells.
+func slowToStart(t *testing.T, which func(*http.Request) bool, lose func() bool) (r pygent.Runtime, told chan pygent.RuntimeEvent) {
+	t.Helper()
+	told = make(chan pygent.RuntimeEvent, 10)
+	host := losingEngine(t, which, func() bool {
+		e := <-told
+		told <- e
+		return lose()
+	})
+	return newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithDockerHost(host), pygent.WithSharedFiles(true),
+		pygent.OnRuntimeEvent(func(e pygent.RuntimeEvent) { told <- e })), told
 }
 
 // isStart tells the requests that start a container.
