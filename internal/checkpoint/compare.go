@@ -57,7 +57,7 @@ func (b *Book) differences(ctx context.Context, trees [2]store.Tree, most int64,
 		if err != nil {
 			return err
 		}
-		if isOfGit(c.Name) || isDir(c.Old) && isDir(c.New) {
+		if store.OfGit(c.Name) || isDir(c.Old) && isDir(c.New) {
 			continue
 		}
 		d := Difference{Name: c.Name, OldKind: c.Old.Kind, NewKind: c.New.Kind, OldSize: c.Old.Size, NewSize: c.New.Size}

@@ -236,7 +236,7 @@ func (b *Book) compare(ctx context.Context, out *Outcome, conflicts map[string]t
 		if err != nil {
 			return err
 		}
-		if isOfGit(c.Name) {
+		if store.OfGit(c.Name) {
 			continue
 		}
 		conflict := conflicts[c.Name]
@@ -247,16 +247,6 @@ func (b *Book) compare(ctx context.Context, out *Outcome, conflicts map[string]t
 		out.Kept = append(out.Kept, Kept{Name: c.Name, Why: conflict.Why, At: conflict.Kept})
 	}
 	return nil
-}
-
-// isOfGit reports whether something is in a directory .git.
-func isOfGit(name string) bool {
-	for element := range strings.SplitSeq(name, "/") {
-		if element == ".git" {
-			return true
-		}
-	}
-	return false
 }
 
 const maxRefs = 4 << 20 // bytes of a file of git that are read

@@ -56,7 +56,8 @@
 // Left out, and told in the [Report]: directories that .gitignore names, and those
 // that other programs fill (node_modules, .venv, __pycache__, and target beside
 // Cargo.toml or pom.xml); ignored files of more than 1 MiB; whatever is no file,
-// directory or link; what cannot be read. Nodes say that something was left out, so
+// directory or link; what cannot be read. Of what is below a directory .git, names
+// and .gitignore leave out nothing, so a repository is whole. Nodes say that something was left out, so
 // Apply never removes it. Owners, extended attributes, hard links and the times of
 // directories are not stored, nor are the bits setuid, setgid and sticky. Holes of
 // sparse files are found when they are restored: whole 64 KiB of zeros.

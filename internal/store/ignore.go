@@ -19,6 +19,21 @@ const (
 	maxPatterns   = 10_000    // of one file
 )
 
+// gitDir is the name of a repository's own directory, or of the file that leads to it.
+const gitDir = ".git"
+
+// OfGit reports whether something is a directory .git, or in one. Nothing of that is
+// left out of a tree because of its name: a repository without its logs, tags or
+// packs, or without a branch that is called node_modules/x, is damaged.
+func OfGit(name string) bool {
+	for element := range strings.SplitSeq(name, "/") {
+		if element == gitDir {
+			return true
+		}
+	}
+	return false
+}
+
 // pattern is a line of a .gitignore file.
 type pattern struct {
 	elements []string

@@ -286,6 +286,38 @@ func TestWhatIsLeftOut(t *testing.T) {
 	require.Contains(t, read(t, dir), ".git/HEAD")
 }
 
+// Whatever .gitignore files say, and however branches are called, a repository is whole.
+func TestNothingOfGitIsLeftOut(t *testing.T) {
+	t.Parallel()
+	const node = "logs\n*.log\nnpm-debug.log*\n*.pack\ntags\n.cache\ndist\n"
+	large := strings.Repeat("x", 1<<20+1)
+	for name, ignore := range map[string]string{
+		"everything": "*\n", "everything below": "/**\n", "Node's": node, "by path": "/.git/\n.git/refs/\n.git/objects/**\n", "twice": "*\n!.gitignore\n!.git\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			of := files{"HEAD": "ref: refs/heads/node_modules/x\n", "logs/HEAD": "1", "logs/refs/heads/node_modules/x": "1", "refs/tags/v1": "1",
+				"refs/heads/node_modules/x": "1", "refs/heads/target/x": "1", "refs/heads/.venv/x": "1", "refs/heads/__pycache__/x": "1",
+				"refs/heads/Cargo.toml": "1", "objects/pack/p.pack": large, "modules/tags/HEAD": "1", "modules/tags/objects/a.pack": large, "large.log": large}
+			all := files{}
+			for name, text := range of {
+				all[".git/"+name], all["sub/.git/"+name] = text, text
+			}
+			write(t, dir, all)
+			write(t, dir, files{".gitignore": ignore + "!sub\n", "sub/.gitignore": ignore, "Cargo.toml": "", ".git/.gitignore": "*\n", "sub/f": "1"})
+			s := openStore(t, t.TempDir())
+			tree, report := takeWith(t, s, dir, nil)
+			require.Empty(t, report.LeftOut)
+			for name, text := range all {
+				got, err := fs.ReadFile(s.FS(t.Context(), tree), name)
+				require.NoError(t, err, name)
+				require.Equal(t, text, string(got), name)
+			}
+		})
+	}
+}
+
 func TestGrowthOfATurn(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes thousands of files")

@@ -228,7 +228,7 @@ func (t *taker) itemOf(e Entry) (item Item, why string) {
 func (t *taker) ignoredDir(name string) string {
 	base := path.Base(name)
 	switch {
-	case base == ".git":
+	case OfGit(name):
 		return ""
 	case dependencies[base] || base == "target" && t.isBuilt(name):
 		return "other programs fill it"
@@ -254,8 +254,12 @@ func (t *taker) isBuilt(name string) (found bool) {
 	return found
 }
 
-// ignored reports whether a .gitignore file names something.
+// ignored reports whether a .gitignore file names something. None says anything of
+// what git has for itself.
 func (t *taker) ignored(name string, dir bool) bool {
+	if OfGit(name) {
+		return false
+	}
 	for i := range t.levels {
 		if l := &t.levels[i]; l.ignores && !l.loaded {
 			l.loaded = true
