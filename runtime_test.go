@@ -262,7 +262,7 @@ func TestBashEnvironment(t *testing.T) {
 			"OPENAI_API_KEY": "unset", "PYGENT_MODEL": "unset", "SOME_SERVICE_TOKEN": "unset",
 			"GIVEN_TOKEN": "given", "CALL": "c", "BOTH": "call", "MINE": "a b",
 			"GIT_TERMINAL_PROMPT": "0", "PAGER": "cat", "EDITOR": "false", "DEBIAN_FRONTEND": "noninteractive",
-			"GIT_CONFIG_COUNT": "2", "GIT_CONFIG_KEY_1": "safe.directory",
+			"GIT_CONFIG_COUNT": "3", "GIT_CONFIG_KEY_1": "safe.directory",
 		} {
 			require.Equal(t, want+"\n", show(name), name)
 		}

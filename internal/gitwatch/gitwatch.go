@@ -117,6 +117,20 @@ func Take(ctx context.Context, dirs ...string) Snapshot {
 	return s
 }
 
+// Repositories returns the git directories in a directory and below, within the limits
+// of a look.
+func Repositories(ctx context.Context, dir string) (found []string) {
+	w, err := newWalk(ctx, dir)
+	if err != nil {
+		return nil
+	}
+	w.run()
+	for _, name := range w.found {
+		found = append(found, filepath.Join(dir, filepath.FromSlash(name)))
+	}
+	return found
+}
+
 // Change is a file that differs between two snapshots.
 type Change struct {
 	Path string

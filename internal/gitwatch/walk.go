@@ -29,6 +29,7 @@ type walk struct {
 	hooked  map[string]bool // directories of hooks that have been looked at
 	queue   []string
 	last    []string // directories to look at when the queue is empty
+	found   []string // the repositories
 	entries int
 	cut     bool
 }
@@ -93,6 +94,7 @@ func (w *walk) directory(dir string) {
 
 // repository records the files of a repository that make git run programs.
 func (w *walk) repository(dir string) {
+	w.found = append(w.found, dir)
 	w.hooks(path.Join(dir, "hooks"))
 	w.note(path.Join(dir, "info", "attributes"))
 	w.note(path.Join(dir, "commondir"))

@@ -37,7 +37,7 @@ var layers = [][]string{
 	},
 	{ // Packages built from leaves.
 		"internal/ansimark", "internal/callwords", "internal/chatstream", "internal/compact", "internal/crew", "internal/dialect", "internal/edit", "internal/excerpt", "internal/guard", "internal/guest/...", "internal/htmlmark", "internal/jobbook", "internal/livearea", "internal/recap", "internal/tomlfile",
-		"internal/toolschema", "internal/workspace",
+		"internal/toolschema", "internal/workspace", "internal/worktrees",
 	},
 	{ // Packages that a part of the root is built on.
 		"internal/console", "internal/form", "internal/journal/...", "internal/responses", "internal/sandbox", "internal/sessiondir", "internal/settings", "internal/snapshot", "internal/store",

@@ -33,10 +33,10 @@ type Sandbox struct {
 	dir      Workspace
 	files    Files
 	commands Commander
-	network  *Network    // nil where commands have a network of their own
-	events   *Events     // ended by Cleanup
-	env      []string    // of every command
-	gitTrust string      // the directories in which git trusts repositories
+	network  *Network // nil where commands have a network of their own
+	events   *Events  // ended by Cleanup
+	env      []string // of every command
+	git      git
 	ports    *forwarding // nil when none is published
 
 	processes processes                    // that have streams
@@ -78,12 +78,12 @@ func New(p Parts, c Config) (*Sandbox, error) {
 		network:   p.Network,
 		events:    c.Events,
 		env:       append(commandEnv(), c.Env...),
-		gitTrust:  p.GitTrust,
 		readLimit: c.ReadLimit,
 		copyLimit: c.CopyLimit,
 	}
 	r.life, r.end = context.WithCancelCause(context.Background())
 	r.cleanup = sync.OnceValue(r.close)
+	r.git = r.openGit(p.GitTrust, c)
 	r.restWhenIdle(cmp.Or(c.Pace.Rest, restAfter))
 	var err error
 	if r.ports, err = publish(c.Publish, p.OnHost, r.Dial); err != nil {
@@ -173,7 +173,7 @@ func (r *Sandbox) Bash(ctx context.Context, cmd Command) (Result, error) {
 	}
 	refused, missed := ended()
 	res.Refused = refused
-	res.Note = joinNotes(res.Note, r.network.note(res, missed))
+	res.Note = joinNotes(res.Note, r.network.note(res, missed), r.git.putBack())
 	if !cmd.Raw {
 		res.Output = validUTF8(res.Output)
 	}
@@ -197,14 +197,8 @@ func (r *Sandbox) complete(ctx context.Context, cmd Command) (Command, error) {
 	cmd.Env = r.withGit(append(r.env[:len(r.env):len(r.env)], env...))
 	cmd.MaxOutput = min(max(cmd.MaxOutput, 1), MaxKeptOutput)
 	cmd.jobsAfter = r.begun.last.Load()
+	r.git.take()
 	return cmd, nil
-}
-
-// withGit adds what git has to know: that it may work in a workspace of somebody
-// else, and how repositories named as for ssh are reached.
-func (r *Sandbox) withGit(env []string) []string {
-	settings := [][2]string{{"safe.directory", r.gitTrust}}
-	return withGitConfig(env, append(settings, r.network.gitRewrites()...)...)
 }
 
 // ReadFile returns the content of a file. One above [Config.ReadLimit] is refused.
@@ -330,6 +324,7 @@ func (r *Sandbox) close() error {
 	r.processes.closeAll()
 	err := r.ports.close()
 	err = errors.Join(err, r.commands.Close())
+	r.git.putBack()
 	r.events.Close()
 	err = errors.Join(err, r.dir.Discard())
 	if err != nil {

@@ -1,0 +1,70 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/x/pygent/internal/gitwatch"
+	"github.com/x/pygent/internal/worktrees"
+)
+
+// git is what a sandbox does so that git works for its commands, and removes nothing
+// that they do not see.
+type git struct {
+	trust  string                   // the directories in which git trusts repositories
+	keeper func() *worktrees.Keeper // waits until the repositories are found
+	events *Events
+	cut    *sync.Once // tells that not everything is kept
+}
+
+// findTime is how long the search for the repositories of a workspace may take.
+const findTime = 10 * time.Second
+
+// openGit begins to look for the repositories of a workspace. A temporary one has no
+// worktrees elsewhere.
+func (r *Sandbox) openGit(trust string, c Config) git {
+	g := git{trust: trust, events: c.Events, cut: new(sync.Once)}
+	if r.dir.Temporary {
+		g.keeper = func() *worktrees.Keeper { return new(worktrees.Keeper) }
+		return g
+	}
+	dir := r.Dir()
+	g.keeper = sync.OnceValue(func() *worktrees.Keeper {
+		ctx, cancel := context.WithTimeout(r.life, findTime)
+		defer cancel()
+		return worktrees.New(gitwatch.Repositories(ctx, dir)...)
+	})
+	go g.keeper() // close waits for it
+	return g
+}
+
+// take copies what commands could remove of the worktrees that they do not see.
+func (g git) take() {
+	if g.keeper().Take() {
+		g.cut.Do(func() {
+			g.events.Send(Event{Kind: Limited, Text: "git's records of linked worktrees are too large or too many to be kept: \"git worktree prune\" in a command removes what is staged there"})
+		})
+	}
+}
+
+// putBack writes again what commands have removed of these, and says so.
+func (g git) putBack() (note string) {
+	trees, err := g.keeper().PutBack()
+	switch {
+	case err != nil:
+		g.events.Send(Event{Kind: Limited, Text: err.Error()})
+	case len(trees) > 0:
+		note = fmt.Sprintf("git was told to forget worktrees that are on the user's machine, outside of the workspace: what it knows of them was put back (%q)", trees)
+	}
+	return note
+}
+
+// withGit adds what git has to know: that it may work in a workspace of somebody else,
+// that worktrees are not gone which commands do not see, and how repositories named as
+// for ssh are reached.
+func (r *Sandbox) withGit(env []string) []string {
+	settings := [][2]string{{"safe.directory", r.git.trust}, {"gc.worktreePruneExpire", "never"}}
+	return withGitConfig(env, append(settings, r.network.gitRewrites()...)...)
+}
