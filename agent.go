@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/x/pygent/internal/approver"
 	"github.com/x/pygent/internal/ban"
 	"github.com/x/pygent/internal/callback"
 	"github.com/x/pygent/internal/feed"
@@ -53,6 +54,7 @@ type Agent struct {
 	calling  callback.Guard // knows which goroutines run its tools and approvals, or loop over its events
 	foreign  guard.Calls    // calls of handlers, tools, models and the like that have not returned
 
+	approver  approver.Approver[FaceUser]
 	allowed   *sessionRules               // what was allowed for the session, also in tasks
 	serving   atomic.Pointer[callContext] // of the tool call that goes on, the first of several; nil between calls
 	asking    pause.Gate                  // closed while somebody decides about hosts, or about a call of the agent or one of its tasks
@@ -68,9 +70,6 @@ type Agent struct {
 	closed bool
 	ended  chan struct{} // closed at the end of Close; set by New
 
-	outsideFace     **bool     // while a face goes on: whether bash calls need approval without it; guarded by mu
-	approvalsSet    int        // how often SetApproval was called; guarded by mu
-	asksSet         int        // how often SetAsk was called; guarded by mu
 	tellingSettings sync.Mutex // held while the settings are read and told, so that the last event is right
 
 	sources toolSources
@@ -143,6 +142,7 @@ func newAgent(ctx context.Context, o options) (_ *Agent, err error) {
 	a.replay = feed.NewReplay(keptBefore, keptBytesBefore, mergeDeltas, sizeOf)
 	a.state.Since = time.Now()
 	a.allowed = cmp.Or(o.allowed, &sessionRules{})
+	a.approver.Begin(FaceUser{Approve: o.approve, Answer: o.ask}, o.confirmBash, FaceUser.over)
 	a.listeners.always = a.handlerFeed(o.onEvent)
 	if a.tools, err = o.tooling(); err != nil {
 		return nil, err

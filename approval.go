@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -106,37 +105,6 @@ func WithApprovalFor(tools ...string) Option {
 // because git runs programs that are named there.
 func WithConfirmBash(on bool) Option { return option(func(o *options) { o.confirmBash = &on }) }
 
-// setApprovalFor changes who decides about calls, and whether bash calls need
-// approval, from the next call on, until end is called. What SetApproval has set in
-// the meantime stays.
-func (a *Agent) setApprovalFor(f ApprovalFunc, confirmBash *bool) (end func()) {
-	var (
-		before  ApprovalFunc
-		confirm *bool
-		n       int
-	)
-	a.changeApproval(func() {
-		before, confirm, n = a.opts.approve, a.opts.confirmBash, a.approvalsSet
-		a.opts.approve, a.opts.confirmBash = f, confirmBash
-		a.outsideFace = &confirm
-	})
-	return func() {
-		a.changeApproval(func() {
-			a.opts.confirmBash, a.outsideFace = confirm, nil
-			if a.approvalsSet == n {
-				a.opts.approve = before
-			}
-		})
-	}
-}
-
-// approval returns who decides about calls, and whether bash calls need approval.
-func (a *Agent) approval() (f ApprovalFunc, confirmBash *bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.opts.approve, a.opts.confirmBash
-}
-
 // permit decides whether a call may run. Deny overrides allow, and without an
 // answer the call is denied. It returns the call with the arguments that were
 // permitted, which somebody may have changed, or the result of a call that must
@@ -188,7 +156,7 @@ func (a *Agent) checkBans(call ToolCall) error {
 // it.
 func (r *run) decide(ctx context.Context, tool Tool, call ToolCall, why string) Decision {
 	a := r.agent
-	approve, _ := a.approval()
+	approve := a.approver.User().Approve
 	switch {
 	case a.allowed.Has(a.sessionScope(tool, call).key):
 		return Decision{Allow: true, By: byRule}
@@ -263,7 +231,7 @@ func (a *Agent) settle(d Decision, tool Tool, call *ToolCall) Decision {
 // whyAsk returns why a call needs approval. It is empty for a call that needs
 // none.
 func (a *Agent) whyAsk(tool Tool, call ToolCall) string {
-	_, confirmBash := a.approval()
+	confirmBash := a.approver.Confirm()
 	switch {
 	case a.changesGit(call):
 		return "it writes what git obeys on the user's machine"
@@ -409,14 +377,14 @@ func (t *localTask) decide(request int64, call string, d Decision) error {
 func (a *Agent) withHostApproval() RuntimeOption {
 	return runtimeOption{"withHostApproval", func(o *runtimeOptions) {
 		given := o.askHosts
-		o.canAskHosts = func() bool { return given != nil || a.hostApproval() != nil }
+		o.canAskHosts = func() bool { return given != nil || a.approver.User().Hosts != nil }
 		o.askHosts = func(ctx context.Context, r HostRequest) (HostDecision, error) {
 			ask := given
 			if ask == nil {
-				ask = a.hostApproval()
+				ask = a.approver.User().Hosts
 			}
 			if ask == nil {
-				return HostDecision{}, errors.New("the session is over")
+				return HostDecision{}, errSessionOver
 			}
 			defer a.asking.Close()()
 			defer a.enter(&a.calling, "the approval of hosts")()
@@ -427,20 +395,4 @@ func (a *Agent) withHostApproval() RuntimeOption {
 		}
 		a.asksHosts = o.canAskHosts
 	}}
-}
-
-// setHostApproval changes who decides about hosts, unless the runtime's options
-// name somebody.
-func (a *Agent) setHostApproval(f HostApprovalFunc) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.opts.approveHosts = f
-	a.system.stale.Store(true) // the system message says whether the user is asked
-}
-
-// hostApproval returns what setHostApproval set.
-func (a *Agent) hostApproval() HostApprovalFunc {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.opts.approveHosts
 }

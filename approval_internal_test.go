@@ -20,13 +20,14 @@ func TestSettingsTellOfASessionsApproval(t *testing.T) {
 	}))
 	require.NoError(t, err)
 	ask := func(context.Context, ApprovalRequest) (Decision, error) { return Decision{}, nil }
-	agent.setApprovalFor(nil, new(true))() // nobody is asked, as in a session without a person
-	agent.setApprovalFor(ask, nil)()
-	end := agent.setApprovalFor(ask, nil)
+	session := agent.FaceSession()
+	session.Answers(t.Context(), FaceUser{})() // nobody is asked, as in a session without a person
+	session.Answers(t.Context(), FaceUser{Approve: ask})()
+	end := session.Answers(t.Context(), FaceUser{Approve: ask})
 	agent.SetApproval(ask)
 	end() // what SetApproval set stays
 	agent.eventsHandled(t.Context())
-	require.Equal(t, []told{{false, true}, {false, false}, {true, false}, {false, false}, {true, false}, {true, false}}, all)
+	require.Equal(t, []told{{true, true}, {false, false}, {true, true}, {true, true}, {true, false}}, all)
 }
 
 // Whoever is asked about hosts is told of a call that goes on, also of one that

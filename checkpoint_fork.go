@@ -101,9 +101,9 @@ func (a *Agent) beginWith(entries []HistoryEntry) error {
 
 // forkOptions are the options of a fork.
 func (a *Agent) forkOptions(opts []Option) (options, error) {
-	a.mu.Lock()
 	o := a.opts
-	a.mu.Unlock()
+	o.approve, o.ask = a.decidersOfFork()
+	o.confirmBash = a.approver.Confirm()
 	setAll(&o, []Option{a.inherited()}, Option.setAgent)
 	o.given, o.warnings = nil, nil
 	o.spends, o.askAbove, o.parentsWindow = nil, nil, false
@@ -123,4 +123,28 @@ func (a *Agent) forkOptions(opts []Option) (options, error) {
 		return o, errors.New("the agent works in a runtime of the program's own: give the fork one by WithRuntime")
 	}
 	return o, nil
+}
+
+// decidersOfFork returns who decides and answers in a fork: the program, or the people
+// at the faces of this agent as long as they are there.
+func (a *Agent) decidersOfFork() (ApprovalFunc, AskFunc) {
+	now := a.approver.User()
+	program, _ := a.approver.BeforeFace()
+	if program.Approve == nil && now.Approve != nil {
+		program.Approve = func(ctx context.Context, r ApprovalRequest) (Decision, error) {
+			if u := a.approver.User(); u.Approve != nil {
+				return u.Approve(ctx, r)
+			}
+			return Decision{By: byNobody}, errSessionOver
+		}
+	}
+	if program.Answer == nil && now.Answer != nil {
+		program.Answer = func(ctx context.Context, r AskRequest) (Answer, error) {
+			if u := a.approver.User(); u.Answer != nil {
+				return u.Answer(ctx, r)
+			}
+			return Answer{}, ErrNobodyToAsk
+		}
+	}
+	return program.Approve, program.Answer
 }

@@ -58,11 +58,30 @@ type FaceUser struct {
 	Answer  AskFunc
 }
 
+// over returns the user that is asked about what u can be asked about, and below about
+// the rest.
+func (u FaceUser) over(below FaceUser) FaceUser {
+	if u.Approve == nil {
+		u.Approve = below.Approve
+	}
+	if u.Hosts == nil {
+		u.Hosts = below.Hosts
+	}
+	if u.Answer == nil {
+		u.Answer = below.Answer
+	}
+	return u
+}
+
 // Answers has the person at the face be asked, until end is called: about calls,
 // hosts and the questions of tools. Whom the agent's options name for one of them
 // keeps it. On the local runtime, where commands are not contained, bash calls
 // then need approval, unless an option decided that. What the person allowed for
 // the session ends with it.
+//
+// An agent may have several faces at once, which leave in any order. The person at the
+// newest one is asked, of those who can be. Bash calls need approval as long as one of
+// the faces requires it.
 func (s FaceSession) Answers(ctx context.Context, user FaceUser) (end func()) {
 	return s.Agent.answerBy(ctx, user)
 }
@@ -76,31 +95,20 @@ func (a *Agent) tellAtFirst(text string) {
 
 // answerBy is [FaceSession.Answers]. The fields are nil if nobody is there.
 func (a *Agent) answerBy(ctx context.Context, user FaceUser) (end func()) {
-	approve, confirm := a.approval()
-	asked := approve
-	if confirm == nil && approve == nil {
+	var confirm *bool
+	if a.opts.approve == nil {
 		confirm = new(!a.UseDocker() && (user.Approve != nil || a.describe(ctx).Fallback != ""))
 	}
-	if approve == nil {
-		asked = user.Approve
+	if !a.UseDocker() {
+		user.Hosts = nil
 	}
-	var ends []func() // the last one is called first
-	if approve == nil {
-		ends = append(ends, a.allowed.Clear) // what the user always allowed was for this session
+	forget := func() {}
+	if program, _ := a.approver.BeforeFace(); user.Approve != nil && program.Approve == nil {
+		forget = a.allowed.Layer() // what the user always allows is for this session
 	}
-	ends = append(ends, a.setApprovalFor(asked, confirm))
-	if user.Hosts != nil && a.UseDocker() {
-		a.setHostApproval(user.Hosts)
-		ends = append(ends, func() { a.setHostApproval(nil) })
-	}
-	if user.Answer != nil && a.asker() == nil {
-		ends = append(ends, a.setAskFor(user.Answer))
-	}
-	return func() {
-		for _, end := range slices.Backward(ends) {
-			end()
-		}
-	}
+	var leave func()
+	a.changeApproval(func() { leave = a.approver.Enter(user, confirm) })
+	return func() { a.changeApproval(func() { leave(); forget() }) }
 }
 
 // keepHosts allows hosts for good, in the user's configuration. It returns the

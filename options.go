@@ -99,8 +99,7 @@ type options struct {
 	confirmBash   *bool         // nil: the session decides
 	asksManager   bool          // approve asks the manager of the agent's task
 	allowed       *sessionRules // shared with the agent that delegates; nil for the agent's own
-	approveHosts  HostApprovalFunc
-	homeFile      string // the user's configuration file, to which hosts allowed for good are written; may be empty
+	homeFile      string        // the user's configuration file, to which hosts allowed for good are written; may be empty
 	run           []RunOption
 	retry         RetryPolicy
 	window        int64 // of the model's context, in tokens; 0 if it is not given

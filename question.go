@@ -166,37 +166,16 @@ func (a *Agent) askUser(ctx context.Context, r AskRequest) (Answer, error) {
 // the next question on. With nil nobody does. A [Face] calls it when it begins, as
 // it calls [Agent.SetApproval].
 func (a *Agent) SetAsk(f AskFunc) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.opts.ask = f
-	a.asksSet++
-}
-
-// setAskFor has f answer questions until end is called. What SetAsk has set in the
-// meantime stays.
-func (a *Agent) setAskFor(f AskFunc) (end func()) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	before, n := a.opts.ask, a.asksSet
-	a.opts.ask = f
-	return func() {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		if a.asksSet == n {
-			a.opts.ask = before
-		}
-	}
+	a.approver.Set(FaceUser{Answer: f}, func(of *FaceUser, to FaceUser) { of.Answer = to.Answer })
 }
 
 // asker returns who answers questions, or nil.
 func (a *Agent) asker() AskFunc {
-	a.mu.Lock()
-	ask, above := a.opts.ask, a.opts.askAbove
-	a.mu.Unlock()
-	if ask == nil && above != nil && above.asker() != nil {
+	above := a.opts.askAbove
+	if program, _ := a.approver.BeforeFace(); program.Answer == nil && above != nil && above.asker() != nil {
 		return above.askUser
 	}
-	return ask
+	return a.approver.User().Answer
 }
 
 // check returns an answer that fits a form, or a text if there is none.

@@ -9,14 +9,15 @@ import (
 
 func TestASessionLeavesWhatSetAskHasSet(t *testing.T) {
 	t.Parallel()
-	asks := func(text string) AskFunc {
-		return func(context.Context, AskRequest) (Answer, error) { return Answer{Text: text}, nil }
+	asks := func(text string) FaceUser {
+		return FaceUser{Answer: func(context.Context, AskRequest) (Answer, error) { return Answer{Text: text}, nil }}
 	}
 	agent := &Agent{}
-	agent.setAskFor(asks("session"))()
+	agent.approver.Begin(FaceUser{}, nil, FaceUser.over)
+	agent.approver.Enter(asks("session"), nil)()
 	require.Nil(t, agent.asker())
-	end := agent.setAskFor(asks("session"))
-	agent.SetAsk(asks("program"))
+	end := agent.approver.Enter(asks("session"), nil)
+	agent.SetAsk(asks("program").Answer)
 	end()
 	answer, err := agent.asker()(t.Context(), AskRequest{})
 	require.NoError(t, err)

@@ -62,10 +62,10 @@ type Setup struct {
 func (a *Agent) Setup() Setup {
 	a.mu.Lock()
 	o, model, persona := a.opts, a.model, a.persona
-	if a.outsideFace != nil && (o.confirmBash == nil || !*o.confirmBash) {
-		o.confirmBash = *a.outsideFace
-	}
 	a.mu.Unlock()
+	if o.confirmBash = a.approver.Confirm(); o.confirmBash == nil || !*o.confirmBash {
+		_, o.confirmBash = a.approver.BeforeFace()
+	}
 	enabled, disabled := a.tools.names()
 	var run runOptions
 	setAll(&run, o.run, RunOption.setRun)

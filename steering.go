@@ -306,13 +306,14 @@ type Settings struct {
 func (a *Agent) settings() Settings {
 	enabled, disabled := a.tools.names()
 	unoffered := a.tools.unoffered(a.runtime)
+	asks, confirms := a.approvalSettings()
 	a.mu.Lock()
 	model := a.model
 	settings := Settings{
 		Model:    model.name,
 		Persona:  a.persona,
-		Approval: a.opts.approve != nil,
-		Confirm:  a.opts.needsApproval(Tool{Name: "bash"}, a.opts.confirmBash),
+		Approval: asks,
+		Confirm:  confirms,
 		Tools:    enabled,
 		Disabled: disabled,
 
@@ -328,7 +329,7 @@ func (a *Agent) settings() Settings {
 // SetConfirmBash changes whether bash calls need approval, as [WithConfirmBash]
 // sets it, from the next call on. What is set while a [Face] goes on ends with it.
 func (a *Agent) SetConfirmBash(on bool) {
-	a.changeApproval(func() { a.opts.confirmBash = &on })
+	a.changeApproval(func() { a.approver.SetConfirm(on) })
 }
 
 // tellSettings emits the event about a changed setting.
@@ -361,24 +362,21 @@ func (a *Agent) SetPersona(p Persona) {
 // not change which calls need approval: [WithApproval], [WithApprovalFor] and
 // [WithConfirmBash] do. With nil nobody decides, and those calls are denied.
 func (a *Agent) SetApproval(f ApprovalFunc) {
-	a.mu.Lock()
-	a.opts.approve = f
-	a.approvalsSet++
-	a.mu.Unlock()
+	a.approver.Set(FaceUser{Approve: f}, func(of *FaceUser, to FaceUser) { of.Approve = to.Approve })
 	a.tellSettings()
 }
 
 // changeApproval calls set, and tells if what [Settings] has of it has changed.
 func (a *Agent) changeApproval(set func()) {
-	state := func() [2]bool {
-		return [2]bool{a.opts.approve != nil, a.opts.needsApproval(Tool{Name: "bash"}, a.opts.confirmBash)}
-	}
-	a.mu.Lock()
-	before := state()
+	beforeAsks, beforeConfirms := a.approvalSettings()
 	set()
-	after := state()
-	a.mu.Unlock()
-	if before != after {
+	a.system.stale.Store(true) // the system message says whether the user is asked about hosts
+	if asks, confirms := a.approvalSettings(); asks != beforeAsks || confirms != beforeConfirms {
 		a.tellSettings()
 	}
+}
+
+// approvalSettings returns what [Settings] has of approvals.
+func (a *Agent) approvalSettings() (asks, confirms bool) {
+	return a.approver.User().Approve != nil, a.opts.needsApproval(Tool{Name: "bash"}, a.approver.Confirm())
 }

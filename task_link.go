@@ -355,8 +355,7 @@ func (m *TaskManager) approver(r *taskRecord) ApprovalFunc {
 	if r.Value.agent == nil {
 		return nil
 	}
-	approve, _ := r.Value.agent.approval()
-	return approve
+	return r.Value.agent.approver.User().Approve
 }
 
 // taskBudget is the budget of a run together with the tasks it delegates.

@@ -98,9 +98,7 @@ func (r TaskRules) option() Option {
 
 // rulesBelow returns the rules for the tasks that the agent delegates.
 func (a *Agent) rulesBelow() TaskRules {
-	a.mu.Lock()
-	from := a.opts
-	a.mu.Unlock()
+	from := &a.opts
 	_, disabled := a.tools.names()
 	return TaskRules{
 		Root:           cmp.Or(from.rules.Root, a.id),
@@ -109,7 +107,7 @@ func (a *Agent) rulesBelow() TaskRules {
 		DisabledTools:  disabled,
 		ApprovalFor:    slices.Clone(from.approvalFor),
 		ApproveAll:     from.approveAll,
-		ConfirmBash:    from.confirmBash,
+		ConfirmBash:    a.approver.Confirm(),
 	}
 }
 

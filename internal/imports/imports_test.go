@@ -27,7 +27,7 @@ var layers = [][]string{
 		"internal/escape", "internal/exchange", "internal/filelock", "internal/jsonwalk", "internal/numeral", "internal/patherr", "internal/sniff", "internal/transient", "internal/tree",
 	},
 	{ // Leaves: each does one thing.
-		"internal/ban", "internal/budget", "internal/callback", "internal/calltext", "internal/cmdtest",
+		"internal/approver", "internal/ban", "internal/budget", "internal/callback", "internal/calltext", "internal/cmdtest",
 		"internal/cut", "internal/cycle", "internal/egress", "internal/eventlog",
 		"internal/feed", "internal/filetext", "internal/gallery", "internal/gitwatch", "internal/highlight", "internal/hostask", "internal/imports", "internal/inside", "internal/inventory", "internal/jsonfix", "internal/jsonobj",
 		"internal/keep", "internal/keyset", "internal/ledger", "internal/lineinput", "internal/markdown", "internal/mention", "internal/notices", "internal/nudge",

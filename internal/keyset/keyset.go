@@ -1,10 +1,12 @@
 // Package keyset is a set of keys that does not grow without bound. What the user
-// allowed for a session is kept in one.
+// allowed for a session is stored in one, in a layer that is removed when the session
+// ends, whichever sessions began before or after it.
 package keyset
 
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"slices"
 	"sync"
 )
 
@@ -30,26 +32,53 @@ func Of(texts ...string) (k Key) {
 // Set is a set of at most [Most] keys, safe for concurrent use. When it is full,
 // the key that was added first is dropped. The zero Set is empty.
 type Set struct {
-	mu    sync.Mutex
-	keys  map[Key]bool
-	order []Key // as they were added
+	mu     sync.Mutex
+	keys   map[Key]*layer // nil for a key that no layer has
+	order  []Key          // as they were added
+	layers []*layer       // the newest is the last
+}
+
+// layer is what a key belongs to. It has a field so that each has its own address.
+type layer struct{ _ byte }
+
+// Layer adds a layer, to which the keys belong that are added until a newer one is
+// there. remove takes the layer and its keys out, and may be called again.
+func (s *Set) Layer() (remove func()) {
+	l := &layer{}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.layers = append(s.layers, l)
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.layers = slices.DeleteFunc(s.layers, func(other *layer) bool { return other == l })
+		s.order = slices.DeleteFunc(s.order, func(k Key) bool { return s.keys[k] == l })
+		for k, of := range s.keys {
+			if of == l {
+				delete(s.keys, k)
+			}
+		}
+	}
 }
 
 // Add adds a key, unless it is the zero Key.
 func (s *Set) Add(k Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if k == (Key{}) || s.keys[k] {
+	if _, has := s.keys[k]; has || k == (Key{}) {
 		return
 	}
 	if s.keys == nil {
-		s.keys = map[Key]bool{}
+		s.keys = map[Key]*layer{}
 	}
 	if len(s.order) == Most {
 		delete(s.keys, s.order[0])
 		s.order = append(s.order[:0], s.order[1:]...)
 	}
-	s.keys[k] = true
+	s.keys[k] = nil
+	if len(s.layers) > 0 {
+		s.keys[k] = s.layers[len(s.layers)-1]
+	}
 	s.order = append(s.order, k)
 }
 
@@ -57,12 +86,6 @@ func (s *Set) Add(k Key) {
 func (s *Set) Has(k Key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.keys[k]
-}
-
-// Clear takes all keys out.
-func (s *Set) Clear() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.keys, s.order = nil, nil
+	_, has := s.keys[k]
+	return has
 }

@@ -21,10 +21,40 @@ func TestASetDropsTheOldestKey(t *testing.T) {
 	require.False(t, s.Has(key(0)))
 	require.True(t, s.Has(key(1)))
 	require.True(t, s.Has(key(keyset.Most)))
-	s.Clear()
-	require.False(t, s.Has(key(1)))
-	s.Add(key(1))
-	require.True(t, s.Has(key(1)))
+}
+
+func TestALayerTakesItsOwnKeysAlong(t *testing.T) {
+	var s keyset.Set
+	add := func(texts ...string) {
+		for _, text := range texts {
+			s.Add(keyset.Of(text))
+		}
+	}
+	has := func() (texts []string) {
+		for _, text := range []string{"before", "first", "second", "after"} {
+			if s.Has(keyset.Of(text)) {
+				texts = append(texts, text)
+			}
+		}
+		return texts
+	}
+	add("before")
+	first := s.Layer()
+	add("first", "before")
+	second := s.Layer()
+	add("second", "first")
+	first()
+	require.Equal(t, []string{"before", "second"}, has())
+	first()
+	add("after")
+	second()
+	require.Equal(t, []string{"before"}, has())
+	add("after")
+	require.Equal(t, []string{"before", "after"}, has())
+	for i := range keyset.Most {
+		add(strconv.Itoa(i))
+	}
+	require.Empty(t, has(), "no key of a layer that is gone counts twice")
 }
 
 func TestTheZeroKeyIsInNoSet(t *testing.T) {
