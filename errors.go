@@ -26,8 +26,13 @@ var (
 	// ErrRuntimeStart is returned by the methods of a runtime that cannot start
 	// as it is configured: the image is missing, or the engine refuses the
 	// container. Nothing can run there, so an agent's run ends with it, when a
-	// command meets it, or before: see [WithEndOnStartFailure].
+	// command meets it, or before: see [WithEndOnStartFailure]. A run also ends with
+	// it at the second command in a row whose error matches ErrRuntimeNotReady.
 	ErrRuntimeStart = sandbox.ErrStart
+	// ErrRuntimeNotReady is matched by the error of a command that could not begin, since
+	// the engine or the container does not answer, is gone or is too busy. Nothing
+	// has run, and the error may pass.
+	ErrRuntimeNotReady = sandbox.ErrNotReady
 	// ErrRuntimeLost is returned while an engine does not answer and so nobody
 	// knows whether the last container of a runtime still runs. Nothing else may
 	// run in its workspace until then. The error may pass.

@@ -15,6 +15,7 @@ import (
 	"github.com/x/pygent/internal/nudge"
 	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/repeat"
+	"github.com/x/pygent/internal/sandbox"
 )
 
 // run is one run of an agent's loop. Only one goroutine uses it.
@@ -63,6 +64,7 @@ type run struct {
 	asked       bool             // the model was asked, or is about to be
 	startNote   string           // of hooks, for the model; told when it is first asked
 	stopRefused bool             // a stop was refused; this happens once in a run
+	starts      sandbox.Starts   // of commands
 	broken      error            // why nothing can run in the runtime any more
 }
 
@@ -185,6 +187,10 @@ func (r *run) do(ctx context.Context, msg string) (*Result, error) {
 	r.result.Elapsed = time.Since(r.started)
 	if err == errYield {
 		return r.result, err // the run is not over
+	}
+	if why := r.starts.Why(); why != "" && err == nil {
+		r.result.NoCommand = why
+		r.emit(Event{Type: EventWarning, Step: r.result.Steps, Text: "no command could run: " + why})
 	}
 	r.keepEnd()
 	waits := r.keepTurn(ctx)

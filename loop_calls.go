@@ -239,15 +239,17 @@ func (r *run) answer(e Event, result *ToolResult, note string) error {
 }
 
 // noteBroken ends the run when a tool failed because nothing can run in the
-// runtime any more. It ignores such errors of a task, which has a runtime of
-// its own.
+// runtime any more, or two commands in a row could not begin. It ignores such errors of
+// a task, which has a runtime of its own.
 func (r *run) noteBroken(err error) {
-	var ofTask *TaskError
-	if errors.Is(err, ErrRuntimeStart) && !errors.As(err, &ofTask) {
-		var tool *ToolError
-		if errors.As(err, &tool) {
-			err = tool.Err
-		}
+	var tool *ToolError
+	if errors.As(err, &tool) {
+		err = tool.Err
+	}
+	if errors.As(err, new(*TaskError)) {
+		return
+	}
+	if err := r.starts.Failed(err); err != nil {
 		r.broken = r.fail(err)
 	}
 }

@@ -16,6 +16,7 @@ type Result struct {
 	Message   Message   `json:"message,omitzero"`    // the model's last message; zero when there is none
 	Summary   string    `json:"summary,omitempty"`   // the model's text when it stopped or summed up; else its first reply after the last tool call
 	Question  *Question `json:"question,omitempty"`  // what the model asks, when it awaits the user
+	NoCommand string    `json:"no_command,omitempty"` // why no command could begin, if the model called some and none could
 	Steps     int       `json:"steps"`
 	ToolCalls int       `json:"tool_calls"`
 	Usage     Usage     `json:"usage"`               // of the agent itself
@@ -76,7 +77,7 @@ const (
 	StatusEmpty        Status = "empty"          // the model answered nothing, twice
 	StatusStuck        Status = "stuck"          // the same calls gave the same results five times in a row
 	StatusContextFull  Status = "context_full"   // the conversation exceeds the model's window
-	StatusFailed       Status = "failed"         // the model call failed, or the runtime cannot start
+	StatusFailed       Status = "failed"         // the model call failed, the runtime cannot start, or two commands in a row could not begin
 )
 
 // Outcome says how a tool call ended.

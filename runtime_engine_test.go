@@ -150,7 +150,7 @@ func TestEnginesThatCannotBeAskedAreNamedInPlainWords(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer silent.Close()
-	requireUnavailable(t, "tcp://"+silent.Addr().String(), "it did not answer within 2s")
+	requireUnavailable(t, "tcp://"+silent.Addr().String(), "it did not answer within 5s")
 	requireUnavailable(t, "tcp://127.0.0.1:1", "Cannot connect")
 }
 

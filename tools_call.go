@@ -174,6 +174,8 @@ func (r *run) performed(ctx *callContext, result *ToolResult, err error) *ToolRe
 			r.agent.log.Error("tool panicked", "tool", ctx.info.Call.Name, "error", te.Err, "stack", string(te.Stack))
 		}
 		result = errorResult(err)
+	} else if b := result.Bash; ctx.info.Call.Name == "bash" && (b == nil || b.ExitCode != -1 || b.Output != "") {
+		r.starts.Began() // of what never answered, nobody knows
 	}
 	r.checkJSON(ctx.info.Call.Name, result)
 	if ctx.Err() != nil && result.IsError {

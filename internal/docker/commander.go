@@ -84,9 +84,12 @@ func (c *commander) Run(ctx context.Context, spec sandbox.Command) (sandbox.Resu
 		}
 		used.Store(box)
 		res, err := box.commands.Run(ctx, spec)
-		if !errors.Is(err, errContainerGone) || retried {
+		if !errors.Is(err, errContainerGone) {
 			box.tellNew(&res)
 			return res, err
+		}
+		if retried {
+			return res, notReady(ctx, err)
 		}
 		// The container died before the command began: it is safe to repeat.
 		c.drop(box)
@@ -222,13 +225,15 @@ func (c *commander) Close() error {
 	c.end()
 	c.wg.Wait()
 	patience := cmp.Or(c.spec.pace.Cleanup, cleanupTime)
-	alone := c.proved && c.keep && !c.claim.Fresh() && deadAreQuiet(context.Background(), c.engine, c.spec.self)
-	given := c.giveUp(patience)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	alive, end := whileAnswering(context.Background(), c.engine, lateTime)
+	defer end()
+	alone := c.proved && c.keep && !c.claim.Fresh() && deadAreQuiet(alive, c.engine, c.spec.self)
+	given := c.giveUp(alive, patience)
+	ctx, cancel := context.WithTimeout(alive, patience)
 	defer cancel()
-	var left error
+	left := c.leftByStart()
 	if c.last != nil {
-		left = c.last.close(ctx)
+		left = errors.Join(left, c.last.close(ctx))
 	}
 	if saved {
 		left = errors.Join(left, c.removeSaved(ctx))
@@ -249,6 +254,17 @@ func (c *commander) Close() error {
 		c.way.Close()
 	}
 	return errors.Join(err, left, c.engine.Close())
+}
+
+// leftByStart returns what the last start may have left on the engine when it failed.
+func (c *commander) leftByStart() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var left leftError
+	if c.current != nil && errors.As(c.current.err, &left) {
+		return left
+	}
+	return nil
 }
 
 // save brings a workspace that is to be kept back from its volume. When that
@@ -335,11 +351,11 @@ func (c *commander) bringBack(client *guest.Client) error {
 // this. An engine that maps users may refuse even that. The files then stay as
 // they are, which matters for a workspace that is kept: a temporary one that
 // cannot be removed is an error of its own.
-func (c *commander) giveUp(patience time.Duration) error {
+func (c *commander) giveUp(alive context.Context, patience time.Duration) error {
 	if !c.proved || !c.spec.giveUp {
 		return nil // nothing has run, or nothing is mounted, or the files are ours anyway
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(alive, patience)
 	defer cancel()
 	if c.last != nil && !c.last.isGone() {
 		if c.place.program != nil && c.last.giveUpFiles(ctx, !c.keep) == nil {

@@ -211,7 +211,7 @@ func (b *Container) bringUp(ctx context.Context, spec containerSpec, p place, kn
 		err = b.greet(ctx, p)
 	}
 	if err != nil {
-		return errors.Join(err, b.discard())
+		return errors.Join(err, b.discardAfter(ctx, err))
 	}
 	return nil
 }
@@ -247,13 +247,32 @@ func newContainer(engine *client.Client, spec containerSpec, name string, emit f
 }
 
 // discard removes a container that is of no use.
-func (b *Container) discard() error {
-	ctx, cancel := context.WithTimeout(context.Background(), discardTime)
+func (b *Container) discard() error { return b.discardWithin(discardTime) }
+
+// discardAfter removes a container whose start has failed. Where nobody waits for the
+// start any more, the engine has only a moment.
+func (b *Container) discardAfter(ctx context.Context, failed error) error {
+	switch {
+	case errors.As(failed, new(leftError)): // the engine was asked to make it, and may yet
+		return nil
+	case ctx.Err() != nil:
+		return b.discardWithin(lateTime)
+	}
+	return b.discard()
+}
+
+func (b *Container) discardWithin(limit time.Duration) (err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	if b.commands != nil {
-		return b.close(ctx)
+		err = b.close(ctx)
+	} else {
+		err = b.remove(ctx)
 	}
-	return b.remove(ctx)
+	if err != nil {
+		return leftError{err}
+	}
+	return nil
 }
 
 // greet makes the container ready for commands, which run under its guest, or by
@@ -307,18 +326,13 @@ func (b *Container) create(ctx context.Context) error {
 	return nil
 }
 
-// createOnce does not give up a request half way. The engine would go on, and
-// leave a container that nobody knows of.
 func (b *Container) createOnce(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
 	config := b.spec.config
 	config.Labels = b.spec.self.Prove(owner.Container, b.name, config.Labels)
-	return ask(context.WithoutCancel(ctx), func(ctx context.Context) error {
+	return askWhole(ctx, b.engine, "container "+b.name, func(ctx context.Context) error {
 		_, err := b.engine.ContainerCreate(ctx, &config, &b.spec.host, nil, nil, b.name)
 		return err
-	})
+	}, func(ctx context.Context) error { return removeContainer(ctx, b.engine, b.name) })
 }
 
 // shells are where a container may have its shell, the best first. Every one has
@@ -329,7 +343,7 @@ var shells = []string{"/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/bin
 func (b *Container) findShell(ctx context.Context) string {
 	last := len(shells) - 1
 	for _, shell := range shells[:last] {
-		err := ask(ctx, func(ctx context.Context) error {
+		err := ask(ctx, b.engine, func(ctx context.Context) error {
 			_, err := b.engine.ContainerStatPath(ctx, b.name, shell)
 			return err
 		})
@@ -342,13 +356,13 @@ func (b *Container) findShell(ctx context.Context) string {
 
 func (b *Container) start(ctx context.Context) (err error) {
 	// Attached before the start, so that its end cannot be missed.
-	b.stream, err = hijack(ctx, engineTimeout, func(ctx context.Context) (types.HijackedResponse, error) {
+	b.stream, err = hijack(ctx, b.engine, engineTimeout, func(ctx context.Context) (types.HijackedResponse, error) {
 		return b.engine.ContainerAttach(ctx, b.name, container.AttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
 	})
 	if err != nil {
 		return fmt.Errorf("attach to the container: %w", err)
 	}
-	err = ask(ctx, func(ctx context.Context) error {
+	err = ask(ctx, b.engine, func(ctx context.Context) error {
 		return b.engine.ContainerStart(ctx, b.name, container.StartOptions{})
 	})
 	if err != nil {

@@ -23,43 +23,14 @@ import (
 
 // Waiting times for an engine.
 const (
-	pingTimeout    = 2 * time.Second
+	pingTimeout    = 5 * time.Second  // on a busy machine; else commands might run without a container
 	sshPingTimeout = 10 * time.Second // a session has to be set up first
-	engineTimeout  = 30 * time.Second // one request that must not be given up half way
-	sendTimeout    = 5 * time.Minute  // one that sends much, perhaps over a slow line
 )
-
-// errEngineSilent is the error of an engine that takes requests but does not answer.
-var errEngineSilent = errors.New("the engine does not answer")
-
-// ask makes a request to an engine, which has engineTimeout to answer it.
-func ask(ctx context.Context, request func(context.Context) error) error {
-	return askFor(ctx, engineTimeout, request)
-}
-
-func askFor(ctx context.Context, within time.Duration, request func(context.Context) error) error {
-	limited, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	err := request(limited)
-	if err != nil && limited.Err() != nil && ctx.Err() == nil {
-		return errEngineSilent
-	}
-	return err
-}
-
-// engineWords rewords the error of a request that ctx bounded. Otherwise the end of
-// that time would look like a time limit of the caller's.
-func engineWords(ctx context.Context, err error) error {
-	if ctx.Err() != nil && errors.Is(err, context.DeadlineExceeded) {
-		return errEngineSilent
-	}
-	return err
-}
 
 // hijack asks an engine for a raw connection. Its client waits for the answer
 // whatever becomes of the context, so that a request to an engine that does not
 // answer is left to itself until the engine does, or ends.
-func hijack(ctx context.Context, within time.Duration, request func(context.Context) (types.HijackedResponse, error)) (types.HijackedResponse, error) {
+func hijack(ctx context.Context, engine *client.Client, within time.Duration, request func(context.Context) (types.HijackedResponse, error)) (types.HijackedResponse, error) {
 	type answer struct {
 		conn types.HijackedResponse
 		err  error
@@ -69,16 +40,14 @@ func hijack(ctx context.Context, within time.Duration, request func(context.Cont
 		conn, err := request(ctx)
 		answered <- answer{conn, err}
 	}()
-	limit := time.NewTimer(within)
-	defer limit.Stop()
-	err := errEngineSilent
+	limited, end := whileAnswering(ctx, engine, within)
+	defer end()
 	select {
 	case a := <-answered:
 		return a.conn, a.err
-	case <-ctx.Done():
-		err = ctx.Err()
-	case <-limit.C:
+	case <-limited.Done():
 	}
+	err := engineWords(limited, limited.Err())
 	go func() {
 		if late := <-answered; late.err == nil {
 			late.conn.Close()

@@ -27,7 +27,7 @@ func startError(err error) error {
 // passing reports whether an error of the engine may be gone the next time:
 // it does not answer, is busy, or was not given the time.
 func passing(err error) bool {
-	for _, is := range []error{context.Canceled, context.DeadlineExceeded, errEngineSilent, errDiedAtStart, guest.ErrUnresponsive, ErrLost} {
+	for _, is := range []error{context.Canceled, context.DeadlineExceeded, errEngineSilent, errEngineBusy, errEngineLate, errDiedAtStart, guest.ErrUnresponsive, ErrLost} {
 		if errors.Is(err, is) {
 			return true
 		}

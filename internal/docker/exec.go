@@ -88,7 +88,7 @@ func (e *execCommander) Run(ctx context.Context, spec sandbox.Command) (sandbox.
 	mark := rand.Text()
 	begun := time.Now()
 	call, err := e.start(ctx, spec, mark)
-	if errors.Is(err, errEngineSilent) {
+	if errors.Is(err, errEngineLate) && !errors.Is(err, sandbox.ErrNotReady) {
 		res := spec.Unanswered(begun)
 		res.Note = e.box.abandon(guest.ErrUnresponsive, minEndTime)
 		return res, nil
@@ -249,25 +249,31 @@ func runExec(ctx context.Context, box *Container, opts container.ExecOptions) er
 
 // attachExec starts a command in the container. Once the engine has been asked
 // to start it, the answer is waited for, also when ctx ends: a command that
-// runs must be known. An engine that does not answer within limit is an error.
+// runs must be known. An engine that does not answer within limit is [errEngineLate]. If
+// it has only been told of the command so far, the error says that nothing runs.
 func attachExec(ctx context.Context, box *Container, limit time.Duration, opts container.ExecOptions) (string, types.HijackedResponse, error) {
-	begun := time.Now()
-	var created container.ExecCreateResponse
-	err := askFor(ctx, limit, func(ctx context.Context) (err error) {
-		created, err = box.engine.ContainerExecCreate(ctx, box.name, opts)
-		return err
-	})
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	defer cancel()
+	stop := context.AfterFunc(ctx, cancel) // until the engine is asked to start it
+	created, err := box.engine.ContainerExecCreate(limited, box.name, opts)
+	known := stop()
+	err = engineWords(limited, err)
 	var conn types.HijackedResponse
-	if err == nil {
-		conn, err = hijack(context.WithoutCancel(ctx), limit-time.Since(begun), func(ctx context.Context) (types.HijackedResponse, error) {
-			return box.engine.ContainerExecAttach(ctx, created.ID, container.ExecAttachOptions{})
+	if err == nil && known {
+		conn, err = hijack(limited, box.engine, busyTime, func(ctx context.Context) (types.HijackedResponse, error) {
+			return box.engine.ContainerExecAttach(context.WithoutCancel(ctx), created.ID, container.ExecAttachOptions{})
 		})
+		err = engineWords(limited, err)
 	}
 	switch {
+	case !known:
+		return "", conn, ctx.Err()
 	case err == nil:
 		return created.ID, conn, nil
 	case errdefs.IsNotFound(err) || errdefs.IsConflict(err) || box.isGone():
 		return "", conn, fmt.Errorf("%w: %w", errContainerGone, err)
+	case created.ID == "" && passing(err):
+		return "", conn, sandbox.NotReady(fmt.Errorf("start a command in the container: %w", err))
 	default:
 		return "", conn, fmt.Errorf("start a command in the container: %w", err)
 	}

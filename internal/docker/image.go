@@ -49,7 +49,7 @@ func (c *commander) findImage(ctx context.Context) (image.InspectResponse, error
 }
 
 func inspectImage(ctx context.Context, engine *client.Client, ref string) (info image.InspectResponse, err error) {
-	err = ask(ctx, func(ctx context.Context) error {
+	err = ask(ctx, engine, func(ctx context.Context) error {
 		info, err = engine.ImageInspect(ctx, ref)
 		return err
 	})

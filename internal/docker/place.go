@@ -96,7 +96,7 @@ func (p place) deliver(ctx context.Context, b *Container) error {
 	if err != nil {
 		return err
 	}
-	err = askFor(ctx, sendTimeout, func(ctx context.Context) error {
+	err = askFor(ctx, b.engine, sendTimeout, func(ctx context.Context) error {
 		return b.engine.CopyToContainer(ctx, b.name, b.spec.guestDir(), archive, container.CopyToContainerOptions{})
 	})
 	if err != nil {
@@ -183,22 +183,18 @@ func isOldNonce(root *os.Root, name string) bool {
 }
 
 // newVolume makes the volume of a workspace, which anyone in the container may
-// write, as with a mounted workspace. It does not give up the request half way,
-// which would leave a volume that nobody knows of.
+// write, as with a mounted workspace.
 func (c *commander) newVolume(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
 	name := owner.NamePrefix + c.spec.id
 	holds := owner.HoldsNothing
 	if c.keep {
 		holds = owner.HoldsWorkspace
 	}
 	labels := c.spec.self.Prove(owner.Volume, name, c.spec.self.Labels(c.spec.id, holds))
-	err := ask(context.WithoutCancel(ctx), func(ctx context.Context) error {
+	err := askWhole(ctx, c.engine, "volume "+name, func(ctx context.Context) error {
 		_, err := c.engine.VolumeCreate(ctx, volume.CreateOptions{Name: name, Labels: labels})
 		return err
-	})
+	}, func(ctx context.Context) error { return c.engine.VolumeRemove(ctx, name, true) })
 	if err != nil {
 		return fmt.Errorf("create a volume for the workspace: %w", err)
 	}
@@ -254,7 +250,7 @@ func (c *commander) openVolume(ctx context.Context, name string) error {
 	}
 	archive, err := tarOf(strings.TrimPrefix(Workspace, "/"), 0o777, nil)
 	if err == nil {
-		err = ask(ctx, func(ctx context.Context) error {
+		err = ask(ctx, c.engine, func(ctx context.Context) error {
 			return c.engine.CopyToContainer(ctx, b.name, "/", archive, container.CopyToContainerOptions{})
 		})
 	}

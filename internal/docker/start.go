@@ -57,10 +57,21 @@ func (c *commander) ready(ctx context.Context, wait time.Duration) (*Container, 
 		s = c.begin()
 	}
 	c.mu.Unlock()
-	if err := s.awaitCleared(ctx, wait); err != nil {
-		return nil, err
+	err := s.awaitCleared(ctx, wait)
+	if err != nil {
+		return nil, notReady(ctx, err)
 	}
-	return c.await(ctx, s)
+	box, err := c.await(ctx, s)
+	return box, notReady(ctx, err)
+}
+
+// notReady marks the error of a start for which no command could begin. That the caller
+// has given up is none.
+func notReady(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return err
+	}
+	return sandbox.NotReady(err)
 }
 
 // await waits for the container of a start.
@@ -111,7 +122,7 @@ func (s *containerStart) awaitCleared(ctx context.Context, wait time.Duration) e
 		return nil
 	}
 	if wait < 0 {
-		wait = 2 * engineTimeout // the start gives up before
+		wait = 2 * busyTime // the start gives up before
 	}
 	limit := time.NewTimer(wait)
 	defer limit.Stop()
@@ -127,7 +138,7 @@ func (s *containerStart) awaitCleared(ctx context.Context, wait time.Duration) e
 	if doubt := s.doubt.Load(); doubt != nil {
 		return *doubt
 	}
-	return fmt.Errorf("%w: container %s: %w", ErrLost, s.before, errEngineSilent)
+	return fmt.Errorf("%w: container %s: %w", ErrLost, s.before, errEngineLate)
 }
 
 // begin starts a container in the background. The caller holds mu.
@@ -200,8 +211,8 @@ func (c *commander) clear(s *containerStart) error {
 	if c.last == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(c.life, engineTimeout)
-	defer cancel()
+	ctx, end := whileAnswering(c.life, c.engine, engineTimeout)
+	defer end()
 	for {
 		_ = c.last.hangUp()
 		died, err := c.last.confirmEnd(ctx, true)
@@ -258,6 +269,11 @@ func (c *commander) launch(ctx context.Context, name string, know func(shell str
 		return nil, err
 	}
 	c.image, c.unchanged = c.keyOf(info.ID)
+	free, err := awaitTurn(ctx, c.engine)
+	if err != nil {
+		return nil, err
+	}
+	defer free()
 	c.recall()
 	if c.spec.shell = c.knownShell(); c.spec.shell != "" {
 		know(c.spec.shell)

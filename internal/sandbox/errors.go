@@ -17,6 +17,21 @@ var (
 	ErrUnprotected = errors.New("commands cannot be confined on this machine")
 )
 
+// ErrNotReady is matched by the error of a command that could not begin, since what runs
+// commands could not be started or reached, for a reason that may pass.
+var ErrNotReady = errors.New("no command can run now")
+
+// NotReady returns an error that says what err says, and matches [ErrNotReady].
+func NotReady(err error) error { return notReady{err} }
+
+type notReady struct{ error }
+
+// Is matches [ErrNotReady].
+func (notReady) Is(target error) bool { return target == ErrNotReady }
+
+// Unwrap returns the cause.
+func (e notReady) Unwrap() error { return e.error }
+
 // errNilContext refuses a nil context, which would panic later.
 var errNilContext = errors.New("the context is nil")
 

@@ -218,6 +218,9 @@ func (c *localCommander) Run(ctx context.Context, spec Command) (Result, error) 
 	for retried := false; ; retried = true {
 		g, err := c.ready(ctx)
 		if err != nil {
+			if ctx.Err() == nil {
+				err = NotReady(err)
+			}
 			return Result{ExitCode: -1}, err
 		}
 		begun := time.Now()

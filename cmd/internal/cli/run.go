@@ -101,7 +101,7 @@ func (r *runCmd) Run(ctx context.Context, s *settings, out *output) error {
 	if refused := seen.refusedHosts(); refused != "" {
 		warn(refused)
 	}
-	if cause := seen.startFailure(); cause != "" && !errors.Is(err, pygent.ErrRuntimeStart) {
+	if cause := seen.startFailure(); cause != "" && result.NoCommand == "" && !errors.Is(err, pygent.ErrRuntimeStart) {
 		warn("no command could have run: " + cause)
 	}
 	seen.conclude(result)
@@ -128,6 +128,7 @@ type follower struct {
 	answered []string   // the answers so far
 	worked   bool       // whether a tool has run
 	failed   string     // why no container has started
+	ran      bool       // whether one of the agent's own has
 	boxes    boxes      // the containers
 	hosts    hostLog    // the hosts that commands were refused
 }
@@ -152,11 +153,11 @@ func (f *follower) note(e pygent.Event) {
 	case e.Type == pygent.EventToolStart:
 		f.worked = true
 	case e.Type == pygent.EventRuntime && e.Runtime.Kind == pygent.RuntimeFailed:
-		if f.boxes[""] == "" {
+		if !f.ran {
 			f.failed = e.Text
 		}
 	case e.Type == pygent.EventRuntime && e.Runtime.Kind == pygent.RuntimeStarted:
-		f.failed = ""
+		f.failed, f.ran = "", true
 	case e.Type == pygent.EventMessage && strings.TrimSpace(e.Message.Text()) != "":
 		f.words = strings.TrimSpace(e.Message.Text())
 	case e.Type == pygent.EventToolCall && e.Call.Name != "stop" && e.Call.Name != "continue":
@@ -306,6 +307,8 @@ func (r *runCmd) finish(result *pygent.Result, err error, out *output) error {
 		code = exitUsage
 	case r.JSON && out.lost() != nil: // the run was abandoned for this, which report prints
 		return &exitError{code: exitFailed}
+	case code == exitOK && result.NoCommand != "": // of which a warning has told
+		return &exitError{code: exitUsage}
 	case code == exitOK:
 		return nil
 	}

@@ -106,19 +106,27 @@ func isSignalled(ctx context.Context) bool { return errors.As(context.Cause(ctx)
 
 // leftovers are what a process may leave that ends at once.
 type leftovers struct {
-	containers []string // the name of the one that each agent and task has started last
+	containers []string // the name of the one that each agent and task has started last, or is starting
 	isolated   bool     // commands run in containers, and one without a name yet may be starting
 }
 
-// boxes are the names of the containers that an agent and its tasks have started last, by
-// the task's id, which is empty for the agent itself.
-type boxes map[string]string
+// boxes are the containers of an agent and its tasks, by the task's id, which is empty for
+// the agent itself.
+type boxes map[string]box
+
+// box names the container that was started last, and the one that has been starting for a
+// while, before which the other one may not have ended. Either may be empty.
+type box struct{ last, next string }
 
 // note follows the containers by the events of the agent.
 func (b boxes) note(e pygent.Event) {
 	switch {
 	case e.Type == pygent.EventRuntime && e.Runtime.Kind == pygent.RuntimeStarted:
-		b[e.Task] = e.Runtime.Container
+		b[e.Task] = box{last: e.Runtime.Container}
+	case e.Type == pygent.EventRuntime && e.Runtime.Kind == pygent.RuntimeStarting:
+		b[e.Task] = box{b[e.Task].last, e.Runtime.Container}
+	case e.Type == pygent.EventRuntime && e.Runtime.Kind == pygent.RuntimeFailed:
+		b[e.Task] = box{last: b[e.Task].last}
 	case e.TaskStatus != nil && e.TaskStatus.State.AtRest() && e.TaskStatus.State != pygent.TaskAwaitingUser:
 		delete(b, e.Task) // it was removed before
 	}
@@ -127,9 +135,9 @@ func (b boxes) note(e pygent.Event) {
 // names returns the names, first that of the agent's own container.
 func (b boxes) names() (names []string) {
 	for _, task := range slices.Sorted(maps.Keys(b)) {
-		names = append(names, b[task])
+		names = append(names, b[task].last, b[task].next)
 	}
-	return names
+	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
 }
 
 // leave ends the process, and says what may be left of it. again says that it was
