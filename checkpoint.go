@@ -36,6 +36,12 @@ var (
 // of each turn, before the message of the user, and one at its end. With them a turn
 // can be taken back: see [Agent.Undo], [Agent.Restore] and [Agent.Fork].
 //
+// In between, it is looked at the files before and after each call that may change
+// some: what changes while the model is asked is yours, and is not taken back. What you
+// change while a command runs is yours where this process may ask the kernel who wrote
+// a file, which on Linux root may; elsewhere it is taken back with what the command did,
+// and named ([Restored].Unsure), and the checkpoint before the restore has it.
+//
 // A checkpoint costs what has changed since the one before. Left out are
 // directories that .gitignore names or that other programs fill, such as
 // node_modules, and ignored files of more than 1 MiB; nothing of that is touched by a

@@ -14,6 +14,7 @@ type checkpointBook interface {
 	Begun() (start checkpoint.Entry, missing bool)
 	Take(ctx context.Context, w checkpoint.Workspace, e checkpoint.Entry) (checkpoint.Entry, error)
 	Unchanged(ctx context.Context, start, end checkpoint.Entry) error
+	Look(ctx context.Context, w checkpoint.Workspace, work checkpoint.Work) error
 	AtWork() bool
 
 	Entries() []checkpoint.Entry

@@ -96,6 +96,11 @@ func (r *run) keepNow(within time.Duration, kind checkpoint.Kind, words string) 
 	e := checkpoint.Entry{Note: checkpoint.Note{Kind: kind, Words: words}}
 	e.Place, e.Messages = conversationOf{a}.Place()
 	files := a.keptFiles()
+	if kind == checkpoint.End {
+		e.Work = r.turn.End(r.ctx)
+	} else {
+		r.turn = a.turnOn(files)
+	}
 	if kind == checkpoint.Start {
 		if err := k.book.Begin(r.ctx, e); err != nil && !errors.Is(err, checkpoint.ErrUnfinished) {
 			k.warn("a checkpoint could not be begun: " + err.Error())
@@ -122,6 +127,25 @@ func (r *run) keepNow(within time.Duration, kind checkpoint.Kind, words string) 
 		r.leftStart = a.keep(ctx, files, e)
 	})
 	return e
+}
+
+// turnOn is a turn whose calls may change files, or nil.
+func (a *Agent) turnOn(files checkpoint.Workspace) *checkpoint.Turn {
+	rt, ours := RuntimeAs[*workspaceRuntime](a.runtime)
+	if files == nil || !ours {
+		return nil
+	}
+	return &checkpoint.Turn{
+		Look: a.checkpoints.book.Look, Files: files, Dirs: []string{rt.info.Workspace, rt.Dir()},
+		Apart: rt.info.Kind == kindDocker || rt.info.Protection == protectionFull,
+		Working: func(ctx context.Context) bool {
+			if a.jobs.silent.Load() {
+				return true // perhaps
+			}
+			jobs, err := a.listJobs(ctx)
+			return err != nil || len(runningJobs(jobs)) > 0
+		},
+	}
 }
 
 // keepKilled begins the checkpoints that a process which was killed in a turn did not

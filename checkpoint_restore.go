@@ -35,6 +35,9 @@ type Restored struct {
 	MoreChanged bool         `json:"more_changed,omitempty"`
 	// Kept are the files that are not as they were in the checkpoint.
 	Kept []KeptFile `json:"kept,omitempty"`
+	// Unsure are the files among Changed of which nobody knows whether the agent or
+	// somebody else changed them, while a command ran. How they were is in From.
+	Unsure []string `json:"unsure,omitempty"`
 	// NoFiles says why no files were restored; it is empty if they were.
 	NoFiles string `json:"no_files,omitempty"`
 	// HeadMoved says that git has another commit checked out than then. It is left as
@@ -87,6 +90,8 @@ func (r Restored) String() string {
 const (
 	notedKept = 20
 	notedLeft = 3
+	// notedUnsure are more, since they may be lost to a person who does not know.
+	notedUnsure = 10
 )
 
 // Notes says in a line each what is not as it was at the checkpoint, for people: files
@@ -106,6 +111,13 @@ func (r Restored) Notes() (notes []string) {
 			why += "; what was there is in " + oneLine(k.Aside, maxLeftOutName)
 		}
 		notes = append(notes, "kept "+oneLine(k.Path, maxLeftOutName)+": "+why)
+	}
+	if named := r.Unsure[:min(notedUnsure, len(r.Unsure))]; len(named) > 0 {
+		text := oneLine(strings.Join(named, ", "), maxLeftOutName)
+		if others := len(r.Unsure) - len(named); others > 0 {
+			text += " and " + numeral.Count(others, "other")
+		}
+		notes = append(notes, fmt.Sprintf("taken back, although perhaps you changed them while a command ran: %s (/redo brings them back; checkpoint %d has them)", text, r.From.ID))
 	}
 	if named := r.To.LeftOut[:min(notedLeft, len(r.To.LeftOut))]; len(named) > 0 && r.NoFiles == "" {
 		left := strings.Join(named, ", ")
@@ -269,6 +281,11 @@ func (a *Agent) restored(ctx context.Context, out checkpoint.Outcome, inEffect [
 			a.log.Warn("what a restore changed is not known", "error", err)
 		}
 		a.changed.restored(done.Changed)
+		for _, c := range done.Changed {
+			if !c.Created && slices.Contains(out.Unsure, c.Path) {
+				done.Unsure = append(done.Unsure, c.Path)
+			}
+		}
 	}
 	return done
 }

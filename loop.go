@@ -58,6 +58,7 @@ type run struct {
 	empty       bool   // the last answer was empty
 	toldLast    bool   // the model knows that it was asked to sum up
 	pace        callPace
+	turn        *checkpoint.Turn // looks at the files before and after calls; nil for nothing
 	kept        bool             // the turn has a checkpoint at its start
 	began       checkpoint.Entry // that one
 	leftStart   bool             // it is left to the next agent; set before its making ends

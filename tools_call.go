@@ -128,7 +128,19 @@ func (r *run) perform(ctx *callContext, tool Tool) *ToolResult {
 	if refused := r.start(ctx, tool); refused != nil {
 		return refused
 	}
+	if tool.ReadOnly || tool.ends {
+		result, err := r.callTool(ctx, tool)
+		return r.performed(ctx, result, err)
+	}
+	r.turn.Before(ctx)
 	result, err := r.callTool(ctx, tool)
+	var changed []string
+	if result != nil && tool.isBuiltin() {
+		for _, c := range result.Changes {
+			changed = append(changed, c.Path)
+		}
+	}
+	r.turn.After(ctx, tool.isBuiltin() && mayChangeJobs(tool.Name), changed)
 	return r.performed(ctx, result, err)
 }
 

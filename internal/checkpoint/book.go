@@ -7,9 +7,33 @@
 //
 // An agent's turn has a checkpoint at its [Start], before the message of the user,
 // and one at its [End]. What differs from an End to the next Start was changed by
-// the user. What differs from a Start to the next checkpoint was changed by the
-// agent, also if there is no End because the process died: whoever opens the book
-// then adds one at once, see [Book.AtWork], so that what comes later is the user's.
+// the user. If there is no End because the process died, whoever opens the book
+// adds one at once, see [Book.AtWork], so that what comes later is the user's.
+//
+// # Who changed what
+//
+// In a turn, a [Turn] looks at the files before and after each call that may change
+// some, and the log has a line where they differ. What differs across a call was changed
+// by the agent, and what differs in between by others: the user, an editor, another
+// session. So most of a turn is theirs for certain, since a model writes for longer than
+// its calls take. What a tool for files says it has changed is exact, too.
+//
+// While a command runs, trees do not tell who has changed a file. Nothing that is open
+// to every user does: inotify has no process, and what programs under a tracer cost is
+// too much for each command. But commands of a container, and those of a sandbox with
+// namespaces, write through a mount of their own, and Linux tells root (CAP_SYS_ADMIN)
+// what is written through ours: see package writewatch. So there it is exact as well. For
+// anybody else the change counts as the agent's, since a restore that keeps all that
+// commands have made would be of no use, and is marked as unsure: a restore takes it
+// back and names it, with the checkpoint that has it. The same goes for what tools of the
+// program's own change. In a volume of an engine nobody else writes.
+//
+// A restore changes a file only from what the agent has left to what was before. If
+// others have changed it since, or in the same call, it stays, and is named. Commands in
+// the background that a turn has left change files of the agent until the turn ends; what
+// they change later is the user's.
+//
+// # The start of a turn
 //
 // The files of a Start are read while the model is asked. A line before the message
 // says where the turn begins, see [Book.Begin]. If the process dies before the Start
@@ -68,6 +92,7 @@ const (
 	Before   Kind = "before"   // before a restore
 	Restored Kind = "restored" // after one
 
+	call      Kind = "call"      // of the files, before or after a call of a turn
 	beginning Kind = "beginning" // a message comes, and then a Start
 	restoring Kind = "restoring" // a restore has made so many of its steps
 	dropped   Kind = "dropped"   // a restore was given up before its first step
@@ -105,6 +130,15 @@ type Note struct {
 	From    int64 `json:"from,omitempty"`
 	Undo    bool  `json:"undo,omitempty"`
 	Done    int   `json:"done,omitempty"`
+	// Who changed what differs from the line before, see [Work]: others alone; the agent
+	// alone, but for some paths, or in some paths alone; or nobody knows.
+	Others bool     `json:"others,omitempty"`
+	Only   []string `json:"only,omitempty"`
+	Not    []string `json:"not,omitempty"`
+	Unsure bool     `json:"unsure,omitempty"`
+	// Work, of an End, is what was done since the entry before; nil if that is not known.
+	Work *Work `json:"-"`
+
 	// On names where the files are, if that is not Dir: a volume.
 	On string `json:"on,omitempty"`
 }
@@ -167,6 +201,7 @@ type Book struct {
 	unsave int    // files that were read since the cache was saved
 	seen   []Entry
 	next   int64
+	others others
 }
 
 // temporaryPrefix begins the names of logs that end with their process.
@@ -260,6 +295,7 @@ func (b *Book) Close() error {
 	if b.unsave > 0 {
 		b.saveCache()
 	}
+	b.others.end()
 	err := b.log.Close()
 	if b.temporary {
 		err = errors.Join(err, b.store.RemoveLog(b.name))
@@ -291,8 +327,12 @@ func (b *Book) Entries() []Entry {
 }
 
 func (e *Entry) isCheckpoint() bool {
-	return e.Kind != restoring && e.Kind != dropped && e.Kind != beginning && e.Kind != away
+	return e.Kind != call && e.Kind != restoring && e.Kind != dropped && e.Kind != beginning && e.Kind != away
 }
+
+// hasFiles reports whether the entry is one of how the files were: a checkpoint, or one
+// of a call.
+func (e *Entry) hasFiles() bool { return e.isCheckpoint() || e.Kind == call }
 
 // Find returns a checkpoint.
 func (b *Book) Find(n int64) (Entry, error) {
@@ -313,8 +353,8 @@ func (b *Book) at(n int64) int {
 	return at
 }
 
-// Take adds a checkpoint, with the files of a workspace. The oldest are dropped if
-// there are too many.
+// Take adds a checkpoint, with the files of a workspace. Work that ended the turn is
+// that of an End. The oldest are dropped if there are too many.
 func (b *Book) Take(ctx context.Context, w Workspace, e Entry) (Entry, error) {
 	unlock, err := b.lock()
 	if err != nil {
@@ -326,6 +366,9 @@ func (b *Book) Take(ctx context.Context, w Workspace, e Entry) (Entry, error) {
 	}
 	if e, err = b.take(ctx, w, e); err != nil {
 		return e, err
+	}
+	if e.Kind == End {
+		b.others.end()
 	}
 	if len(b.seen) > maxEntries || b.grown() > maxGrowth {
 		_ = b.trim(ctx) // the next one tries again
@@ -417,6 +460,12 @@ func (b *Book) read(ctx context.Context, w Workspace, e *Entry) error {
 	if id := files.ID(); b.of != id {
 		b.cache, b.of, b.lasts = b.store.LoadCache(id), id, id == files.Dir()
 	}
+	if e.Work != nil {
+		if e.Work.Watch && onOf(files) == "" {
+			b.others.begin(files.Dir())
+		}
+		b.others.look()
+	}
 	t, report, err := b.store.Take(ctx, files, b.cache, store.TakeOptions{Limits: tree.Limits{Bytes: treeBytes, Entries: treeEntries}})
 	if err != nil {
 		return err
@@ -424,6 +473,12 @@ func (b *Book) read(ctx context.Context, w Workspace, e *Entry) error {
 	e.Tree, e.Dir, e.On, e.Stored, e.Head = t, files.Dir(), onOf(files), report.Stored, b.head(ctx, b.cache.Dir(".git"))
 	e.Left = report.LeftOut[:min(len(report.LeftOut), maxShown)]
 	e.More = report.More + len(report.LeftOut) - len(e.Left)
+	if e.Work != nil {
+		if err := b.attribute(ctx, e); err != nil {
+			b.store.Forget(t)
+			return err
+		}
+	}
 	if b.unsave += report.Read; b.unsave >= saveAfter {
 		b.saveCache()
 	}
@@ -460,8 +515,17 @@ func (b *Book) grown() (n int64) {
 	return n
 }
 
-// trim drops the oldest entries, a quarter or more, and what only they need.
+// trim drops what calls have added if nobody else has changed anything there, and then
+// the oldest entries, a quarter or more, and what only they need.
 func (b *Book) trim(ctx context.Context) error {
+	if joined := b.withoutCalls(); len(joined) < len(b.seen) {
+		if err := b.rewrite(ctx, joined, func(*Entry) {}); err != nil {
+			return err
+		}
+	}
+	if len(b.seen) <= maxEntries*3/4 && b.grown() <= maxGrowth {
+		return b.collect(ctx)
+	}
 	drop := len(b.seen) / 4
 	for left := b.grown(); drop < len(b.seen)-1 && left > maxGrowth; drop++ {
 		left -= b.seen[drop].Stored
@@ -471,6 +535,10 @@ func (b *Book) trim(ctx context.Context) error {
 		return err
 	}
 	b.seen = slices.Clone(b.seen[drop:])
+	return b.collect(ctx)
+}
+
+func (b *Book) collect(ctx context.Context) error {
 	if _, err := b.store.Collect(ctx, nil); err != nil && !errors.Is(err, store.ErrInUse) {
 		return err
 	}

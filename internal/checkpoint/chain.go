@@ -63,13 +63,25 @@ func (b *Book) before(at int) int {
 	return at
 }
 
-// parent returns the index of the checkpoint from which one came about, or -1:
-// that before it, or that to which a restore led.
+// parent returns the index of the entry of files from which one came about, or -1: that
+// before it, or that to which a restore led.
 func (b *Book) parent(at int) int {
 	if b.seen[at].Kind == Restored {
 		return b.at(b.seen[at].To)
 	}
-	return b.before(at)
+	for at--; at >= 0 && !b.seen[at].hasFiles(); at-- {
+	}
+	return at
+}
+
+// latest returns the index of the last entry of files, or -1.
+func (b *Book) latest() int {
+	for at := len(b.seen) - 1; at >= 0; at-- {
+		if b.seen[at].hasFiles() {
+			return at
+		}
+	}
+	return -1
 }
 
 // starts returns the indexes of the starts of turns in effect, the last one first.
@@ -95,7 +107,14 @@ func (b *Book) isSilent(at, after int) bool {
 }
 
 // step is a change that a restore makes to the files.
-type step struct{ from, to int } // indexes
+type step struct {
+	from, to int // indexes
+	only     []string
+	not      []string
+}
+
+// isWhole reports whether all that differs is changed.
+func (s step) isWhole() bool { return s.only == nil && s.not == nil }
 
 // steps returns what leads from one checkpoint to another: the turns of the agent are
 // taken back until a checkpoint that both have come from, and made again from there.
@@ -110,13 +129,13 @@ func (b *Book) steps(from, to int) (steps []step, back bool) {
 	var again []step
 	top := to
 	for ; top >= 0 && !above[top]; top = b.parent(top) {
-		again = b.turn(again, step{b.parent(top), top}, dir)
+		again = b.turn(again, step{from: b.parent(top), to: top}, dir)
 	}
 	if top < 0 {
-		return []step{{from, to}}, false
+		return []step{{from: from, to: to}}, false
 	}
 	for at := from; at != top; at = b.parent(at) {
-		steps = b.turn(steps, step{at, b.parent(at)}, dir)
+		steps = b.turn(steps, step{from: at, to: b.parent(at)}, dir)
 	}
 	for _, s := range slices.Backward(again) {
 		steps = append(steps, s)
@@ -131,13 +150,14 @@ func (b *Book) turn(steps []step, s step, dir string) []step {
 	if parent < 0 || !b.byAgent(parent, at) || b.seen[parent].Dir != dir || b.seen[at].Dir != dir {
 		return steps
 	}
+	s.only, s.not = b.seen[at].Only, b.seen[at].Not
 	return append(steps, s)
 }
 
 // joined makes one step of those between which nobody has changed anything.
 func (b *Book) joined(steps []step) (all []step) {
 	for _, s := range steps {
-		if n := len(all); n > 0 && b.seen[all[n-1].to].Tree == b.seen[s.from].Tree {
+		if n := len(all); n > 0 && b.seen[all[n-1].to].Tree == b.seen[s.from].Tree && s.isWhole() && all[n-1].isWhole() {
 			all[n-1].to = s.to
 			continue
 		}
@@ -149,8 +169,8 @@ func (b *Book) joined(steps []step) (all []step) {
 // byAgent reports whether what differs between a checkpoint and its parent was
 // changed by the agent.
 func (b *Book) byAgent(parent, at int) bool {
-	kind, before := b.seen[at].Kind, b.seen[parent].Kind
-	return (before == Start || before == Resumed) && kind != Restored
+	e, before := &b.seen[at], b.seen[parent].Kind
+	return (before == Start || before == Resumed || before == call) && e.Kind != Restored && !e.Others
 }
 
 // AtWork reports whether the last checkpoint is one that the agent's work follows:
@@ -158,6 +178,6 @@ func (b *Book) byAgent(parent, at int) bool {
 func (b *Book) AtWork() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	last := b.before(len(b.seen))
-	return last >= 0 && (b.seen[last].Kind == Start || b.seen[last].Kind == Resumed)
+	last := b.latest()
+	return last >= 0 && (b.seen[last].Kind == Start || b.seen[last].Kind == Resumed || b.seen[last].Kind == call)
 }

@@ -165,7 +165,7 @@ func (b *Book) CameHome(ctx context.Context, dir string) error {
 func (b *Book) home(ctx context.Context) error {
 	seen := slices.DeleteFunc(slices.Clone(b.seen), func(e Entry) bool { return e.Kind == away })
 	return b.rewrite(ctx, seen, func(e *Entry) {
-		if e.isCheckpoint() {
+		if e.hasFiles() {
 			e.On = ""
 		}
 	})

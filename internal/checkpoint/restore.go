@@ -33,11 +33,14 @@ type Kept struct {
 
 // Outcome says what a restore did.
 type Outcome struct {
-	To      Entry // what was restored
-	From    Entry // how it was before
-	Now     Entry // how it is
-	Undo    bool  // turns were taken back
-	Kept    []Kept
+	To   Entry // what was restored
+	From Entry // how it was before
+	Now  Entry // how it is
+	Undo bool  // turns were taken back
+	Kept []Kept
+	// Unsure are files that turns were taken back of although perhaps others have changed
+	// them, while a command ran. From has them.
+	Unsure  []string
 	NoFiles string // why files were not restored; empty if they were
 }
 
@@ -131,6 +134,9 @@ func (b *Book) carryOut(ctx context.Context, w Workspace, line Entry, c Conversa
 	if out.NoFiles == "" {
 		err = b.compare(ctx, &out, conflicts)
 	}
+	if err == nil && line.Undo {
+		out.Unsure, err = b.unsure(ctx, from, to)
+	}
 	return out, err
 }
 
@@ -168,7 +174,7 @@ func (b *Book) change(ctx context.Context, w Workspace, line Note, conflicts map
 	steps, _ := b.steps(b.at(line.From), b.at(line.To))
 	for line.Done < len(steps) {
 		s := steps[line.Done]
-		found, err := b.store.Apply(ctx, files, b.seen[s.from].Tree, b.seen[s.to].Tree, store.ApplyOptions{Leave: leave})
+		found, err := b.store.Apply(ctx, files, b.seen[s.from].Tree, b.seen[s.to].Tree, store.ApplyOptions{Leave: leave, Only: s.only, Not: s.not})
 		noteConflicts(conflicts, found)
 		if err != nil {
 			if line.Done == 0 && errors.Is(err, store.ErrInUse) {

@@ -25,6 +25,13 @@ type ApplyOptions struct {
 	// Leave are names, such as ".git", of files and directories that stay as
 	// they are, with their content, wherever they are.
 	Leave []string
+	// But are paths of such directories that do not stay: they are changed as a whole.
+	But []string
+	// Only are the paths that are changed at most, with the directories that they are
+	// in; nil for all.
+	Only []string
+	// Not are paths that stay as they are.
+	Not []string
 	// Times gives files the times that they had, instead of the current one. It
 	// is for trees that are restored as a whole.
 	Times bool
@@ -40,7 +47,7 @@ type ApplyOptions struct {
 // the same target is refused with ErrUnfinished. The error is ErrInUse while
 // another process changes the target.
 func (s *Store) Apply(ctx context.Context, dst Target, from, to Tree, o ApplyOptions) ([]Conflict, error) {
-	in := intent{ID: rand.Text(), Target: dst.ID(), From: from, To: to, Leave: o.Leave, Times: o.Times}
+	in := intent{ID: rand.Text(), Target: dst.ID(), From: from, To: to, Leave: o.Leave, But: o.But, Only: o.Only, Not: o.Not, Times: o.Times}
 	conflicts, err := s.withIntents(ctx, dst, func(file string) ([]Conflict, error) {
 		if _, err := s.root.Lstat(file); err == nil {
 			return nil, ErrUnfinished
@@ -89,6 +96,9 @@ type intent struct {
 	From   Tree     `json:"from"`
 	To     Tree     `json:"to"`
 	Leave  []string `json:"leave,omitempty"`
+	But    []string `json:"but,omitempty"`
+	Only   []string `json:"only,omitempty"`
+	Not    []string `json:"not,omitempty"`
 	Times  bool     `json:"times,omitempty"`
 }
 
@@ -217,6 +227,16 @@ func (a *applier) all() error {
 
 // leaves reports whether something stays as it is.
 func (a *applier) leaves(name string) bool {
+	in := func(dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }
+	above := func(of string) bool { return name == of || strings.HasPrefix(of, name+"/") }
+	switch {
+	case slices.Contains(a.intent.Not, name):
+		return true
+	case a.intent.Only != nil && !slices.ContainsFunc(a.intent.Only, above):
+		return true
+	case slices.ContainsFunc(a.intent.But, in):
+		return false
+	}
 	for element := range strings.SplitSeq(name, "/") {
 		if slices.Contains(a.intent.Leave, element) {
 			return true

@@ -24,11 +24,24 @@ type Cache struct {
 // Dir returns a directory of the tree that was taken last, as a tree of its own; zero
 // if it has none of that name. That takes no look at the others, as [Store.FS] does.
 func (c *Cache) Dir(name string) Tree {
-	at, found := slices.BinarySearchFunc(c.items, name, func(t taken, name string) int { return byPath(t.Name, name) })
+	at, found := c.find(name)
 	if !found || c.items[at].item.Kind != treedir.Dir {
 		return Tree{}
 	}
 	return Tree{c.items[at].item.Content}
+}
+
+// Inode returns the inode of something in the tree that was taken last; 0 if that is
+// not known.
+func (c *Cache) Inode(name string) uint64 {
+	if at, found := c.find(name); found {
+		return c.items[at].Inode
+	}
+	return 0
+}
+
+func (c *Cache) find(name string) (at int, found bool) {
+	return slices.BinarySearchFunc(c.items, name, func(t taken, name string) int { return byPath(t.Name, name) })
 }
 
 // taken is an entry with what is stored of it.

@@ -1,0 +1,107 @@
+package pygent_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+// appendTo adds a line to a file of the workspace, as a user does.
+func (k *keeper) appendTo(name, line string) {
+	k.t.Helper()
+	f, err := os.OpenFile(filepath.Join(k.dir, name), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	require.NoError(k.t, err)
+	_, err = f.WriteString(line)
+	require.NoError(k.t, err)
+	require.NoError(k.t, f.Close())
+}
+
+// What the user changes while the model is asked, or while a call is, is the user's.
+func TestUndoKeepsWhatOthersChangedBetweenCalls(t *testing.T) {
+	t.Parallel()
+	var k *keeper
+	model := pygenttest.NewScriptedModel(
+		pygenttest.Call("write_file", map[string]any{"path": "a", "content": "agent 1\n"}),
+		callBash("echo 2 >> a; echo new > b; rm gone"),
+		pygenttest.Call("edit_file", map[string]any{"path": "both", "old_text": "0", "new_text": "agent"}),
+		callBash("mv moved.user moved; cat mine >/dev/null"),
+		pygenttest.Text("done"),
+	)
+	step := 0
+	asked := pygent.ModelFunc(func(ctx context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
+		step++
+		k.appendTo("notes", fmt.Sprintf("user %d\n", step))
+		k.write(fmt.Sprint("mine", step), "user")
+		switch step {
+		case 3:
+			k.appendTo("a", "user\n")
+			k.write("moved.user", "user")
+		case 4:
+			k.appendTo("both", "user\n")
+		}
+		return model.Chat(ctx, req)
+	})
+	k = openKeeper(t, t.TempDir(), pygent.WithModel(asked))
+	k.write("notes", "0\n")
+	k.write("both", "0\n")
+	k.write("gone", "g")
+	k.turn("go")
+	done := k.undo(1)
+	require.Equal(t, contents{
+		"notes": "0\nuser 1\nuser 2\nuser 3\nuser 4\nuser 5\n", "both": "agent\nuser\n", "gone": "g", "moved.user": "user",
+		"a": "agent 1\n2\nuser\n", "mine1": "user", "mine2": "user", "mine3": "user", "mine4": "user", "mine5": "user",
+	}, k.files())
+	require.Subset(t, kept(done), []string{"a", "both", "notes", "mine1", "mine5", "moved.user"})
+	for _, f := range done.Kept {
+		require.Equal(t, f.Path == "a" || f.Path == "both", f.Why != "", "%v", f)
+	}
+	k.redo()
+	require.Equal(t, "user", k.files()["mine1"])
+	require.NotContains(t, k.files(), "gone")
+}
+
+// Of what changes while a command runs, the kernel tells who wrote it, if this process
+// may ask.
+func TestUndoKeepsWhatOthersChangedWhileACommandRan(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string][]pygent.Option{
+		"local": nil, "docker": {pygent.WithDocker(pygent.DockerRequired), pygent.WithImage(testImage())},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if opts != nil {
+				requireDocker(t)
+			}
+			k := openKeeper(t, t.TempDir(), opts...)
+			if os.Geteuid() != 0 {
+				t.Skip("only root may watch writers")
+			}
+			k.write("notes", "0\n")
+			k.write("theirs", "0\n")
+			result := make(chan error, 1)
+			go func() {
+				_, err := k.RunUntilStop(t.Context(), "touch begun; while [ ! -e go ]; do sleep 0.02; done; echo 1 > theirs; echo 1 > made; rm go", pygent.WithEndOnReply())
+				result <- err
+			}()
+			require.Eventually(t, func() bool { _, err := os.Lstat(filepath.Join(k.dir, "begun")); return err == nil }, time.Minute, 5*time.Millisecond)
+			k.appendTo("notes", "user\n")
+			k.write("mine.tmp", "user")
+			require.NoError(t, os.Rename(filepath.Join(k.dir, "mine.tmp"), filepath.Join(k.dir, "mine")))
+			k.write("go", "")
+			require.NoError(t, <-result)
+			done := k.undo(1)
+			require.Equal(t, contents{"notes": "0\nuser\n", "mine": "user", "theirs": "0\n"}, k.files())
+			require.Equal(t, []string{"mine", "notes"}, kept(done))
+			k.redo()
+			require.Equal(t, contents{"notes": "0\nuser\n", "mine": "user", "theirs": "1\n", "made": "1\n", "begun": ""}, k.files())
+		})
+	}
+}

@@ -1,0 +1,213 @@
+package checkpoint
+
+import (
+	"context"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/x/pygent/internal/store"
+	"github.com/x/pygent/internal/treedir"
+	"github.com/x/pygent/internal/writewatch"
+)
+
+// Work is what the agent did since the files were looked at before. The zero Work is
+// none: all that differs was changed by others.
+type Work struct {
+	Ran bool // a call ran, or a command in the background
+	// Only are the paths that it may have changed, if that is known; relative to the
+	// workspace.
+	Only []string
+	// Apart says that it wrote files through a mount of its own alone, so that a watch
+	// tells what others have written, and Watch that it is going to.
+	Apart, Watch bool
+}
+
+// maxNamed is how many files an entry names that others have changed. Where there are
+// more, all that differs counts as theirs.
+const maxNamed = 5000
+
+// Look notes how the files are before or after a call, in a turn, if they differ from
+// how they were before that. Work is what has gone on since.
+func (b *Book) Look(ctx context.Context, w Workspace, work Work) error {
+	unlock, err := b.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if b.pending() {
+		return ErrUnfinished
+	}
+	e := Entry{Note: Note{Kind: call, Work: &work}}
+	if err := b.read(ctx, w, &e); err != nil {
+		return err
+	}
+	if at := b.latest(); at < 0 || b.seen[at].Tree == e.Tree {
+		b.store.Forget(e.Tree)
+		return nil
+	}
+	if _, err = b.add(ctx, e); err != nil {
+		b.store.Forget(e.Tree)
+	}
+	return err
+}
+
+// others knows what others write beside the agent's commands. The caller of its methods
+// holds the book's mu.
+type others struct {
+	watch *writewatch.Watch // nil for none
+	deaf  bool              // there can be none
+
+	since map[uint64]bool // the inodes of what was written since the last look began
+	known bool            // that is everything
+}
+
+// begin watches a directory, where the system can do that.
+func (o *others) begin(dir string) {
+	if o.watch != nil || o.deaf {
+		return
+	}
+	var err error
+	o.watch, err = writewatch.Open(dir)
+	o.deaf = err != nil // it would fail again
+}
+
+// end ends the watch.
+func (o *others) end() {
+	if o.watch != nil {
+		_ = o.watch.Close() // it was only read
+	}
+	*o = others{deaf: o.deaf}
+}
+
+// look is called before files are looked at, and looked after that. What is written
+// meanwhile belongs to what was before and to what comes after, since nobody knows
+// whether the look has seen it.
+func (o *others) look() {
+	if o.watch == nil {
+		return
+	}
+	before, all := o.watch.Written()
+	if o.since == nil {
+		o.since = map[uint64]bool{}
+	}
+	maps.Copy(o.since, before)
+	o.known = o.known && all
+}
+
+// looked returns what was written since the look before the last one began; all says that
+// this is everything.
+func (o *others) looked() (inodes map[uint64]bool, all bool) {
+	if o.watch == nil {
+		return nil, false
+	}
+	during, whole := o.watch.Written()
+	inodes, all = maps.Clone(during), o.known && whole
+	maps.Copy(inodes, o.since)
+	o.since, o.known = during, whole
+	return inodes, all
+}
+
+// mayChange reports whether a path is one that was changed, or a directory on the way
+// there.
+func (w *Work) mayChange(name string) bool {
+	return slices.ContainsFunc(w.Only, func(only string) bool { return only == name || strings.HasPrefix(only, name+"/") })
+}
+
+// attribute notes who has changed what differs from the entry before.
+func (b *Book) attribute(ctx context.Context, e *Entry) error {
+	written, all := b.others.looked()
+	at := b.latest()
+	switch {
+	case e.On != "" || at < 0 || b.seen[at].Tree.IsZero() || b.seen[at].Dir != e.Dir:
+		return nil // nobody else reaches a volume
+	case !e.Work.Ran:
+		e.Others = true
+		return nil
+	}
+	changed, rest, not := map[string]bool{}, false, []string(nil)
+	for c, err := range b.store.Diff(ctx, b.seen[at].Tree, e.Tree) {
+		switch {
+		case err != nil:
+			return err
+		case e.Work.Only != nil:
+			changed[c.Name] = true
+			rest = rest || !e.Work.mayChange(c.Name)
+		case !e.Work.Apart || !all:
+			e.Unsure = true
+			return nil
+		case c.New.Kind == treedir.File && written[b.cache.Inode(c.Name)]:
+			not = append(not, c.Name)
+		}
+	}
+	if rest {
+		e.Only = e.Work.Only
+		if slices.ContainsFunc(e.Only, func(name string) bool { return !changed[name] }) { // it has another name in the tree
+			e.Only, e.Unsure = nil, true
+		}
+	}
+	if slices.Sort(not); len(not) > maxNamed {
+		e.Others = true
+		return nil
+	}
+	e.Not = slices.Compact(not)
+	return nil
+}
+
+// RelativeTo returns paths of a workspace, which has some names, as a tree has them; nil
+// if one of them is not in it.
+func RelativeTo(dirs, paths []string) (all []string) {
+	for _, p := range paths {
+		p = path.Clean(p)
+		for _, dir := range dirs {
+			if rest, ok := strings.CutPrefix(p, strings.TrimSuffix(dir, "/")+"/"); ok && dir != "" {
+				p = rest
+				break
+			}
+		}
+		if !fs.ValidPath(p) {
+			return nil
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// withoutCalls returns the entries without those of calls that need not be there: what
+// differs before and after them is the agent's alone. The entries of the last turn stay.
+func (b *Book) withoutCalls() []Entry {
+	plain := func(e *Entry) bool { return !e.Others && !e.Unsure && e.Only == nil && e.Not == nil }
+	last := b.before(len(b.seen))
+	var all []Entry
+	for at := range b.seen {
+		e := &b.seen[at]
+		if next := at + 1; e.Kind == call && at < last && plain(e) && next < len(b.seen) && b.seen[next].hasFiles() && plain(&b.seen[next]) && b.seen[next].Kind != Restored {
+			continue
+		}
+		all = append(all, *e)
+	}
+	return all
+}
+
+// unsure returns the names of the files that differ in a step, from a checkpoint back to
+// another, of which nobody knows who made it.
+func (b *Book) unsure(ctx context.Context, from, to int) ([]string, error) {
+	names := map[string]bool{}
+	for at := from; at >= 0 && at != to; at = b.parent(at) {
+		parent := b.parent(at)
+		if parent < 0 || !b.seen[at].Unsure || !b.byAgent(parent, at) {
+			continue
+		}
+		for c, err := range b.store.Diff(ctx, b.seen[parent].Tree, b.seen[at].Tree) {
+			if err != nil {
+				return nil, err
+			}
+			if !store.OfGit(c.Name) && (c.New.Kind == treedir.File || c.New.Kind == treedir.Link) && len(names) < maxNamed {
+				names[c.Name] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(names)), nil
+}
