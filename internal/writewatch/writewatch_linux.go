@@ -25,7 +25,8 @@ type Watch struct {
 
 // Open watches a directory, whose path must have no links. The caller closes the watch.
 func Open(dir string) (*Watch, error) {
-	fd, err := unix.FanotifyInit(unix.FAN_CLASS_NOTIF|unix.FAN_CLOEXEC|unix.FAN_NONBLOCK, unix.O_RDONLY|unix.O_LARGEFILE|unix.O_CLOEXEC)
+	// The kernel opens the file of each event for the listener: a pipe must not block it.
+	fd, err := unix.FanotifyInit(unix.FAN_CLASS_NOTIF|unix.FAN_CLOEXEC|unix.FAN_NONBLOCK, unix.O_RDONLY|unix.O_LARGEFILE|unix.O_CLOEXEC|unix.O_NONBLOCK)
 	if err != nil {
 		return nil, fmt.Errorf("watch writers: %w", err)
 	}
