@@ -277,6 +277,9 @@ func sizeOfRestored(r Restored) int {
 	if r.Message != nil {
 		n += sizeOfMessage(*r.Message)
 	}
+	for _, name := range r.Unsure {
+		n += len(name)
+	}
 	for _, k := range r.Kept {
 		n += len(k.Path) + len(k.Why) + len(k.Aside)
 	}
