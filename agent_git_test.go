@@ -137,7 +137,7 @@ func TestWritesBelowGitNeedApproval(t *testing.T) {
 	require.NoError(t, os.Symlink(".git", filepath.Join(dir, "link")))
 	calls := pygenttest.Calls(write("a"), write(".git/hooks/pre-commit"), write("link/hooks/pre-commit"), write("sub/.GIT/config"), write(filepath.Join(dir, ".git/config")),
 		pygenttest.Call("edit_file", map[string]any{"path": ".git/config", "old_text": "core", "new_text": "alias"}),
-		pygenttest.Call("collect_file", map[string]any{"task_id": "t", "path": "a", "dest": ".git/hooks/pre-push"}), stop)
+		pygenttest.Call("collect_file", map[string]any{"task_id": "t", "path": "a", "dest": ".git/hooks/pre-push"}), write("'.git/hooks/quoted'"), write(`.git\hooks\other`), write("file://"+dir+"/.git/hooks/url"), stop)
 	var a asked
 	for name, opts := range map[string][]pygent.Option{
 		"nobody":                {pygent.WithConfirmBash(false)},
@@ -152,12 +152,12 @@ func TestWritesBelowGitNeedApproval(t *testing.T) {
 			got := results(agent)
 			require.Regexp(t, "^(created|replaced) a", got[0])
 			if name == "nobody" {
-				for _, result := range got[1:7] {
+				for _, result := range got[1:10] {
 					require.Contains(t, result, "denied: git on the user's machine obeys what is below .git")
 				}
 				return
 			}
-			require.Equal(t, []string{"write_file", "write_file", "write_file", "write_file", "edit_file", "collect_file"}, a.names)
+			require.Equal(t, []string{"write_file", "write_file", "write_file", "write_file", "edit_file", "collect_file", "write_file", "write_file", "write_file"}, a.names)
 		})
 	}
 }

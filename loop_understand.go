@@ -2,6 +2,7 @@ package pygent
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/x/pygent/internal/dialect"
 	"github.com/x/pygent/internal/jsonfix"
 	"github.com/x/pygent/internal/jsonobj"
+	"github.com/x/pygent/internal/pathname"
 	"github.com/x/pygent/internal/toolschema"
 )
 
@@ -41,6 +43,45 @@ func (r *run) read(call ToolCall) readCall {
 		c.Arguments = string(args)
 	}
 	return c
+}
+
+// locate puts the files that the paths of a call mean into its arguments, before
+// anybody decides about it. A path that cannot be meant is an error of the call.
+func (r *run) locate(ctx context.Context, call *readCall) {
+	if call.err != nil || !call.tool.isBuiltin() {
+		return
+	}
+	call.Arguments, call.err = pathname.InCall(call.Name, call.Arguments, func(given string) (string, error) {
+		return callForeign(ctx, r, "the runtime", func() (string, error) { return readPath(ctx, r.agent.runtime, given) })
+	})
+}
+
+// readPath returns the path of the workspace that is meant by a given one.
+func readPath(ctx context.Context, rt Runtime, given string) (string, error) {
+	if pathname.IsPlain(given) {
+		return given, nil
+	}
+	var info RuntimeInfo
+	if d, ok := RuntimeAs[Describer](rt); ok {
+		info = d.Describe(ctx)
+	}
+	lister, ok := RuntimeAs[FileLister](rt)
+	if !ok {
+		lister = bareLister{rt}
+	}
+	return pathname.Workspace(ctx, lister, func(f FileInfo) string { return f.Path }, info.Kind == kindLocal, info.Workspace, info.HostDir).Read(given)
+}
+
+// bareLister knows of the files of a runtime only whether they can be read.
+type bareLister struct{ rt Runtime }
+
+func (b bareLister) StatFile(ctx context.Context, path string) (f FileInfo, err error) {
+	_, _, err = readRange(ctx, b.rt, path, 0, 1)
+	return f, err
+}
+
+func (bareLister) ListFiles(context.Context, string, int, int) (files []FileInfo, more bool, err error) {
+	return nil, false, nil
 }
 
 // readAll is read for the calls of a message.

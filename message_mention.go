@@ -90,6 +90,11 @@ func (m *mentioned) read(ctx context.Context, names [][]string) {
 // file reads a file or directory. It reports false if there is none that can be
 // meant.
 func (m *mentioned) file(ctx context.Context, name string) (Part, bool) {
+	meant, err := readPath(ctx, m.runtime, name)
+	if err != nil {
+		return Part{}, false
+	}
+	name = meant
 	data, size, err := m.readUpTo(ctx, name, maxAttachedText)
 	if err != nil {
 		return m.directory(ctx, name, err)

@@ -26,15 +26,17 @@ func TestAMessageTakesTheFilesAlongThatItMentions(t *testing.T) {
 	agent := newAgentOn(t, runtimeIn(t, ws), pygenttest.NewScriptedModel())
 
 	for text, want := range map[string]string{
-		"nothing, ada@example.org":       "",
-		"see @main.go, and @./main.go":   "main.go: The file main.go:",
-		`@"a b.txt"!`:                    "a b.txt: The file a b.txt:",
-		"@dir":                           "dir/: dir: a directory with 1 entry",
-		"@pic.png @large.png":            "pic.png: data:image/png;base64 large.png: data:image/png;base64",
-		"@program":                       "program: The content of the file program does not go along: it is no text, image, PDF file or recording that can (6 B). Look at it with your tools.",
-		"@large.txt":                     "large.txt: The content of the file large.txt does not go along: it is too large (262.1 kB). Look at it with your tools.",
-		"@huge.png":                      "huge.png: The content of the file huge.png does not go along: it is no text,",
-		"@none.txt @ada @out @../x\x1bz": `missing none.txt ada out "../x\x1bz"`,
+		"nothing, ada@example.org":     "",
+		"see @main.go, and @./main.go": "main.go: The file main.go:",
+		`@"a b.txt"!`:                  "a b.txt: The file a b.txt:",
+		"@dir":                         "dir/: dir: a directory with 1 entry",
+		"@pic.png @large.png":          "pic.png: data:image/png;base64 large.png: data:image/png;base64",
+		"@program":                     "program: The content of the file program does not go along: it is no text, image, PDF file or recording that can (6 B). Look at it with your tools.",
+		"@large.txt":                   "large.txt: The content of the file large.txt does not go along: it is too large (262.1 kB). Look at it with your tools.",
+		"@huge.png":                    "huge.png: The content of the file huge.png does not go along: it is no text,",
+		`@"main.go " @.\main.go @file://` + ws + "/main.go": "main.go: The file main.go:",
+		"@~/main.go @file:///etc/passwd":                    "missing ~/main.go file:///etc/passwd",
+		"@none.txt @ada @out @../x\x1bz":                    `missing none.txt ada out "../x\x1bz"`,
 	} {
 		parts, missing, err := agent.AttachMentioned(t.Context(), text)
 		require.NoError(t, err, text)

@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/x/pygent/internal/console"
 	"github.com/x/pygent/internal/keep"
-	"github.com/x/pygent/internal/settings"
+	"github.com/x/pygent/internal/pathname"
 )
 
 // temporaryFiles is TemporaryFiles in a bounded time. Nothing is known of a runtime
@@ -125,8 +124,11 @@ func (l *leftFiles) choose(ctx context.Context, here string) (dir string, err er
 		case dir == "" && (verb == "k" || verb == "keep" || verb == "y" || verb == "yes"):
 			return here, nil
 		case verb == "k" || verb == "keep":
-			home, _ := os.UserHomeDir() // without a home, "~" stays as it is
-			return settings.ExpandHome(dir, home), nil
+			meant, err := pathname.Host().Read(dir)
+			if err == nil {
+				return meant, nil
+			}
+			l.talk.Aside("! %v", err)
 		case dir == "" && (verb == "d" || verb == "delete" || verb == "n" || verb == "no"):
 			return "", nil
 		}

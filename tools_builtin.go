@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/x/pygent/internal/callwords"
+	"github.com/x/pygent/internal/pathname"
 	"github.com/x/pygent/internal/toolschema"
 )
 
@@ -104,6 +105,17 @@ func builtin[In any](name string, kind ToolKind, description string, fn func(con
 	t, err := NewTool(name, description, fn).checked()
 	if err != nil {
 		panic(err)
+	}
+	run := t.Run
+	t.Run = func(ctx context.Context, rt Runtime, args json.RawMessage) (*ToolResult, error) {
+		if toolCallOf(ctx) == nil { // a program calls it; what a run calls has been located
+			located, err := pathname.InCall(name, string(args), func(given string) (string, error) { return readPath(ctx, rt, given) })
+			if err != nil {
+				return nil, err
+			}
+			args = json.RawMessage(located)
+		}
+		return run(ctx, rt, args)
 	}
 	t.Title, t.Kind = callwords.Title(name), kind
 	t.Describe = func(args json.RawMessage) CallDescription {

@@ -511,7 +511,7 @@ func TestErrorsAboutPathsSayWhatIsThere(t *testing.T) {
 			{"download_file", "pw", "read pw: path is outside the workspace: it is a symbolic link to /etc/passwd; paths begin at the workspace, which is ., and bash can read others"},
 			{"download_file", "/etc/passwd", "read /etc/passwd: path is outside the workspace; paths begin at the workspace, which is ., and bash can read others"},
 			{"download_file", "/repo/src/main.go", "path is outside the workspace; there is src/main.go"},
-			{"download_file", "~/f", "read ~/f: no such file or directory; ~ is a name like any other in paths here"},
+			{"download_file", "~/f", "~/f lies in the home directory, outside the workspace; give a path of the workspace, such as f, or use bash"},
 			{"download_file", "at 3 PM.png", `read at 3 PM.png: no such file or directory; there is "at 3\u202fPM.png"`},
 			{"download_file", "loop", "read loop: too many levels of symbolic links"},
 			{"download_file", "dangling", "read dangling: no such file or directory: it is a symbolic link to nothing, which does not exist"},

@@ -16,6 +16,7 @@ import (
 // runCall runs one call, which has an index in its message. A listener that gets
 // an event before the tool starts can still prevent the call by ending ctx.
 func (r *run) runCall(ctx context.Context, call *readCall, index int) *ToolResult {
+	r.locate(ctx, call)
 	if prevented := r.announce(ctx, &call.ToolCall); prevented != nil {
 		return prevented
 	}
@@ -113,6 +114,7 @@ func (r *run) prepare(ctx context.Context, call *readCall, index int) (_ Tool, _
 	now := *call
 	if now.version != r.agent.tools.currentVersion() {
 		now = r.read(call.ToolCall)
+		r.locate(ctx, &now)
 	}
 	if now.err != nil {
 		return now.tool, nil, errorResult(now.err)
@@ -283,6 +285,7 @@ func (r *run) runTogether(ctx context.Context, calls []readCall, first int) []*T
 
 // beginCall begins one of several calls.
 func (r *run) beginCall(ctx context.Context, call *readCall, index int) begunCall {
+	r.locate(ctx, call)
 	b := begunCall{call: &call.ToolCall}
 	if b.result = r.announce(ctx, b.call); b.result != nil {
 		return b

@@ -335,8 +335,6 @@ func withOtherPath(ctx context.Context, rt Runtime, name string, err error) erro
 	info, statErr := lister.StatFile(ctx, name)
 	var others []string
 	switch {
-	case missing && strings.HasPrefix(name, "~"):
-		return fmt.Errorf("%w; ~ is a name like any other in paths here", err)
 	case missing && statErr == nil && info.Mode&fs.ModeSymlink != 0:
 		return fmt.Errorf("%w: it is a symbolic link to %s, which does not exist", err, escape.Name(info.Target))
 	case missing:

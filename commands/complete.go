@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/pathname"
 )
 
 // complete is [pygent.Command].Complete.
@@ -84,7 +85,7 @@ const maxNames = 1000
 // hostFiles completes a path of this machine.
 func hostFiles(_ context.Context, _ *pygent.Agent, words []string) (names []string) {
 	dir, _ := splitPath(words[len(words)-1])
-	d, err := os.Open(cmp.Or(atHome(filepath.FromSlash(dir)), "."))
+	d, err := os.Open(cmp.Or(pathname.ExpandHome(filepath.FromSlash(dir), ""), "."))
 	if err != nil {
 		return nil
 	}

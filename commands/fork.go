@@ -10,6 +10,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/numeral"
+	"github.com/x/pygent/internal/pathname"
 	"github.com/x/pygent/internal/slash"
 )
 
@@ -32,7 +33,9 @@ func fork(ctx context.Context, a *pygent.Agent, args string, out io.Writer) erro
 	case len(names) > 1 || turns < 0:
 		return errors.New("the arguments do not fit: /fork " + forkUsage)
 	case len(names) == 1:
-		dir = atHome(names[0])
+		if dir, err = pathname.Host().Read(names[0]); err != nil {
+			return err
+		}
 	}
 	from, err := forkPoint(a, turns)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/numeral"
+	"github.com/x/pygent/internal/pathname"
 	"github.com/x/pygent/internal/slash"
 )
 
@@ -28,7 +29,10 @@ func save(ctx context.Context, a *pygent.Agent, args string, out io.Writer) erro
 	if len(names) != 1 {
 		return errors.New("name one directory: /save DIR [--force]")
 	}
-	dir := atHome(names[0])
+	dir, err := pathname.Host().Read(names[0])
+	if err != nil {
+		return err
+	}
 	s, err := a.Save(ctx, dir, opts...)
 	switch {
 	case errors.Is(err, pygent.ErrSnapshotExists):

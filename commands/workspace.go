@@ -14,7 +14,7 @@ import (
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/escape"
 	"github.com/x/pygent/internal/numeral"
-	"github.com/x/pygent/internal/settings"
+	"github.com/x/pygent/internal/pathname"
 	"github.com/x/pygent/internal/slash"
 )
 
@@ -30,9 +30,15 @@ func upload(ctx context.Context, a *pygent.Agent, args string, out io.Writer) er
 	if err != nil {
 		return err
 	}
-	src, dest := atHome(names[0]), "."
+	src, err := pathname.Host().Read(names[0])
+	if err != nil {
+		return err
+	}
+	dest := "."
 	if len(names) == 2 {
-		dest = names[1]
+		if dest, err = inWorkspace(ctx, a, names[1]); err != nil {
+			return err
+		}
 	}
 	err = inTheWay(ctx, a, replace, func(files pygent.FileLister) []string { return uploadReplaces(ctx, files, src, dest) })
 	if err == nil {
@@ -53,16 +59,36 @@ func export(ctx context.Context, a *pygent.Agent, args string, out io.Writer) er
 	if err != nil {
 		return err
 	}
-	dest := atHome(names[1])
-	err = inTheWay(ctx, a, replace, func(files pygent.FileLister) []string { return exportReplaces(ctx, files, names[0], dest) })
+	src, err := inWorkspace(ctx, a, names[0])
+	if err != nil {
+		return err
+	}
+	dest, err := pathname.Host().Read(names[1])
+	if err != nil {
+		return err
+	}
+	err = inTheWay(ctx, a, replace, func(files pygent.FileLister) []string { return exportReplaces(ctx, files, src, dest) })
 	if err == nil {
-		err = a.Runtime().ExportFile(ctx, names[0], dest)
+		err = a.Runtime().ExportFile(ctx, src, dest)
 	}
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "copied %s of the workspace to %s\n", names[0], dest)
+	_, err = fmt.Fprintf(out, "copied %s of the workspace to %s\n", src, dest)
 	return err
+}
+
+// inWorkspace reads a path of the workspace that a person has given.
+func inWorkspace(ctx context.Context, a *pygent.Agent, given string) (string, error) {
+	files, ok := pygent.RuntimeAs[pygent.FileLister](a.Runtime())
+	if !ok {
+		return given, nil
+	}
+	var info pygent.RuntimeInfo
+	if d, ok := pygent.RuntimeAs[pygent.Describer](a.Runtime()); ok {
+		info = d.Describe(ctx)
+	}
+	return pathname.Workspace(ctx, files, func(f pygent.FileInfo) string { return f.Path }, info.Kind == "local", info.Workspace, info.HostDir).Read(given)
 }
 
 // copyArguments divides the arguments of a copy, which are at most two names, and
@@ -156,10 +182,4 @@ func exportReplaces(ctx context.Context, files pygent.FileLister, src, dest stri
 func isFile(name string) bool {
 	info, err := os.Lstat(name)
 	return err == nil && !info.IsDir()
-}
-
-// atHome replaces "~" at the beginning of a path by the user's home.
-func atHome(path string) string {
-	home, _ := os.UserHomeDir() // without a home, "~" stays as it is
-	return settings.ExpandHome(path, home)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/keep"
-	"github.com/x/pygent/internal/settings"
+	"github.com/x/pygent/internal/pathname"
 )
 
 // leaving is the end of a session: the person decides about what still runs, the
@@ -272,8 +272,12 @@ func (s *session) keepElsewhere(dir string) {
 		s.askFiles("")
 		return
 	}
-	home, _ := os.UserHomeDir() // without a home, "~" stays as it is
-	s.keepFiles(settings.ExpandHome(dir, home))
+	meant, err := pathname.Host().Read(dir)
+	if err != nil {
+		s.askFiles(err.Error())
+		return
+	}
+	s.keepFiles(meant)
 }
 
 // keepFiles copies the workspace to a directory, which must be new or empty, and

@@ -3,11 +3,11 @@ package web
 import (
 	"errors"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/pathname"
 )
 
 // postSave saves a session in a directory of the machine of the server.
@@ -54,12 +54,9 @@ func (s *Server) postSave(c call) (any, error) {
 // directory returns a directory of this machine that a person has named. What is
 // relative would be so to the directory of the server, which the person does not see.
 func directory(name string) (string, error) {
-	if rest, ok := strings.CutPrefix(filepath.ToSlash(name), "~/"); ok {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return "", err
-		}
-		name = filepath.Join(home, rest)
+	name, err := pathname.Host().Read(name)
+	if err != nil {
+		return "", fail(http.StatusBadRequest, "bad_directory", oneLine(err.Error()))
 	}
 	if !filepath.IsAbs(name) || strings.ContainsRune(name, 0) {
 		return "", fail(http.StatusBadRequest, "bad_directory", "name a directory from the root on, or from your home by ~/")

@@ -3,6 +3,8 @@ package settings
 import (
 	"slices"
 	"strings"
+
+	"github.com/x/pygent/internal/pathname"
 )
 
 // Names binds a list of strings. A variable separates them by commas.
@@ -59,10 +61,11 @@ func checkEach(check func(string) error) func([]string) error {
 
 type paths struct{ *Var[[]string] }
 
-func (p *paths) expandHome(home string) {
-	for i, one := range *p.at {
-		(*p.at)[i] = ExpandHome(one, home)
+func (p *paths) readPaths(home string) error {
+	for i, one := range *p.at { // which may be more than a path, such as "src:dest"
+		(*p.at)[i] = pathname.ExpandHome(one, home)
 	}
+	return nil
 }
 
 // each returns a value that parses a list and calls a function with each item.

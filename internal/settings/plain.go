@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/docker/go-units"
+
+	"github.com/x/pygent/internal/pathname"
 )
 
 // String binds a string.
@@ -267,12 +269,18 @@ func asGPUs(v any) (string, error) {
 	return s, nil
 }
 
-// Path binds the name of a file or directory. "~/" is the user's home.
+// Path binds the name of a file or directory, which is read as package pathname says:
+// "~/" is the user's home.
 func Path(at *string) Value { return &homePath{Var: String(at)} }
 
 type homePath struct{ *Var[string] }
 
-func (p *homePath) expandHome(home string) { *p.at = ExpandHome(*p.at, home) }
+func (p *homePath) readPaths(home string) (err error) {
+	place := pathname.Host()
+	place.Home = home
+	*p.at, err = place.Read(*p.at)
+	return err
+}
 
 // separator separates the paths of a list in a variable, as in PATH.
 const separator = os.PathListSeparator

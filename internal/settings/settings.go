@@ -9,6 +9,7 @@
 package settings
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +18,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/x/pygent/internal/pathname"
 )
 
 // Setting is one thing that can be configured, with its name in each source.
@@ -159,11 +162,7 @@ func (s *Set) ReadVariables(from Sources) {
 func (s *Set) readVariables() {
 	s.readEnvironment()
 	s.readOverrides()
-	for i := range s.settings {
-		if path, ok := s.settings[i].Value.(homeExpander); ok {
-			path.expandHome(s.sources.Home)
-		}
-	}
+	s.readPaths()
 }
 
 // readFiles reads the home file, the project's and the named ones.
@@ -180,7 +179,7 @@ func (s *Set) readFiles() {
 	}
 	s.readTables(untrusted)
 	for _, path := range s.sources.Files {
-		seen := s.readFile(ExpandHome(path, s.sources.Home), trusted)
+		seen := s.readFile(pathname.ExpandHome(path, s.sources.Home), trusted)
 		s.userSet(slices.Collect(maps.Keys(seen))...)
 	}
 	s.readTables(trusted)
@@ -193,7 +192,7 @@ func (s *Set) isNamed(path string) bool {
 		return false
 	}
 	return slices.ContainsFunc(s.sources.Files, func(name string) bool {
-		named, err := os.Stat(ExpandHome(name, s.sources.Home))
+		named, err := os.Stat(pathname.ExpandHome(name, s.sources.Home))
 		return err == nil && os.SameFile(info, named)
 	})
 }
@@ -262,14 +261,25 @@ func (s *Setting) hide(err error) error {
 	return err
 }
 
-// homeExpander is a [Value] of paths, which may begin with "~/".
-type homeExpander interface{ expandHome(home string) }
+// pathValue is a [Value] of paths, which are read once all sources have been.
+type pathValue interface{ readPaths(home string) error }
 
-// ExpandHome replaces "~" at the beginning of a path by the user's home.
-func ExpandHome(path, home string) string {
-	rest, ok := strings.CutPrefix(path, "~")
-	if !ok || home == "" || rest != "" && !os.IsPathSeparator(rest[0]) {
-		return path
+// readPaths reads the paths of all settings.
+func (s *Set) readPaths() {
+	for i := range s.settings {
+		one := &s.settings[i]
+		value, ok := one.Value.(pathValue)
+		if !ok {
+			continue
+		}
+		if err := value.readPaths(s.sources.Home); err != nil {
+			fault := &Fault{Source: "environment", Key: cmp.Or(one.Env, one.Key), Err: err}
+			for _, given := range s.Given {
+				if given.Key == one.Key && given.Key != "" {
+					fault.Source, fault.Line, fault.Key = given.Source, given.Line, given.Name
+				}
+			}
+			s.Faults = append(s.Faults, fault)
+		}
 	}
-	return filepath.Join(home, rest)
 }

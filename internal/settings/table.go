@@ -6,6 +6,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/x/pygent/internal/pathname"
 )
 
 // Object binds a table of JSON values. A variable has it as a JSON object.
@@ -67,14 +69,15 @@ func (m *mounts[M]) Set(given any) error {
 	return err
 }
 
-func (m *mounts[M]) expandHome(home string) {
+func (m *mounts[M]) readPaths(home string) error {
 	if m.list == nil {
-		return
+		return nil
 	}
-	for i := range m.list {
-		m.list[i].source = ExpandHome(m.list[i].source, home)
+	for i := range m.list { // which an engine on another machine may have
+		m.list[i].source = pathname.ExpandHome(m.list[i].source, home)
 	}
 	m.put(m.list)
+	return nil
 }
 
 func (m *mounts[M]) put(list []mount) {

@@ -19,6 +19,7 @@ import (
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/livearea"
 	"github.com/x/pygent/internal/numeral"
+	"github.com/x/pygent/internal/pathname"
 	"github.com/x/pygent/internal/screen"
 )
 
@@ -292,6 +293,9 @@ type sessionsExportCmd struct {
 func (c sessionsExportCmd) Run(out *output) error {
 	dir, info, err := theSession(c.ID)
 	if err != nil {
+		return err
+	}
+	if c.File, err = pathname.Host().Read(c.File); err != nil {
 		return err
 	}
 	messages, err := conversation(dir, info.ID)
