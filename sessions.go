@@ -53,7 +53,7 @@ func WithSession(dir string) Option {
 type SessionInfo struct {
 	ID        string      `json:"id"`
 	Title     string      `json:"title,omitempty"`     // what the user said first, or its beginning
-	Dir       string      `json:"dir,omitempty"`       // the working directory of the program that began it
+	Dir       string      `json:"dir,omitempty"`       // the working directory of the program that used it last
 	Workspace string      `json:"workspace,omitempty"` // on this machine; empty if it is elsewhere or was removed
 	Temporary bool        `json:"temporary,omitempty"` // the workspace is, or was, a temporary one
 	Persona   string      `json:"persona,omitempty"`   // the name

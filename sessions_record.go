@@ -45,6 +45,9 @@ func (a *Agent) openConversation(o *options) (err error) {
 	}
 	a.history.store.file.lenient = true
 	a.kept.load(a.history)
+	if dir, err := os.Getwd(); err == nil {
+		a.kept.info.Dir = dir // the project may have been moved since
+	}
 	return nil
 }
 
@@ -169,9 +172,6 @@ func (k *keptSession) describe(a *Agent) {
 	i := &k.info
 	if i.Created.IsZero() {
 		i.Created = timeOfEntry().Truncate(time.Second)
-		if dir, err := os.Getwd(); err == nil {
-			i.Dir = dir
-		}
 	}
 	i.Used = timeOfEntry().Truncate(time.Second)
 	if title := a.history.Info().Title; title != "" {

@@ -238,10 +238,11 @@ const shortestID = 4
 
 var errNoSessions = errors.New("no session is kept; pygent begins one")
 
-// ofDirectory returns the sessions that were begun in a directory.
+// ofDirectory returns the sessions that were last used in a directory, or work in it.
 func ofDirectory(list []pygent.SessionInfo, dir string) []pygent.SessionInfo {
+	is := func(path string) bool { return path != "" && (path == dir || resolved(path) == resolved(dir)) }
 	return slices.DeleteFunc(slices.Clone(list), func(info pygent.SessionInfo) bool {
-		return info.Dir == "" || info.Dir != dir && resolved(info.Dir) != resolved(dir)
+		return !is(info.Dir) && (info.Temporary || !is(info.Workspace))
 	})
 }
 

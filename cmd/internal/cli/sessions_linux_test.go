@@ -119,6 +119,30 @@ func TestRunsAreKeptAndGoOn(t *testing.T) {
 	require.Contains(t, u.fails("run", "--continue").stderr, "no session of this directory is kept; pygent sessions list --all shows those of others")
 }
 
+func TestASessionIsFiledWhereItGoesOn(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, stop("1"), stop("2"), stop("3"), stop("4"))
+	top := t.TempDir()
+	u.dir = filepath.Join(top, "project")
+	require.NoError(t, os.Mkdir(u.dir, 0o755))
+	u.does("run", "--no-docker", "--cwd", "begin")
+	id := u.session().ID
+	require.NoError(t, os.Rename(u.dir, filepath.Join(top, "moved")))
+	u.dir = filepath.Join(top, "moved")
+	require.Contains(t, u.does("sessions").stdout, "no session of this directory")
+	require.Contains(t, u.fails("run", "--no-docker", "--resume", id, "on").stderr, "--cwd names another one")
+	u.does("run", "--no-docker", "--resume", id, "--cwd", "on")
+	require.Contains(t, u.does("sessions").stdout, id)
+	u.does("run", "--no-docker", "--continue", "and on")
+	require.Equal(t, id, u.session().ID)
+
+	u.dir = top
+	u.does("run", "--no-docker", "--resume", id, "from elsewhere")
+	require.Contains(t, u.does("sessions").stdout, id)
+	u.dir = filepath.Join(top, "moved")
+	require.Contains(t, u.does("sessions").stdout, id, "whose files are here")
+}
+
 func TestContinueTakesTheLastSessionOfTheDirectory(t *testing.T) {
 	t.Parallel()
 	u := newUser(t, stop("1"), stop("2"), stop("3"), stop("4"))
