@@ -27,6 +27,7 @@ type Config struct {
 
 	Workspace    string   `json:"workspace,omitempty"`     // a directory to keep; default a temporary one
 	InitialFiles []string `json:"initial_files,omitempty"` // copied into the workspace at the start
+	Repositories []string `json:"repositories,omitempty"`  // of git, as [WithRepositories] takes them; default none
 	HistoryFile  string   `json:"history_file,omitempty"`  // where the conversation is kept; default nowhere
 	Snapshot     string   `json:"snapshot,omitempty"`      // directory of a snapshot to resume
 	LogFile      string   `json:"log_file,omitempty"`      // where a session logs; default nowhere
@@ -277,6 +278,7 @@ func (c *Config) ownSettings() []settings.Setting {
 		{Env: "PYGENT_TASK_PERSONAS_JSON", Value: settings.PersonasJSON(&c.TaskPersonas, newPersona)},
 		{Key: "workspace", Env: "PYGENT_WORKSPACE", Value: settings.Path(&c.Workspace)},
 		{Key: "initial_files", Also: []string{"init_files"}, Env: "PYGENT_INIT_FILES", Project: true, Value: settings.Paths(&c.InitialFiles), After: c.confineInitialFiles},
+		{Key: "git.repositories", Env: "PYGENT_REPOSITORIES", Value: settings.PathsThat(&c.Repositories, isLocalPath)},
 		{Key: "history_file", Env: "PYGENT_HISTORY_FILE", Value: settings.Path(&c.HistoryFile)},
 		{Key: "snapshot", Env: "PYGENT_SNAPSHOT", Value: settings.Path(&c.Snapshot)},
 		{Key: "log_file", Env: "PYGENT_LOG_FILE", Value: settings.Path(&c.LogFile)},

@@ -57,7 +57,7 @@ func TestConfigOptionsReachTheAgent(t *testing.T) {
 func TestConfigOptionsReachTheRuntime(t *testing.T) {
 	t.Parallel()
 	rt, err := newRuntimeOptions(optionsOf(t, map[string]string{
-		"PYGENT_USE_DOCKER": "1", "PYGENT_IMAGE": "i", "PYGENT_WORKSPACE": "w", "PYGENT_INIT_FILES": "f", "PYGENT_NETWORK": "bridge",
+		"PYGENT_USE_DOCKER": "1", "PYGENT_IMAGE": "i", "PYGENT_WORKSPACE": "w", "PYGENT_INIT_FILES": "f", "PYGENT_REPOSITORIES": "/r", "PYGENT_NETWORK": "bridge",
 		"PYGENT_MEMORY": "1g", "PYGENT_CPUS": "2", "PYGENT_PIDS": "33", "PYGENT_USER": "u", "PYGENT_CAPS": "none", "PYGENT_READ_ONLY": "1",
 		"PYGENT_MOUNTS": "/a:/b:ro", "PYGENT_GPUS": "all", "PYGENT_DOCKER_HOST": "tcp://h:1", "B": "2", "A": "1",
 	}).runtimeOpts)
@@ -66,6 +66,7 @@ func TestConfigOptionsReachTheRuntime(t *testing.T) {
 	require.Equal(t, "i", rt.image)
 	require.Equal(t, "w", rt.workspace)
 	require.Equal(t, []sandbox.InitialFile{{Text: "f"}}, rt.initialFiles)
+	require.Equal(t, []string{"/r"}, rt.repositories)
 	require.Equal(t, "bridge", rt.network)
 	require.Equal(t, int64(1<<30), rt.memory)
 	require.Equal(t, 2.0, rt.cpus)

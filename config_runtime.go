@@ -112,7 +112,7 @@ func (c Config) RuntimeOptions() []RuntimeOption {
 	if c.loaded {
 		opts = append(opts, runtimeEnvironmentIncluded{})
 	}
-	opts = append(opts, c.initialFiles())
+	opts = append(opts, c.initialFiles(), WithRepositories(c.Repositories...))
 	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
 		opts = append(opts, WithEnv(name+"="+string(c.Env[name])))
 	}

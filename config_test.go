@@ -210,6 +210,7 @@ var settingCases = []struct {
 	{"PYGENT_TASK_PERSONAS_JSON", `[{"name":"a","description":"d"}]`, "[[task_personas]]\nname = 'a'\ndescription = 'd'", func(c pygent.Config) any { return c.TaskPersonas }, []pygent.Persona{{Name: "a", Description: "d"}}},
 	{"PYGENT_WORKSPACE", "w", `workspace = "w"`, func(c pygent.Config) any { return c.Workspace }, "w"},
 	{"PYGENT_INIT_FILES", "a" + sep + "b c", `initial_files = ["a", "b c"]`, func(c pygent.Config) any { return c.InitialFiles }, []string{"a", "b c"}},
+	{"PYGENT_REPOSITORIES", "/a" + sep + "/b c", `git.repositories = ["/a", "/b c"]`, func(c pygent.Config) any { return c.Repositories }, []string{"/a", "/b c"}},
 	{"", "", `init_files = "a"`, func(c pygent.Config) any { return c.InitialFiles }, []string{"a"}},
 	{"PYGENT_HISTORY_FILE", "h", `history_file = "h"`, func(c pygent.Config) any { return c.HistoryFile }, "h"},
 	{"PYGENT_SNAPSHOT", "s", `snapshot = "s"`, func(c pygent.Config) any { return c.Snapshot }, "s"},

@@ -101,6 +101,9 @@ func (p *prompt) environment() {
 	p.workspace()
 	p.commandsRun()
 	p.network()
+	for _, note := range p.info.Runtime.Notes {
+		p.line("- %s.", strings.TrimSuffix(note, "."))
+	}
 	p.machine()
 }
 

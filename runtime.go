@@ -128,6 +128,9 @@ type RuntimeInfo struct {
 	// ProtectionNote says what the protection leaves open, and why it is not
 	// stronger.
 	ProtectionNote string `json:"protection_note,omitempty"`
+	// Notes are what does not work there, such as git or writing, and what helps, a
+	// sentence each. More of them may be known once a container runs.
+	Notes []string `json:"notes,omitempty"`
 	// Fallback says why commands run locally although Docker was tried first. It
 	// is empty when there was no fallback.
 	Fallback string `json:"fallback,omitempty"`
@@ -335,6 +338,7 @@ func (r *workspaceRuntime) Describe(ctx context.Context) RuntimeInfo {
 	info := r.info
 	info.Shell = r.Shell(ctx)
 	info.HostDir = r.HostDir()
+	info.Notes = r.Notes()
 	return info
 }
 

@@ -70,7 +70,7 @@ func newDockerRuntime(ctx context.Context, o *runtimeOptions, engine *client.Cli
 	info := RuntimeInfo{
 		Kind:         kindDocker,
 		Image:        o.image,
-		Workspace:    docker.Workspace,
+		Workspace:    box.At(),
 		Network:      o.network != noNetwork,
 		AllowedHosts: box.AllowedHosts(),
 		Temporary:    o.workspace == "",

@@ -75,13 +75,13 @@ func (o *runtimeOptions) localConfig() sandbox.LocalConfig {
 	}
 }
 
-// checkLocal refuses invalid paths for local commands, and makes the others
-// absolute.
+// checkLocal refuses invalid paths for local commands and of repositories, and makes the
+// others absolute.
 func (o *runtimeOptions) checkLocal() error {
 	for _, given := range []struct {
 		option string
 		paths  []string
-	}{{"WithLocalReadable", o.readable}, {"WithLocalWritable", o.writable}} {
+	}{{"WithLocalReadable", o.readable}, {"WithLocalWritable", o.writable}, {"WithRepositories", o.repositories}} {
 		for i, path := range given.paths {
 			abs, err := localPath(path)
 			if err != nil {

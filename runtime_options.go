@@ -58,7 +58,8 @@ type runtimeOptions struct {
 	image         string
 	workspace     string
 	initialFiles  []sandbox.InitialFile
-	copyLimit     int64 // bytes
+	copyLimit     int64    // bytes
+	repositories  []string // that commands may use outside of the workspace
 	network       string
 	allowedHosts  []string
 	networkLimit  int64
@@ -224,6 +225,7 @@ func (o *runtimeOptions) sandboxConfig() sandbox.Config {
 		Publish:       o.publish,
 		ReadLimit:     MaxReadFile,
 		CopyLimit:     o.copyLimit,
+		Repositories:  o.repositories,
 		Pace:          o.pace,
 		Events:        o.queue,
 		Logger:        o.logger,
@@ -254,6 +256,16 @@ func WithInitialFiles(paths ...string) RuntimeOption {
 			o.initialFiles = append(o.initialFiles, sandbox.InitialFile{Text: path})
 		}
 	}}
+}
+
+// WithRepositories lets commands use a git repository that lies outside of the
+// workspace, if the workspace belongs to it: as a linked worktree, a submodule, a
+// package of a monorepo, or one with alternates. A path allows what is in it; nothing
+// is shown but what git needs. Without it git does not work there, and
+// [RuntimeInfo].Notes says which path it needs. Commands can then change that
+// repository, its configuration and its hooks.
+func WithRepositories(paths ...string) RuntimeOption {
+	return runtimeOption{"WithRepositories", func(o *runtimeOptions) { o.repositories = append(o.repositories, paths...) }}
 }
 
 // WithEnv sets variables, each "NAME=value", for all commands. "NAME" alone
@@ -385,6 +397,7 @@ func (o *runtimeOptions) writableDirs(inContainer, local bool) []string {
 			add(name)
 		}
 	}
+	dirs = append(dirs, sandbox.FindRepository(o.sandboxConfig()).Writes()...)
 	// A relative path is resolved now, before the working directory can change.
 	if dir, err := filepath.Abs(o.workspace); err == nil && o.workspace != "" {
 		dirs = append(dirs, dir)

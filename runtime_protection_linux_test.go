@@ -362,37 +362,6 @@ func TestProtectionTellsOfAHomeInTheWorkspace(t *testing.T) {
 	require.Equal(t, hostSecret, bash(t, r, "cat .npmrc").Output)
 }
 
-func TestProtectionTellsOfARepositoryThatIsHidden(t *testing.T) {
-	t.Parallel()
-	top := t.TempDir()
-	for _, dir := range []string{"repo/.git/worktrees/tree", "repo/sub/deep", "tree", "own/.git", "no"} {
-		require.NoError(t, os.MkdirAll(filepath.Join(top, dir), 0o755))
-	}
-	for name, text := range map[string]string{
-		"repo/.git/HEAD": "ref: refs/heads/main\n",
-		"own/.git/HEAD":  "ref: refs/heads/main\n",
-		"tree/.git":      "gitdir: " + filepath.Join(top, "repo/.git/worktrees/tree") + "\n",
-		"no/.git":        "gitdir: /etc\n",
-	} {
-		require.NoError(t, os.WriteFile(filepath.Join(top, name), []byte(text), 0o644))
-	}
-	repo := filepath.Join(top, "repo")
-	for dir, at := range map[string]string{"repo": "", "repo/sub/deep": repo, "tree": filepath.Join(repo, ".git"), "own": "", "no": ""} {
-		for _, readable := range [][]string{nil, {repo}} {
-			r := newTestRuntime(t, pygent.NewLocalRuntime, pygent.WithWorkspace(filepath.Join(top, dir)), pygent.WithLocalReadable(readable...))
-			info := r.(pygent.Describer).Describe(t.Context())
-			if info.Protection == "none" {
-				t.Skip("commands are not confined here")
-			}
-			if at == "" || readable != nil {
-				require.NotContains(t, info.ProtectionNote, "git")
-				continue
-			}
-			require.Contains(t, info.ProtectionNote, fmt.Sprintf("git does not work, for the repository of the workspace is %q", at))
-		}
-	}
-}
-
 func TestPathsThatAreNotThereAreTold(t *testing.T) {
 	t.Parallel()
 	missing, there := filepath.Join(t.TempDir(), "missing"), t.TempDir()

@@ -47,13 +47,33 @@ var hostileProjects = map[string]string{
 	"a configuration without an end": `mkfifo pygent.toml`,
 	"mounts":                         `printf '[container]\nmounts = ["%s:/h"]\n' "$V/home" >pygent.toml`,
 	"no protection":                  `printf 'use_docker = false\n[container]\nnetwork = "host"\nuser = "root"\ncapabilities = ["ALL"]\n' >pygent.toml`,
+	"git of the system":              `echo "gitdir: /etc" >.git`,
+	"git of the keys":                `echo "gitdir: $V/home/.ssh" >.git`,
+	"git of the home":                `echo "gitdir: $V/home" >.git; echo "ref: refs/heads/main" >HEAD`,
+	"git of another project":         otherProject + `echo "gitdir: $V/beside/other/.git" >.git`,
+	"git of another worktree":        otherProject + `echo "gitdir: $V/beside/other/.git/worktrees/tree" >.git`,
+	"git with a commondir":           otherProject + `mkdir g; echo "ref: refs/heads/main" >g/HEAD; echo "$V/beside/other/.git" >g/commondir; echo "$PWD/.git" >g/gitdir; echo "gitdir: g" >.git`,
+	"git with alternates":            otherProject + `git init -q .; echo "$V/home/.ssh" >.git/objects/info/alternates`,
+	"git with other objects":         otherProject + `git init -q .; echo "$V/beside/other/.git/objects" >.git/objects/info/alternates; cp "$V/beside/other/.git/refs/heads/main" .git/refs/heads/main`,
+	"git with another working tree":  `git init -q .; git config core.worktree "$V/home"`,
+	"git through a link":             otherProject + `ln -s "$V/beside/other/.git" .git`,
+	"git through a link on the way":  otherProject + `ln -s "$V/beside/other" way; echo "gitdir: way/.git" >.git`,
+	"git of linked objects":          otherProject + `git init -q .; rm -r .git/objects; ln -s "$V/beside/other/.git/objects" .git/objects`,
+	"git without a bound":            `head -c 50000000 /dev/zero >.git`,
+	"git without an end":             `mkfifo .git`,
+	"git of several lines":           otherProject + `printf 'gitdir: x\ngitdir: %s/beside/other/.git\n' "$V" >.git`,
 	"another server":                 `printf '[openai]\nbase_url = "http://127.0.0.1:9/v1"\n' >pygent.toml`,
 }
+
+// otherProject makes a repository of the victim's, with a secret in it, beside the project.
+const otherProject = `(mkdir -p "$V/beside/other"; cd "$V/beside/other"; [ -d .git ] || { git init -q -b main . && cp "$V/home/.npmrc" f && git add f &&
+git -c user.name=a -c user.email=a@b.c commit -qm "$(cat f)" && git config a.b "$(tr -d '#\n' <f)" && git worktree add -q "$V/beside/tree"; }) && `
 
 // TestHostileProjects runs the command in hostile directories. The model prints
 // all files that it finds.
 func TestHostileProjects(t *testing.T) {
-	look := pygenttest.Call("bash", map[string]any{"cmd": `env; find . -type f -o -type l | head -50 | while read -r f; do echo "$f:"; [ -p "$f" ] || head -c 4000 "$f"; done; find / -xdev -name 'id_ed25519' 2>/dev/null | head`})
+	look := pygenttest.Call("bash", map[string]any{"cmd": `env; timeout 5 git log --all -p; timeout 5 git config --list; timeout 5 git cat-file --batch-all-objects --batch; cut -d' ' -f5 /proc/self/mountinfo | grep beside;
+for m in $(cut -d' ' -f5 /proc/self/mountinfo | grep victim); do find "$m" -xdev -type f -size -9 -exec head -c 400 {} \;; done; find . -type f -o -type l | head -50 | while read -r f; do echo "$f:"; [ -p "$f" ] || head -c 4000 "$f"; done; find / -xdev -name 'id_ed25519' 2>/dev/null | head`})
 	for name, args := range map[string][]string{"docker": {"--docker", "--image", image}, "local": {"--no-docker"}} {
 		t.Run(name, func(t *testing.T) {
 			if name == "docker" {

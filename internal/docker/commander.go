@@ -30,6 +30,8 @@ type commander struct {
 	way    *egress.Proxy // to allowed hosts; nil for none
 	keep   bool          // the workspace's directory outlives the sandbox
 	claim  *owner.Claim  // of that directory; nil where files have no owners
+	notes  *sandbox.Notes
+	beside []*owner.Claim // of git's directories outside of the workspace that containers write
 
 	life context.Context // ends at close, and with it every start
 	end  context.CancelFunc
@@ -61,7 +63,7 @@ type commander struct {
 func newCommander(config Config, engine *client.Client, w sandbox.Workspace, way *egress.Proxy) *commander {
 	c := &commander{
 		config: config, engine: engine, spec: newContainerSpec(config), emit: config.Events.Send, keep: !w.Temporary,
-		shared: sharesFiles(engine), way: way,
+		shared: sharesFiles(engine), way: way, notes: new(sandbox.Notes),
 	}
 	if config.SharedFiles != nil {
 		c.shared = *config.SharedFiles
@@ -238,7 +240,7 @@ func (c *commander) Close() error {
 	if saved {
 		left = errors.Join(left, c.removeSaved(ctx))
 	}
-	left = errors.Join(left, c.endClaim(given, alone))
+	left = errors.Join(left, c.endClaim(given, alone), c.endBeside(alone))
 	if given != nil && c.keep {
 		given = fmt.Errorf("files of the workspace may still be the container's: %w", given)
 		if errors.Is(given, errEngineGone) {

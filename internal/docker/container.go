@@ -58,6 +58,7 @@ type containerSpec struct {
 	host   container.HostConfig
 	giveUp bool // files may have to be given to the workspace's owner at the end
 	pace   sandbox.Pace
+	view   view
 	shell  string // its path in the container; empty while it is not known
 
 	// hostOwner is whom the workspace belongs to, as this machine numbers users.
@@ -285,7 +286,7 @@ func (b *Container) greet(ctx context.Context, p place) error {
 	}
 	stream := b.guestStream(p)
 	client, err := guest.Connect(ctx, stream, guest.Config{
-		Workspace: Workspace, Nonce: p.nonce, Own: true, Owner: *b.spec.owner, HostOwner: b.spec.hostOwner,
+		Workspace: b.spec.config.WorkingDir, Nonce: p.nonce, Own: true, Owner: *b.spec.owner, HostOwner: b.spec.hostOwner,
 		Patience: b.spec.pace.Patience, KeepAlive: b.spec.pace.KeepAlive, Silence: cmp.Or(b.spec.pace.Silence, hostSilence),
 	})
 	if err != nil {

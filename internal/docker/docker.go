@@ -76,17 +76,19 @@ func New(ctx context.Context, engine *client.Client, config Config) (*sandbox.Sa
 		}
 	}
 	claim := claimWorkspace(ctx, engine, config)
+	repository := sandbox.FindRepository(config.Config)
 	w, err := sandbox.OpenWorkspace(ctx, config.Config, true, Workspace)
 	if err != nil {
 		return nil, errors.Join(err, claim.Release(claim.Fresh()), engine.Close())
 	}
 	c := newCommander(config, engine, w, network.Way())
 	c.claim, c.spec.hostOwner = claim, hostOwner(claim)
+	c.see(ctx, w.Tree.Dir(), repository)
 	c.mu.Lock()
 	c.begin()
 	c.wg.Go(func() { sweepEngine(c.life, engine, config) })
 	c.mu.Unlock()
 	inside := config.Config // a copy: the sweep reads config at the same time
 	inside.Env = append(containerEnv(config), config.Env...)
-	return sandbox.New(sandbox.Parts{Workspace: w, Files: c.files, Commands: c, Network: network, GitTrust: "*"}, inside)
+	return sandbox.New(sandbox.Parts{Workspace: w, Files: c.files, Commands: c, Network: network, Git: repository, GitTrust: "*", Notes: c.notes, At: c.spec.view.begin}, inside)
 }

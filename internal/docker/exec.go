@@ -138,7 +138,7 @@ func (e *execCommander) start(ctx context.Context, spec sandbox.Command, mark st
 		AttachStdout: true,
 		AttachStderr: true,
 		Env:          spec.Env,
-		WorkingDir:   path.Join(Workspace, spec.Dir),
+		WorkingDir:   path.Join(e.box.spec.config.WorkingDir, spec.Dir),
 		Cmd:          []string{e.box.shell, "-c", fmt.Sprintf(execScript, mark)},
 	})
 	if err != nil {

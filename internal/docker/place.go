@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,6 +50,9 @@ type place struct {
 	nonce   string        // a file in dir that the guest must see; empty when that is known
 	left    time.Time     // when the nonce was made, by the clock of its file system
 	socket  *guestSocket  // by which the guest may reach this process; nil for none
+
+	gitConfig     string // the system's configuration of git; empty for the image's own
+	gitConfigFile string // with that, mounted from this machine; empty when it is copied with the guest
 }
 
 // sharesFiles reports whether an engine can be expected to see our files: one
@@ -60,11 +64,15 @@ func sharesFiles(engine *client.Client) bool {
 
 // apply completes the description of a container for this place.
 func (p place) apply(spec containerSpec) containerSpec {
-	workspace := mount.Mount{Type: mount.TypeBind, Source: p.dir, Target: Workspace}
-	if p.volume != "" {
-		workspace = mount.Mount{Type: mount.TypeVolume, Source: p.volume, Target: Workspace, VolumeOptions: &mount.VolumeOptions{NoCopy: true}}
+	mounts := []mount.Mount{p.workspaceAt(Workspace)}
+	if spec.view.own != "" {
+		mounts = append(mounts, p.workspaceAt(spec.view.own))
 	}
-	spec.host.Mounts = append([]mount.Mount{workspace}, spec.host.Mounts...)
+	if p.volume == "" {
+		mounts = append(mounts, spec.view.repository...)
+	}
+	spec.host.Mounts = append(mounts, spec.host.Mounts...)
+	p.applyGitConfig(&spec)
 	if p.program == nil {
 		return spec
 	}
@@ -83,6 +91,27 @@ func (p place) apply(spec containerSpec) containerSpec {
 	return spec
 }
 
+// workspaceAt mounts the workspace.
+func (p place) workspaceAt(target string) mount.Mount {
+	if p.volume != "" {
+		return mount.Mount{Type: mount.TypeVolume, Source: p.volume, Target: target, VolumeOptions: &mount.VolumeOptions{NoCopy: true}}
+	}
+	return mount.Mount{Type: mount.TypeBind, Source: p.dir, Target: target}
+}
+
+// applyGitConfig has git read its configuration, if the container gets it.
+func (p place) applyGitConfig(spec *containerSpec) {
+	switch {
+	case p.gitConfig == "":
+		return
+	case p.gitConfigFile != "":
+		spec.host.Mounts = append(spec.host.Mounts, mount.Mount{Type: mount.TypeBind, Source: p.gitConfigFile, Target: spec.gitConfigPath(), ReadOnly: true})
+	case p.program == nil || p.file != "":
+		return // there is nowhere to copy it
+	}
+	spec.config.Env = append(slices.Clip(spec.config.Env), "GIT_CONFIG_SYSTEM="+spec.gitConfigPath())
+}
+
 // deliver copies the guest into a created container that cannot mount it.
 func (p place) deliver(ctx context.Context, b *Container) error {
 	if p.file != "" || p.program == nil {
@@ -92,15 +121,23 @@ func (p place) deliver(ctx context.Context, b *Container) error {
 	if err != nil {
 		return err
 	}
-	archive, err := tarOf(path.Base(b.spec.guestPath()), 0o755, guest)
+	if err = b.send(ctx, b.spec.guestPath(), 0o755, guest); err == nil && p.gitConfig != "" && p.gitConfigFile == "" {
+		err = b.send(ctx, b.spec.gitConfigPath(), 0o644, []byte(p.gitConfig))
+	}
+	return err
+}
+
+// send copies a file to a container that does not run yet.
+func (b *Container) send(ctx context.Context, to string, mode int64, data []byte) error {
+	archive, err := tarOf(path.Base(to), mode, data)
 	if err != nil {
 		return err
 	}
 	err = askFor(ctx, b.engine, sendTimeout, func(ctx context.Context) error {
-		return b.engine.CopyToContainer(ctx, b.name, b.spec.guestDir(), archive, container.CopyToContainerOptions{})
+		return b.engine.CopyToContainer(ctx, b.name, path.Dir(to), archive, container.CopyToContainerOptions{})
 	})
 	if err != nil {
-		return fmt.Errorf("copy the guest into the container: %w", err)
+		return fmt.Errorf("copy %s into the container: %w", path.Base(to), err)
 	}
 	return nil
 }

@@ -278,13 +278,16 @@ func (c *commander) launch(ctx context.Context, name string, know func(shell str
 	if c.spec.shell = c.knownShell(); c.spec.shell != "" {
 		know(c.spec.shell)
 	}
-	p := place{dir: c.files.tree.Dir(), program: c.config.program(info)}
+	p := place{dir: c.files.tree.Dir(), program: c.config.program(info), gitConfig: gitConfig(ctx, c.files.tree.Dir())}
 	if c.shared {
 		box, err := c.launchShared(ctx, p, name, know)
 		if !errors.Is(err, errNotShared) || c.proved {
 			return box, err
 		}
 		c.shared, c.socket = false, false
+		if len(c.spec.view.repository) > 0 {
+			c.learn(noRepository)
+		}
 	}
 	if p.program == nil {
 		return nil, fmt.Errorf("image %q is for %s/%s, for which pygent has no guest: it needs an engine that shares this machine's file system",
@@ -297,6 +300,9 @@ func (c *commander) launch(ctx context.Context, name string, know func(shell str
 func (c *commander) launchShared(ctx context.Context, p place, name string, know func(string)) (*Container, error) {
 	if p.program != nil {
 		p.file, _ = p.program.file() // it is copied where no directory here is ours alone
+	}
+	if p.gitConfig != "" {
+		p.gitConfigFile, _ = keepGitConfig(p.gitConfig) // likewise
 	}
 	if !c.proved && p.program != nil {
 		remove, err := p.leaveNonce()

@@ -29,7 +29,7 @@ var layers = [][]string{
 	{ // Leaves: each does one thing.
 		"internal/approver", "internal/ban", "internal/budget", "internal/callback", "internal/calltext", "internal/cmdtest",
 		"internal/cut", "internal/cycle", "internal/egress", "internal/eventlog",
-		"internal/feed", "internal/filetext", "internal/gallery", "internal/gitwatch", "internal/highlight", "internal/hostask", "internal/imports", "internal/inside", "internal/inventory", "internal/jsonfix", "internal/jsonobj",
+		"internal/feed", "internal/filetext", "internal/gallery", "internal/gitlayout", "internal/gitwatch", "internal/highlight", "internal/hostask", "internal/imports", "internal/inside", "internal/inventory", "internal/jsonfix", "internal/jsonobj",
 		"internal/keep", "internal/keyset", "internal/ledger", "internal/lineinput", "internal/markdown", "internal/mention", "internal/notices", "internal/nudge",
 		"internal/offline", "internal/owner", "internal/pace", "internal/pathname", "internal/pause", "internal/plain", "internal/presence", "internal/progress", "internal/repeat", "internal/rota",
 		"internal/screen", "internal/slash", "internal/skills", "internal/spelling", "internal/sse", "internal/standin", "internal/starlimit",

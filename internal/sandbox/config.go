@@ -13,8 +13,9 @@ type Config struct {
 	InitialFiles []InitialFile // what the workspace begins with
 	Env          []string      // of every command, as [ResolveEnv] returns it
 	Publish      []Publication
-	ReadLimit    int64 // of ReadFile, in bytes
-	CopyLimit    int64 // of what is copied to this machine at once, in bytes of data
+	ReadLimit    int64    // of ReadFile, in bytes
+	CopyLimit    int64    // of what is copied to this machine at once, in bytes of data
+	Repositories []string // git directories, or what holds them, that commands may use outside of the workspace
 	Pace         Pace
 	Events       *Events
 	Logger       *slog.Logger

@@ -24,17 +24,21 @@ const findTime = 10 * time.Second
 
 // openGit begins to look for the repositories of a workspace. A temporary one has no
 // worktrees elsewhere.
-func (r *Sandbox) openGit(trust string, c Config) git {
-	g := git{trust: trust, events: c.Events, cut: new(sync.Once)}
+func (r *Sandbox) openGit(p Parts, c Config) git {
+	g := git{trust: p.GitTrust, events: c.Events, cut: new(sync.Once)}
 	if r.dir.Temporary {
 		g.keeper = func() *worktrees.Keeper { return new(worktrees.Keeper) }
 		return g
 	}
-	dir := r.Dir()
+	dir, outside := r.Dir(), p.Git.Shown()
 	g.keeper = sync.OnceValue(func() *worktrees.Keeper {
 		ctx, cancel := context.WithTimeout(r.life, findTime)
 		defer cancel()
-		return worktrees.New(gitwatch.Repositories(ctx, dir)...)
+		found := gitwatch.Repositories(ctx, dir)
+		if len(outside) > 0 {
+			found = append(found, p.Git.Common)
+		}
+		return worktrees.New(found...)
 	})
 	go g.keeper() // close waits for it
 	return g

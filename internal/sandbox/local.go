@@ -61,12 +61,25 @@ func NewLocal(ctx context.Context, c Config, l LocalConfig) (*Sandbox, Protectio
 	if support.Level != confine.None {
 		l.tellMissingPaths(c.Events)
 	}
+	git, notes := FindRepository(c), new(Notes)
+	trust := dir
+	for _, p := range git.Shown() {
+		trust = git.Top
+		if p.ReadOnly {
+			l.Readable = append(slices.Clip(l.Readable), p.Dir)
+		} else {
+			l.Writable = append(slices.Clip(l.Writable), p.Dir)
+		}
+	}
+	if why := git.Note(); why != "" && support.Level != confine.None && (git.Broken != "" || !git.Allowed(slices.Concat(l.Readable, l.Writable))) {
+		notes.Add(why)
+	}
 	commands := &localCommander{
 		path: path, dir: dir, was: was, env: env, given: c.Env, pace: c.Pace, emit: c.Events.Send, turn: make(chan struct{}, 1),
 		level: support.Level, sure: support.Sure(), readable: l.Readable, writable: l.Writable,
 	}
-	r, err := New(Parts{Workspace: w, Files: HostFiles{w.Tree}, Commands: commands, GitTrust: dir, OnHost: true}, c)
-	return r, describeProtection(support, dir, slices.Concat(l.Readable, l.Writable)), err
+	r, err := New(Parts{Workspace: w, Files: HostFiles{w.Tree}, Commands: commands, Git: git, GitTrust: trust, OnHost: true, Notes: notes}, c)
+	return r, describeProtection(support, dir), err
 }
 
 // spillPrefix begins the name of the directory where a guest keeps long outputs.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -40,18 +39,14 @@ func (l LocalConfig) supportFor(ctx context.Context, dir string) (confine.Suppor
 }
 
 // describeProtection says in a note what a level leaves open, what does not work,
-// and why it is not a higher one. Commands reach the given paths besides the
-// workspace.
-func describeProtection(s confine.Support, dir string, paths []string) Protection {
+// and why it is not a higher one.
+func describeProtection(s confine.Support, dir string) Protection {
 	var notes []string
 	if s.Level != confine.None {
 		notes = append(notes, "open: "+strings.Join(append([]string{"the network"}, s.Gaps()...), ", "))
 	}
 	if home, err := os.UserHomeDir(); err == nil && s.Level != confine.None && holds(dir, home) {
 		notes = append(notes, "the workspace holds your home directory, with all that is in it")
-	}
-	if at := outerRepository(dir); at != "" && s.Level != confine.None && !slices.ContainsFunc(paths, func(p string) bool { return holds(p, at) }) {
-		notes = append(notes, fmt.Sprintf("git does not work, for the repository of the workspace is %q: start there, or name it in local.readable", at))
 	}
 	if s.Why != "" {
 		notes = append(notes, "no more protection: "+s.Why)
@@ -75,44 +70,6 @@ func (l LocalConfig) tellMissingPaths(events *Events) {
 			events.Tell(Event{Kind: Limited, Text: fmt.Sprintf("commands cannot be given a path of local.readable or local.writable: %v", err)})
 		}
 	}
-}
-
-// outerRepository returns where the git repository is that a directory belongs
-// to, if that lies outside of it; otherwise "".
-func outerRepository(dir string) string {
-	const name = ".git"
-	isRepository := func(at string) bool {
-		info, err := os.Stat(filepath.Join(at, "HEAD"))
-		return err == nil && info.Mode().IsRegular()
-	}
-	info, err := os.Lstat(filepath.Join(dir, name))
-	switch {
-	case err == nil && info.Mode().IsRegular() && info.Size() < 1<<16: // a worktree or a submodule
-		data, err := os.ReadFile(filepath.Join(dir, name))
-		at, ok := strings.CutPrefix(strings.TrimSpace(string(data)), "gitdir: ")
-		if err != nil || !ok {
-			return ""
-		}
-		if !filepath.IsAbs(at) {
-			at = filepath.Join(dir, at)
-		}
-		if parent := filepath.Dir(at); filepath.Base(parent) == "worktrees" {
-			at = filepath.Dir(parent)
-		}
-		if isRepository(at) && !holds(dir, at) {
-			return at
-		}
-	case errors.Is(err, fs.ErrNotExist):
-		for at := filepath.Dir(dir); ; at = filepath.Dir(at) {
-			if isRepository(filepath.Join(at, name)) {
-				return at
-			}
-			if filepath.Dir(at) == at {
-				break
-			}
-		}
-	}
-	return ""
 }
 
 // confined is how a guest is started: its environment, what it may reach, and

@@ -37,6 +37,8 @@ type Sandbox struct {
 	events   *Events  // ended by Cleanup
 	env      []string // of every command
 	git      git
+	notes    *Notes
+	at       string
 	ports    *forwarding // nil when none is published
 
 	processes processes                    // that have streams
@@ -65,8 +67,11 @@ type Parts struct {
 	Files     Files
 	Commands  Commander
 	Network   *Network // nil where commands have a network of their own
-	GitTrust  string   // the directories in which git trusts repositories
 	OnHost    bool     // commands listen on the ports of this machine
+	Git       Repository
+	GitTrust  string // the directories in which git trusts repositories
+	Notes     *Notes // nil for none
+	At        string // the path of the workspace as commands see it; empty for that on this machine
 }
 
 // New joins the parts of a sandbox, and owns them, also when it fails.
@@ -83,7 +88,8 @@ func New(p Parts, c Config) (*Sandbox, error) {
 	}
 	r.life, r.end = context.WithCancelCause(context.Background())
 	r.cleanup = sync.OnceValue(r.close)
-	r.git = r.openGit(p.GitTrust, c)
+	r.git = r.openGit(p, c)
+	r.notes, r.at = cmp.Or(p.Notes, new(Notes)), cmp.Or(p.At, p.Workspace.Tree.Dir())
 	r.restWhenIdle(cmp.Or(c.Pace.Rest, restAfter))
 	var err error
 	if r.ports, err = publish(c.Publish, p.OnHost, r.Dial); err != nil {
@@ -173,7 +179,7 @@ func (r *Sandbox) Bash(ctx context.Context, cmd Command) (Result, error) {
 	}
 	refused, missed := ended()
 	res.Refused = refused
-	res.Note = joinNotes(res.Note, r.network.note(res, missed), r.git.putBack())
+	res.Note = joinNotes(append([]string{res.Note, r.network.note(res, missed), r.git.putBack()}, r.notes.takeNews()...)...)
 	if !cmd.Raw {
 		res.Output = validUTF8(res.Output)
 	}
@@ -281,6 +287,9 @@ func (r *Sandbox) ExportFile(ctx context.Context, path, dest string) error {
 // Dir is the path of the workspace on this machine.
 func (r *Sandbox) Dir() string { return r.dir.Tree.Dir() }
 
+// At is the path of the workspace as commands see it, where they begin.
+func (r *Sandbox) At() string { return r.at }
+
 // HostDir is Dir where the files are there now, and "" where they are in a volume
 // of a remote engine.
 func (r *Sandbox) HostDir() string {
@@ -302,6 +311,9 @@ func (r *Sandbox) Shell(ctx context.Context) string {
 	defer cancel()
 	return r.commands.Shell(ctx)
 }
+
+// Notes are what does not work here, and what helps.
+func (r *Sandbox) Notes() []string { return r.notes.All() }
 
 // AllowedHosts are what commands can reach without a network of their own.
 func (r *Sandbox) AllowedHosts() []string { return r.network.Allowed() }

@@ -19,34 +19,35 @@ import (
 // (see the method variables) and takes precedence over the environment and the
 // configuration files. A nil flag was not given.
 type settings struct {
-	Docker    *bool             `group:"Where commands run" help:"Run commands in Docker, or not at all." xor:"docker"`
-	NoDocker  *bool             `group:"Where commands run" help:"Run commands on this machine, without a container." xor:"docker" often:""`
-	Image     *string           `group:"Where commands run" help:"Docker image (default python:3.12-slim)." placeholder:"NAME"`
-	AllowHost []string          `group:"Where commands run" help:"Host that commands may reach, such as pypi.org." placeholder:"HOST" sep:"none" often:""`
-	Network   *string           `group:"Where commands run" help:"Network of the container (default none)." placeholder:"NAME"`
-	Memory    *string           `group:"Where commands run" help:"Memory of the container (default 512m)." placeholder:"SIZE"`
-	CPUs      *string           `group:"Where commands run" help:"CPUs of the container (default all)." name:"cpus" placeholder:"N"`
-	Pids      *string           `group:"Where commands run" help:"Processes in the container (default 256)." placeholder:"N"`
-	User      *string           `group:"Where commands run" help:"User in the container (default the image's)." placeholder:"NAME"`
-	ReadOnly  *bool             `group:"Where commands run" help:"Make the container's root file system read-only."`
-	GPUs      *string           `group:"Where commands run" help:"GPUs to pass through: all, a number, or ids." name:"gpus" placeholder:"WHICH"`
-	Cap       []string          `group:"Where commands run" help:"Capability to keep, instead of the default few; none keeps none." placeholder:"NAME" sep:"none"`
-	Mount     []string          `group:"Where commands run" help:"Show a file or directory to the container." placeholder:"SOURCE:TARGET[:ro]" sep:"none"`
-	Publish   []string          `group:"Where commands run" help:"Make a port of the container reachable here; it needs no network." placeholder:"[HOST:]PORT" sep:"none"`
-	Cwd       bool              `group:"Files" help:"Work in the current directory." xor:"workspace" often:""`
-	Workspace *string           `group:"Files" help:"Work in DIR and keep it (default a temporary one)." placeholder:"DIR" xor:"workspace" often:""`
-	History   *string           `group:"Files" help:"Keep the conversation in FILE, and go on with it." placeholder:"FILE"`
-	NoSession *bool             `group:"Files" help:"Keep no session (default kept, for --continue)."`
-	Load      *string           `group:"Files" help:"Go on from the snapshot in DIR, which /save has written." placeholder:"DIR"`
-	Model     *string           `group:"The model and its limits" help:"Model to use (default gpt-4.1-mini)." placeholder:"NAME" often:""`
-	OmitTool  []string          `group:"The model and its limits" help:"Hide a tool from the model, and refuse it." placeholder:"NAME" sep:"none"`
-	MaxSteps  *string           `group:"The model and its limits" help:"Model calls a run, or a turn of a session, may make (default 100)." placeholder:"N"`
-	MaxCost   *string           `group:"The model and its limits" help:"What a run, or a turn of a session, may cost with its tasks, in the currency of [prices] (default no limit)." placeholder:"AMOUNT"`
-	Timeout   *string           `group:"The model and its limits" help:"Time a run, or a turn of a session, may take, such as 10m (default no limit)." placeholder:"TIME"`
-	Config    []string          `name:"config" group:"Settings" help:"Read settings from FILE." placeholder:"FILE" sep:"none"`
-	Script    *string           `group:"Settings" help:"Run the start-up script FILE (default config.star here, if there is one)." placeholder:"FILE" aliases:"pyconfig" xor:"script"`
-	NoScript  bool              `group:"Settings" help:"Run no start-up script." xor:"script"`
-	Env       map[string]string `group:"Settings" help:"Set a variable: one of pygent's own, or of the commands' environment." short:"e" placeholder:"NAME=VALUE" mapsep:"none"`
+	Docker     *bool             `group:"Where commands run" help:"Run commands in Docker, or not at all." xor:"docker"`
+	NoDocker   *bool             `group:"Where commands run" help:"Run commands on this machine, without a container." xor:"docker" often:""`
+	Image      *string           `group:"Where commands run" help:"Docker image (default python:3.12-slim)." placeholder:"NAME"`
+	AllowHost  []string          `group:"Where commands run" help:"Host that commands may reach, such as pypi.org." placeholder:"HOST" sep:"none" often:""`
+	Network    *string           `group:"Where commands run" help:"Network of the container (default none)." placeholder:"NAME"`
+	Memory     *string           `group:"Where commands run" help:"Memory of the container (default 512m)." placeholder:"SIZE"`
+	CPUs       *string           `group:"Where commands run" help:"CPUs of the container (default all)." name:"cpus" placeholder:"N"`
+	Pids       *string           `group:"Where commands run" help:"Processes in the container (default 256)." placeholder:"N"`
+	User       *string           `group:"Where commands run" help:"User in the container (default the image's)." placeholder:"NAME"`
+	ReadOnly   *bool             `group:"Where commands run" help:"Make the container's root file system read-only."`
+	GPUs       *string           `group:"Where commands run" help:"GPUs to pass through: all, a number, or ids." name:"gpus" placeholder:"WHICH"`
+	Cap        []string          `group:"Where commands run" help:"Capability to keep, instead of the default few; none keeps none." placeholder:"NAME" sep:"none"`
+	Mount      []string          `group:"Where commands run" help:"Show a file or directory to the container." placeholder:"SOURCE:TARGET[:ro]" sep:"none"`
+	Publish    []string          `group:"Where commands run" help:"Make a port of the container reachable here; it needs no network." placeholder:"[HOST:]PORT" sep:"none"`
+	Cwd        bool              `group:"Files" help:"Work in the current directory." xor:"workspace" often:""`
+	Workspace  *string           `group:"Files" help:"Work in DIR and keep it (default a temporary one)." placeholder:"DIR" xor:"workspace" often:""`
+	Repository []string          `group:"Files" help:"Let commands use the git repository in DIR, outside of the workspace, if the workspace belongs to it." placeholder:"DIR" sep:"none"`
+	History    *string           `group:"Files" help:"Keep the conversation in FILE, and go on with it." placeholder:"FILE"`
+	NoSession  *bool             `group:"Files" help:"Keep no session (default kept, for --continue)."`
+	Load       *string           `group:"Files" help:"Go on from the snapshot in DIR, which /save has written." placeholder:"DIR"`
+	Model      *string           `group:"The model and its limits" help:"Model to use (default gpt-4.1-mini)." placeholder:"NAME" often:""`
+	OmitTool   []string          `group:"The model and its limits" help:"Hide a tool from the model, and refuse it." placeholder:"NAME" sep:"none"`
+	MaxSteps   *string           `group:"The model and its limits" help:"Model calls a run, or a turn of a session, may make (default 100)." placeholder:"N"`
+	MaxCost    *string           `group:"The model and its limits" help:"What a run, or a turn of a session, may cost with its tasks, in the currency of [prices] (default no limit)." placeholder:"AMOUNT"`
+	Timeout    *string           `group:"The model and its limits" help:"Time a run, or a turn of a session, may take, such as 10m (default no limit)." placeholder:"TIME"`
+	Config     []string          `name:"config" group:"Settings" help:"Read settings from FILE." placeholder:"FILE" sep:"none"`
+	Script     *string           `group:"Settings" help:"Run the start-up script FILE (default config.star here, if there is one)." placeholder:"FILE" aliases:"pyconfig" xor:"script"`
+	NoScript   bool              `group:"Settings" help:"Run no start-up script." xor:"script"`
+	Env        map[string]string `group:"Settings" help:"Set a variable: one of pygent's own, or of the commands' environment." short:"e" placeholder:"NAME=VALUE" mapsep:"none"`
 
 	scripts scripts // those that have run
 }
@@ -205,6 +206,7 @@ func (s *settings) variables() ([]flagVariable, error) {
 		{"--mount", "PYGENT_MOUNTS", list(s.Mount)},
 		{"--publish", "PYGENT_PUBLISH", list(s.Publish)},
 		{"--workspace", "PYGENT_WORKSPACE", workspace},
+		{"--repository", "PYGENT_REPOSITORIES", joined(s.Repository, string(os.PathListSeparator))},
 		{"--history", "PYGENT_HISTORY_FILE", s.History},
 		{"--load", "PYGENT_SNAPSHOT", s.Load},
 		{"--no-session", "PYGENT_SESSIONS", choice(s.NoSession, "0", "1")},
@@ -230,7 +232,7 @@ func (s *settings) check(given []flagVariable) error {
 			return fmt.Errorf("%s: the value is empty", f.flag)
 		}
 	}
-	for flag, values := range map[string][]string{"--allow-host": s.AllowHost, "--cap": s.Cap, "--mount": s.Mount, "--publish": s.Publish, "--config": s.Config, "--omit-tool": s.OmitTool} {
+	for flag, values := range map[string][]string{"--allow-host": s.AllowHost, "--cap": s.Cap, "--mount": s.Mount, "--publish": s.Publish, "--repository": s.Repository, "--config": s.Config, "--omit-tool": s.OmitTool} {
 		for _, value := range values {
 			if strings.TrimSpace(value) == "" {
 				return fmt.Errorf("%s: the value is empty", flag)
@@ -258,12 +260,14 @@ func choice(given *bool, on, off string) *string {
 }
 
 // list joins the values of a flag that may be repeated, as its variable has them.
-func list(values []string) *string {
+func list(values []string) *string { return joined(values, ",") }
+
+func joined(values []string, sep string) *string {
 	if len(values) == 0 {
 		return nil
 	}
-	joined := strings.Join(values, ",")
-	return &joined
+	all := strings.Join(values, sep)
+	return &all
 }
 
 // nameFlags makes the faults of a configuration name the flag that a value came

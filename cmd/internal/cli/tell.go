@@ -37,11 +37,15 @@ func tellingOfEngine(ctx context.Context) context.Context {
 	})
 }
 
-// tellProtection prints how commands are confined if they run on this machine. A
-// container is reported by an event when it starts.
+// tellProtection prints how commands are confined if they run on this machine, and what
+// does not work there. A container is reported by an event when it starts.
 func tellProtection(ctx context.Context, agent *pygent.Agent) {
-	if info := describe(ctx, agent); info.Protection != "" {
+	info := describe(ctx, agent)
+	if info.Protection != "" {
 		note("commands run on this machine; protection: %s (%s)", info.Protection, info.ProtectionNote)
+	}
+	for _, text := range info.Notes {
+		note("%s", text)
 	}
 }
 

@@ -1,0 +1,213 @@
+package pygent_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+)
+
+// gitWorld is a directory in which git has made repositories.
+type gitWorld struct {
+	t   *testing.T
+	dir string
+}
+
+func newGitWorld(t *testing.T) gitWorld {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("there is no git")
+	}
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	return gitWorld{t, dir}
+}
+
+func (w gitWorld) at(name string) string { return filepath.Join(w.dir, filepath.FromSlash(name)) }
+
+// git runs git on this machine.
+func (w gitWorld) git(dir string, args ...string) string {
+	w.t.Helper()
+	cmd := exec.CommandContext(w.t.Context(), "git", append([]string{"-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "protocol.file.allow=always"}, args...)...)
+	cmd.Dir = w.at(dir)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=" + os.DevNull}
+	out, err := cmd.CombinedOutput()
+	require.NoError(w.t, err, string(out))
+	return string(out)
+}
+
+func (w gitWorld) write(name string) {
+	w.t.Helper()
+	require.NoError(w.t, os.MkdirAll(filepath.Dir(w.at(name)), 0o755))
+	require.NoError(w.t, os.WriteFile(w.at(name), []byte(name), 0o644))
+}
+
+// repo makes a repository with a file, and a linked worktree elsewhere in which another
+// one is staged.
+func (w gitWorld) repo(name string) {
+	w.t.Helper()
+	w.git("", "init", "-q", "-b", "main", name)
+	w.write(name + "/root")
+	w.git(name, "add", ".")
+	w.git(name, "commit", "-q", "-m", "first")
+	w.git(name, "worktree", "add", "-q", "../"+name+"-tree")
+	w.write(name + "-tree/staged")
+	w.git(name+"-tree", "add", "staged")
+}
+
+// gitLayouts are the layouts of repositories: how each is made, where the workspace is in
+// it, and which path has to be allowed.
+var gitLayouts = []struct {
+	name, ws, allow string
+	make            func(w gitWorld)
+}{
+	{"plain", "main", "", func(w gitWorld) { w.repo("main") }},
+	{"linked worktree", "ws", "", func(w gitWorld) { w.repo("main"); w.git("main", "worktree", "add", "-q", "../ws") }},
+	{"linked worktree, allowed", "ws", "main/.git", func(w gitWorld) { w.repo("main"); w.git("main", "worktree", "add", "-q", "../ws") }},
+	{"relative worktree", "ws", "main", func(w gitWorld) {
+		w.repo("main")
+		w.git("main", "worktree", "add", "-q", "../ws")
+		require.NoError(w.t, os.WriteFile(w.at("ws/.git"), []byte("gitdir: ../main/.git/worktrees/ws\n"), 0o644))
+		require.NoError(w.t, os.WriteFile(w.at("main/.git/worktrees/ws/gitdir"), []byte("../../../../ws/.git\n"), 0o644))
+	}},
+	{"bare", "ws", "bare.git", func(w gitWorld) {
+		w.repo("main")
+		w.git("", "clone", "-q", "--bare", "main", "bare.git")
+		w.git("bare.git", "worktree", "add", "-q", "../ws")
+	}},
+	{"submodule", "super/ws", "super/.git/modules/ws", func(w gitWorld) {
+		w.repo("main")
+		w.repo("super")
+		w.git("super", "submodule", "--quiet", "add", w.at("main"), "ws")
+	}},
+	{"package", "main/packages/ws", "main", func(w gitWorld) { w.repo("main"); require.NoError(w.t, os.MkdirAll(w.at("main/packages/ws"), 0o755)) }},
+	{"alternates", "ws", "main/.git/objects", func(w gitWorld) { w.repo("main"); w.git("", "clone", "-q", "--shared", "main", "ws") }},
+	{"core.worktree", "main", "", func(w gitWorld) { w.repo("main"); w.git("main", "config", "core.worktree", w.at("main")) }},
+	{"separate", "ws", "store.git", func(w gitWorld) {
+		w.repo("main")
+		w.git("", "clone", "-q", "--separate-git-dir", w.at("store.git"), "main", "ws")
+	}},
+}
+
+// gitRuntimes are the kinds of runtimes in which git has to work.
+func gitRuntimes() []runtimeCase { return runtimeCases()[:2] }
+
+func TestGitWorksInEveryLayout(t *testing.T) {
+	t.Parallel()
+	for _, kind := range gitRuntimes() {
+		for _, tt := range gitLayouts {
+			t.Run(kind.name+"/"+tt.name, func(t *testing.T) {
+				t.Parallel()
+				w := newGitWorld(t)
+				tt.make(w)
+				w.write(tt.ws + "/new")
+				opts := []pygent.RuntimeOption{pygent.WithWorkspace(w.at(tt.ws))}
+				if tt.allow != "" {
+					opts = append(opts, pygent.WithRepositories(w.at(tt.allow)))
+				}
+				r := kind.new(t, opts...)
+				contained := r.(pygent.Describer).Describe(t.Context()).Protection != "none"
+				for _, command := range []string{
+					"git status --porcelain", "git add . && git -c user.name=u -c user.email=u@v.w commit -q -m second",
+					"git worktree list", "git gc -q", "git worktree prune", "git status",
+				} {
+					res := bash(t, r, command)
+					if contained && command == "git gc -q" && strings.HasSuffix(tt.name, "linked worktree") {
+						require.NotZero(t, res.ExitCode, "packed refs are not to be written unasked")
+						continue
+					}
+					require.Zero(t, res.ExitCode, "%s: %s", command, res.Output)
+				}
+				clean := bash(t, r, "git status --porcelain").Output
+				require.NoError(t, r.Cleanup())
+				require.Empty(t, clean)
+				require.Equal(t, "second\n", w.git(tt.ws, "log", "-1", "--format=%s"))
+				require.Empty(t, w.git(tt.ws, "status", "--porcelain"))
+				require.Contains(t, w.git("main-tree", "status", "--porcelain"), "A  staged")
+				w.git(tt.ws, "fsck", "--connectivity-only")
+				w.git("main-tree", "fsck", "--connectivity-only")
+			})
+		}
+	}
+}
+
+func TestWhereGitDoesNotWorkUserAndModelAreTold(t *testing.T) {
+	t.Parallel()
+	for _, kind := range gitRuntimes() {
+		for _, tt := range gitLayouts {
+			if tt.allow == "" || tt.name == "linked worktree, allowed" || tt.name == "relative worktree" || tt.name == "bare" {
+				continue
+			}
+			t.Run(kind.name+"/"+tt.name, func(t *testing.T) {
+				t.Parallel()
+				w := newGitWorld(t)
+				tt.make(w)
+				opts := []pygent.RuntimeOption{pygent.WithWorkspace(w.at(tt.ws))}
+				info := kind.new(t, opts...).(pygent.Describer).Describe(t.Context())
+				if info.Protection == "none" {
+					t.Skip("commands are not confined here")
+				}
+				require.Len(t, info.Notes, 1)
+				require.Contains(t, info.Notes[0], "git does not work in the workspace")
+				require.Contains(t, info.Notes[0], "--repository "+w.at(tt.allow))
+				require.Contains(t, pygent.DefaultPrompt(pygent.PromptInfo{Runtime: info, Tools: []pygent.ToolSpec{{Name: "bash"}}}), info.Notes[0])
+			})
+		}
+	}
+}
+
+func TestAnEngineElsewhereShowsNoRepository(t *testing.T) {
+	t.Parallel()
+	w := newGitWorld(t)
+	w.repo("main")
+	r := newTestRuntime(t, pygent.NewDockerRuntime, append(onRemote(t), pygent.WithWorkspace(w.at("main-tree")), pygent.WithRepositories(w.at("main")))...)
+	require.NotZero(t, bash(t, r, "git status").ExitCode)
+	info := r.(pygent.Describer).Describe(t.Context())
+	require.Len(t, info.Notes, 1)
+	require.Contains(t, info.Notes[0], "the Docker Engine is on another machine")
+}
+
+func TestTheWorkspaceIsAlsoAtItsOwnPathInAContainer(t *testing.T) {
+	t.Parallel()
+	for _, kind := range runtimeCases()[1:] {
+		t.Run(kind.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			r := kind.new(t, pygent.WithWorkspace(dir))
+			require.NoError(t, r.WriteFile(t.Context(), "script", []byte("#!/bin/sh\necho yes\n")))
+			require.Equal(t, "/workspace\nyes\n", bash(t, r, "chmod +x script; pwd; "+dir+"/script").Output)
+			require.Empty(t, r.(pygent.Describer).Describe(t.Context()).Notes)
+		})
+	}
+	requireDocker(t)
+	dir := t.TempDir()
+	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithWorkspace(dir), pygent.WithMounts(pygent.Mount{Source: dir, Target: dir + "/in"}))
+	notes := r.(pygent.Describer).Describe(t.Context()).Notes
+	require.Len(t, notes, 1)
+	require.Contains(t, notes[0], dir+", does not exist there, since something else is mounted there")
+}
+
+func TestTheUsersIdentityHasTheLowestRank(t *testing.T) {
+	w := newGitWorld(t)
+	w.write("home/.gitconfig")
+	require.NoError(t, os.WriteFile(w.at("home/.gitconfig"), []byte("[user]\n\tname = \"A \\\"b\\\"\\n[core] x\"\n[includeIf \"gitdir:**/work/**\"]\n\tpath = work\n"), 0o644))
+	require.NoError(t, os.WriteFile(w.at("home/work"), []byte("[user]\n\temail = a@work\n"), 0o644))
+	w.git("", "init", "-q", "work/repo")
+	t.Setenv("HOME", w.at("home"))
+	for _, kind := range runtimeCases()[1:] {
+		t.Run(kind.name, func(t *testing.T) {
+			r := kind.new(t, pygent.WithWorkspace(w.at("work/repo")))
+			if kind.name == "busybox" { // it has no git
+				require.Contains(t, bash(t, r, "cat $GIT_CONFIG_SYSTEM").Output, "email = \"a@work\"")
+				return
+			}
+			require.Equal(t, "A \"b\"[core] x\na@work\n", bash(t, r, "git config user.name; git config user.email").Output)
+			require.Equal(t, "container\na@work\n", bash(t, r, "git config --global user.name container; git config user.name; git config user.email").Output)
+			require.Equal(t, "container\nrepo\n", bash(t, r, "git config user.email repo; git config user.name; git config user.email; git config --unset user.email").Output)
+		})
+	}
+}
