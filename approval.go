@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/keyset"
@@ -241,8 +242,20 @@ func (a *Agent) whyAsk(tool Tool, call ToolCall) string {
 		return "calls of " + call.Name + " need approval here"
 	case a.writesUnconfined(call, confirmBash):
 		return "it writes a file where commands need approval"
+	case strings.HasPrefix(call.ID, writtenID) && !tool.ReadOnly && a.canAsk():
+		return "the model wrote it as text, which may repeat what it has read"
 	}
 	return ""
+}
+
+// canAsk reports whether somebody can be asked about calls now, for a task those whom its
+// manager asks.
+func (a *Agent) canAsk() bool {
+	if m := a.opts.manager; a.opts.asksManager && m != nil {
+		r := m.tasks.Record(a.opts.task)
+		return r != nil && m.approver(r) != nil
+	}
+	return a.approver.User().Approve != nil
 }
 
 // needsApproval reports whether calls of a tool need approval by the options. A

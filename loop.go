@@ -12,6 +12,7 @@ import (
 	"github.com/x/pygent/internal/cycle"
 	"github.com/x/pygent/internal/feed"
 	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/keyset"
 	"github.com/x/pygent/internal/nudge"
 	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/repeat"
@@ -51,12 +52,13 @@ type run struct {
 	// time of the step, or of the run, is over.
 	patience <-chan struct{}
 
-	replies     int    // replies in a row without a tool call
-	written     string // the tool that the last answer called as text; empty for none
-	toldWritten bool   // an event has told that calls are written as text
-	truncated   bool   // the last answer was cut off
-	empty       bool   // the last answer was empty
-	toldLast    bool   // the model knows that it was asked to sum up
+	replies     int        // replies in a row without a tool call
+	written     string     // the tool that the last answer called as text; empty for none
+	withheld    keyset.Key // the call in its text that runs if the model writes it again; zero for none
+	toldWritten bool       // an event has told that calls are written as text
+	truncated   bool       // the last answer was cut off
+	empty       bool       // the last answer was empty
+	toldLast    bool       // the model knows that it was asked to sum up
 	pace        callPace
 	turn        *checkpoint.Turn // looks at the files before and after calls; nil for nothing
 	kept        bool             // the turn has a checkpoint at its start

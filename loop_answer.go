@@ -1,6 +1,7 @@
 package pygent
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -72,9 +73,13 @@ func (r *run) tookNothing(resp *ChatResponse, cutOff bool) {
 // tookReply handles an answer that calls no tool.
 func (r *run) tookReply(resp *ChatResponse) {
 	r.replies++
-	r.written = r.writtenTool(resp.Message.Text())
+	r.written = cmp.Or(r.written, r.writtenTool(resp.Message.Text()))
 	if r.written != "" {
-		r.emit(Event{Type: EventNotice, Step: r.result.Steps, Text: "the model printed a tool call as text instead of calling it: " + needsParser})
+		why := ""
+		if r.agent.currentModel().leavesCalls() {
+			why = ": " + needsParser
+		}
+		r.emit(Event{Type: EventNotice, Step: r.result.Steps, Text: "the model printed a tool call as text instead of calling it" + why})
 	}
 	switch {
 	case r.opts.replyEnds && !r.truncated && !r.onlyWritten(resp.Message.Text()):

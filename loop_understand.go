@@ -12,8 +12,10 @@ import (
 	"github.com/x/pygent/internal/calltext"
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/dialect"
+	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/jsonfix"
 	"github.com/x/pygent/internal/jsonobj"
+	"github.com/x/pygent/internal/keyset"
 	"github.com/x/pygent/internal/pathname"
 	"github.com/x/pygent/internal/toolschema"
 )
@@ -240,31 +242,62 @@ func legalInToolName(r rune) rune {
 // needsParser says what to do about a server that leaves calls in the text.
 const needsParser = "its server may need a chat template or parser for tool calls (vLLM: --enable-auto-tool-choice; llama.cpp: --jinja)"
 
-// takeWritten makes a call of one that the model wrote as text, if the answer
-// can be nothing else: it ends with one complete call, of a tool that it fits, and
-// which the model has not read anywhere. The message then has the call, as if the
-// server had parsed it, and the text before it. Approvals and all else are those
-// of any call.
+// takeWritten makes a call of one that the model wrote as text, if its server leaves
+// calls there, and the answer can be nothing else: it ends with one complete call, of a
+// tool that it fits, and which the model has not read anywhere. The message then has the
+// call, as if the server had parsed it, and the text before it. Approvals and all else are
+// those of any call, and if it may change something, the user is asked about it in any
+// case. Where nobody can be asked, the model is told how to call, and such a call is taken
+// only if the model then writes the same again: what it merely repeats from a file it does
+// not insist on.
 func (r *run) takeWritten(resp *ChatResponse) {
+	before := r.withheld
+	r.withheld = keyset.Key{}
 	msg := &resp.Message
 	if len(msg.ToolCalls)+len(msg.Parts) > 0 || msg.Content == "" || resp.FinishReason == FinishFilter {
 		return
 	}
-	written, ok := calltext.Parse(msg.Content)
-	if !ok || written.Bare && !r.offers(written.Name) {
+	written, ok := calltext.Parse(r.agent.currentModel().leavesCalls(), msg.Content)
+	if !ok {
 		return
 	}
-	call := ToolCall{Name: written.Name, Arguments: written.Arguments}
+	call := ToolCall{ID: fmt.Sprintf(writtenID+"%d", r.agent.history.Len()), Name: written.Name, Arguments: written.Arguments}
 	read := r.read(call)
 	if read.err != nil || r.wasRead(written) {
 		return
 	}
+	if key := keyset.Of(read.Name, inOrder(read.Arguments)); !read.tool.ReadOnly && key != before && !r.agent.canAsk() {
+		r.withheld, r.written = key, read.Name
+		return
+	}
 	msg.Content = strings.TrimSpace(written.Before)
-	msg.ToolCalls = uniqueCalls([]ToolCall{call}, r.agent.history.Len())
+	msg.ToolCalls = []ToolCall{call}
 	if !r.toldWritten {
 		r.toldWritten = true
 		r.emit(Event{Type: EventNotice, Step: r.result.Steps, Text: fmt.Sprintf("the model printed a call of %s as text, which is taken as a call: %s", read.Name, needsParser)})
 	}
+}
+
+// inOrder returns the arguments of a call with their names in one order, and without blanks.
+func inOrder(arguments string) string {
+	var object map[string]any
+	_ = json.Unmarshal([]byte(arguments), &object) // it was read before
+	sorted, _ := json.Marshal(object)
+	return string(sorted)
+}
+
+// writtenID begins the id of a call that the model wrote as text.
+const writtenID = "text_"
+
+// leavesCalls reports whether the model's server may leave its calls in the text. A model
+// of another package says so itself.
+func (m agentModel) leavesCalls() bool {
+	server, ok := m.given.(interface{ LeavesCalls(model string) bool })
+	if !ok {
+		return false
+	}
+	leaves, _ := guard.Catch(func() (bool, error) { return server.LeavesCalls(m.name), nil }) // who panics has said nothing
+	return leaves
 }
 
 // offers reports whether the model was given a tool of that very name.
@@ -295,7 +328,9 @@ func (r *run) writtenTool(text string) string {
 }
 
 // onlyWritten reports whether an answer is nothing but a call as text. It does not
-// end a run the first time: the model is told how to call.
+// end a run the first time, nor while a call is withheld until the model writes it again:
+// the model is told how to call.
 func (r *run) onlyWritten(text string) bool {
-	return r.written != "" && r.replies == 1 && r.opts.maxReplies > 1 && calltext.Begins(text)
+	withheld := r.withheld != keyset.Key{}
+	return r.written != "" && r.opts.maxReplies > 1 && (withheld || r.replies == 1 && calltext.Begins(text))
 }

@@ -15,6 +15,20 @@ import (
 
 const writtenEcho = "I say hello.\n\n<tool_call>\n<function=bash>\n<parameter=cmd>\necho hello\n</parameter>\n<parameter=timeout>\n5\n</parameter>\n</function>\n</tool_call>"
 
+// leaving is a model whose server leaves its calls in the text.
+type leaving struct{ *pygenttest.ScriptedModel }
+
+func (leaving) LeavesCalls(string) bool { return true }
+
+func leavingModel(replies ...pygenttest.Reply) leaving {
+	return leaving{pygenttest.NewScriptedModel(replies...)}
+}
+
+// approving is a user who allows everything.
+func approving(context.Context, pygent.ApprovalRequest) (pygent.Decision, error) {
+	return pygent.Decision{Allow: true}, nil
+}
+
 // noticesOf makes a run and returns the texts of its notices.
 func noticesOf(t *testing.T, agent *pygent.Agent, opts ...pygent.RunOption) (notices []string, result *pygent.Result) {
 	for _, e := range eventsOf(t, agent, "go", opts...) {
@@ -31,7 +45,7 @@ func TestACallWrittenAsTextRunsAsACall(t *testing.T) {
 	server := pygenttest.NewServer(t, pygenttest.Text(writtenEcho), callBash("echo again").WithQuirks(pygenttest.QuirkCallsAsText), stop)
 	model, err := pygent.NewOpenAIModel(pygent.OpenAIBaseURL(server.URL()))
 	require.NoError(t, err)
-	agent := newAgent(t, model)
+	agent := newAgent(t, model, pygent.WithApproval(approving))
 	notices, result := noticesOf(t, agent)
 	require.Equal(t, pygent.StatusStopped, result.Status)
 	require.Len(t, notices, 1, "it is told once in a run")
@@ -48,7 +62,7 @@ func TestACallWrittenAsTextRunsAsACall(t *testing.T) {
 
 func TestAWrittenCallIsAskedAboutAsAnyOther(t *testing.T) {
 	t.Parallel()
-	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Text(writtenEcho), stop), pygent.WithApprovalFor("bash"),
+	agent := newAgent(t, leavingModel(pygenttest.Text(writtenEcho), stop), pygent.WithApprovalFor("bash"),
 		pygent.WithApproval(func(_ context.Context, r pygent.ApprovalRequest) (pygent.Decision, error) {
 			require.Equal(t, `{"cmd":"echo hello","timeout":5}`, r.Call.Arguments)
 			return pygent.Decision{Reason: "not now"}, nil
@@ -72,7 +86,7 @@ func TestAWrittenCallThatMayBeAQuotationDoesNotRun(t *testing.T) {
 		"among other text": "One calls " + `{"name":"bash","arguments":{"cmd":"x"}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Call("reads", nil), pygenttest.Text(text), stop), pygent.WithTools(reads))
+			agent := newAgentOn(t, nowhere{}, leavingModel(pygenttest.Call("reads", nil), pygenttest.Text(text), stop), pygent.WithTools(reads))
 			notices, _ := noticesOf(t, agent)
 			require.Len(t, results(agent), 2, "reads, and stop")
 			require.Len(t, notices, 1)
@@ -88,7 +102,7 @@ func TestAWrittenCallThatAFileHasDoesNotRun(t *testing.T) {
 	rt := newTestRuntime(t, pygent.NewLocalRuntime)
 	require.NoError(t, rt.WriteFile(t.Context(), "README.md", []byte("# Notes\n\n"+writtenEcho+"\n")))
 	_, call, _ := strings.Cut(writtenEcho, "\n\n")
-	agent := newAgentOn(t, rt, pygenttest.NewScriptedModel(
+	agent := newAgentOn(t, rt, leavingModel(
 		pygenttest.Call("download_file", map[string]any{"path": "README.md"}), pygenttest.Text("As it says:.\n\n"+call), stop))
 	_, err := agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
@@ -97,19 +111,118 @@ func TestAWrittenCallThatAFileHasDoesNotRun(t *testing.T) {
 
 func TestAWrittenCallOfADisabledToolDoesNotRun(t *testing.T) {
 	t.Parallel()
-	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Text(writtenEcho), stop), pygent.WithDisabledTools("bash"))
+	agent := newAgentOn(t, nowhere{}, leavingModel(pygenttest.Text(writtenEcho), stop), pygent.WithDisabledTools("bash"))
 	_, err := agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
 	require.Len(t, results(agent), 1)
 }
 
-func TestAnAnswerInJSONIsACallOnlyOfAToolByItsOwnName(t *testing.T) {
+// An answer that is only JSON may be what the user asked for.
+func TestAnAnswerInJSONIsNoCall(t *testing.T) {
 	t.Parallel()
-	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Text(`{"name":"finish","arguments":{"message":"x"}}`)))
+	for _, text := range []string{`{"name":"stop","arguments":{"summary":"x"}}`, "```json\n{\"name\":\"bash\",\"arguments\":{\"cmd\":\"echo x\"}}\n```"} {
+		agent := newAgentOn(t, nowhere{}, leavingModel(pygenttest.Text(text), pygenttest.Text(text)))
+		result, err := agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply())
+		require.NoError(t, err)
+		require.Equal(t, pygent.StatusReplied, result.Status)
+		require.Empty(t, results(agent))
+	}
+}
+
+// Whether text may be a call is a question of the server.
+func TestTextOfAServerThatDeliversCallsIsNoCall(t *testing.T) {
+	t.Parallel()
+	server := pygenttest.NewServer(t, callBash("echo one"), pygenttest.Text(writtenEcho), pygenttest.Text("Done."), pygenttest.Text(writtenEcho), pygenttest.Text(writtenEcho), stop)
+	model := func() pygent.Model {
+		m, err := pygent.NewOpenAIModel(pygent.OpenAIBaseURL(server.URL()), pygent.OpenAIDefaultModel("small"))
+		require.NoError(t, err)
+		return m
+	}
+	agent := newAgent(t, model(), pygent.WithApproval(approving))
+	notices, _ := noticesOf(t, agent, pygent.WithEndOnReply())
+	require.Len(t, results(agent), 1)
+	require.Equal(t, []string{"the model printed a tool call as text instead of calling it"}, notices)
+	other := newAgent(t, model(), pygent.WithApproval(approving))
+	_, err := other.RunUntilStop(t.Context(), "go", pygent.MaxReplies(1))
+	require.NoError(t, err)
+	require.Empty(t, results(other), "the process remembers the server")
+	named := newAgent(t, model(), pygent.WithApproval(approving), pygent.WithModelName("large"))
+	_, err = named.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Contains(t, results(named)[0], "hello\n", "the server may have no parser for another model")
+}
+
+func TestAModelThatDoesNotSaySoWritesNoCalls(t *testing.T) {
+	t.Parallel()
+	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Text(writtenEcho), pygenttest.Text(writtenEcho), stop), pygent.WithApproval(approving))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Len(t, results(agent), 1, "stop")
+}
+
+// Where nobody can be asked, a call that may change something runs only if the model
+// writes it again.
+func TestAWrittenCallThatChangesSomethingIsWrittenTwice(t *testing.T) {
+	t.Parallel()
+	write := func(cmd string) pygenttest.Reply {
+		return pygenttest.Text("<tool_call>\n{\"name\": \"bash\", \"arguments\": {\"cmd\": \"echo " + cmd + "\"}}\n</tool_call>")
+	}
+	spaced := pygenttest.Text("So I run it.\n\n<function=bash>\n<parameter=cmd>echo one</parameter>\n</function>")
+	for name, c := range map[string]struct {
+		replies []pygenttest.Reply
+		want    []string // what the results contain
+	}{
+		"once":                        {[]pygenttest.Reply{write("one"), stop}, []string{""}},
+		"twice":                       {[]pygenttest.Reply{write("one"), write("one"), stop}, []string{"one\n", ""}},
+		"twice, in another template":  {[]pygenttest.Reply{write("one"), spaced, stop}, []string{"one\n", ""}},
+		"twice, not alike":            {[]pygenttest.Reply{write("one"), write("two"), stop}, []string{""}},
+		"twice, with words between":   {[]pygenttest.Reply{write("one"), pygenttest.Text("Hm."), write("one"), stop}, []string{""}},
+		"three times":                 {[]pygenttest.Reply{write("one"), write("one"), write("one"), stop}, []string{"one\n", ""}},
+		"one after another":           {[]pygenttest.Reply{write("one"), write("one"), write("two"), write("two"), stop}, []string{"one\n", "two\n", ""}},
+		"what only reads, at once":    {[]pygenttest.Reply{pygenttest.Text("<function=job_list>\n</function>"), stop}, []string{"", ""}},
+		"with a call in between them": {[]pygenttest.Reply{write("one"), pygenttest.Call("job_list", nil), write("one"), stop}, []string{"", ""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			agent := newAgent(t, leavingModel(c.replies...))
+			_, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxReplies(4))
+			require.NoError(t, err)
+			got := results(agent)
+			require.Len(t, got, len(c.want))
+			for i, want := range c.want {
+				require.Contains(t, got[i], want)
+			}
+		})
+	}
+	agent := newAgent(t, leavingModel(spaced, spaced, pygenttest.Text("It is done.")))
 	result, err := agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply())
 	require.NoError(t, err)
-	require.NotEqual(t, pygent.StatusStopped, result.Status)
-	require.Empty(t, results(agent))
+	require.Equal(t, "It is done.", result.Summary, "a call that is withheld does not end the run")
+	require.Contains(t, results(agent)[0], "one\n")
+}
+
+// A person is asked about a call in the text, also where no other command is asked about.
+func TestAPersonIsAskedAboutAWrittenCall(t *testing.T) {
+	t.Parallel()
+	for _, confirm := range []bool{true, false} {
+		model := leavingModel(callBash("echo one"), pygenttest.Text(writtenEcho), pygenttest.Text("<function=job_list>\n</function>"), stop)
+		agent := newAgent(t, model, pygent.WithConfirmBash(confirm))
+		var why []string
+		end := agent.FaceSession().Answers(t.Context(), pygent.FaceUser{Approve: func(_ context.Context, r pygent.ApprovalRequest) (pygent.Decision, error) {
+			why = append(why, r.Why)
+			return pygent.Decision{}, nil
+		}})
+		_, err := agent.RunUntilStop(t.Context(), "go")
+		end()
+		require.NoError(t, err)
+		require.Len(t, results(agent), 4)
+		require.Contains(t, results(agent)[1], "error: denied")
+		if confirm {
+			require.Len(t, why, 2)
+			continue
+		}
+		require.Equal(t, []string{"the model wrote it as text, which may repeat what it has read"}, why)
+	}
 }
 
 func TestABrokenWrittenCallDoesNotEndTheRunAtOnce(t *testing.T) {
@@ -129,7 +242,7 @@ func TestABrokenWrittenCallDoesNotEndTheRunAtOnce(t *testing.T) {
 
 func TestAWrittenStopEndsTheRun(t *testing.T) {
 	t.Parallel()
-	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Text("<tool_call>{\"name\": \"finish\", \"arguments\": {\"result\": \"It is done.\"}}</tool_call>")))
+	agent := newAgentOn(t, nowhere{}, leavingModel(pygenttest.Text("<tool_call>{\"name\": \"finish\", \"arguments\": {\"result\": \"It is done.\"}}</tool_call>")))
 	result, err := agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
 	require.Equal(t, pygent.StatusStopped, result.Status)
@@ -150,12 +263,12 @@ func TestWrittenCallsAreTakenFromEveryProvider(t *testing.T) {
 				server := pygenttest.NewServer(t,
 					pygenttest.Text(writtenEcho).WithReasoning("I think."),
 					pygenttest.Text(`<tool_call>{"name":"shell","arguments":{"command":"echo two"}}</tool_call>`),
-					callBash("echo three"),
-					pygenttest.Text(`[TOOL_CALLS]bash{"cmd":"echo four"}`),
+					pygenttest.Text(`[TOOL_CALLS]bash{"cmd":"echo three"}`),
+					callBash("echo four"),
 					stop).Strict(tt.provider)
 				model, err := pygent.NewOpenAIModel(pygent.OpenAIBaseURL(server.URL()), pygent.OpenAIAPI(tt.api))
 				require.NoError(t, err)
-				agent := newAgent(t, model)
+				agent := newAgent(t, model, pygent.WithApproval(approving))
 				if streams {
 					noticesOf(t, agent)
 				} else {

@@ -25,6 +25,12 @@ import (
 // keep it. The response belongs to the model, which may return the same one
 // more than once. A temporary error should be an [*APIError] with Retryable
 // set; then the agent, and only the agent, repeats the call.
+//
+// Text is never a call, unless the Model has a method LeavesCalls(model string) bool that
+// reports true: then its server has no parser for the calls of the named model and leaves
+// them in the text, in the template of the model's family. The agent takes such a call if
+// the answer can be nothing else. If the call may change something, the user is asked
+// first; if nobody can be asked, the model has to write it twice.
 type Model interface {
 	Chat(ctx context.Context, req *ChatRequest) (*ChatResponse, error)
 }

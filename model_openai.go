@@ -347,6 +347,11 @@ func (m *OpenAIModel) LogValue() slog.Value { return slog.StringValue(m.String()
 // DefaultModel returns the name of the model for requests that name none.
 func (m *OpenAIModel) DefaultModel() string { return m.client.Model() }
 
+// LeavesCalls reports whether the server may leave the calls of a model in the text of its
+// answers, for want of a parser: it is none of the services that are known to deliver
+// them, and has delivered no call of this model to this process. See [Model].
+func (m *OpenAIModel) LeavesCalls(model string) bool { return m.client.LeavesCalls(model) }
+
 // CloseIdleConnections closes connections kept for later calls, for programs
 // that make many models.
 func (m *OpenAIModel) CloseIdleConnections() { m.client.CloseIdleConnections() }

@@ -61,7 +61,8 @@ const (
 	// QuirkContentFilter empties the message, with the finish reason
 	// "content_filter".
 	QuirkContentFilter Quirk = "content-filter"
-	// QuirkCallsAsText writes the tool calls into the text.
+	// QuirkCallsAsText writes the tool calls into the text, as a server without a parser
+	// for them does. Text of a server that has delivered a call is no call any more.
 	QuirkCallsAsText Quirk = "calls-as-text"
 	// QuirkFinishStop ends a message that calls tools with "stop".
 	QuirkFinishStop Quirk = "finish-stop"

@@ -14,7 +14,6 @@ type Call struct {
 	Arguments string // a JSON object; what stood in tags is strings there
 	Before    string // the text before the call
 	Block     string // the call as it was written
-	Bare      bool   // JSON without a template, which is the whole answer
 }
 
 // Bounds of a text in which a call is looked for, and of a name.
@@ -23,16 +22,18 @@ const (
 	maxName = 128
 )
 
-// Parse returns the call that an answer consists of, or ends with. It must be the
-// only one, and complete in the template of a model family: these write a call
-// into the text when their server has no parser for it, or one that missed it
+// Parse returns the call that an answer of a server is, or ends with. Whether text may be
+// a call at all is a question of the server: leavesCalls reports whether it is one that
+// leaves calls in the text, because it has no parser for them, or one that missed a call
 // because the model left out a tag (ollama #16686, Qwen3-Coder #475, mlxcel #654,
-// claude-code #63870). JSON without a template must be the whole answer.
+// claude-code #63870). From any other server text is text, whatever it looks like.
 //
-// What quotes or explains a call is none: a call within a code fence, behind a
-// colon or in a quotation, or with text after it.
-func Parse(text string) (Call, bool) {
-	if len(text) > maxText {
+// The call must be the only one, and complete in the template of a model family. JSON
+// without a template is what users ask for and files quote, and is no call. Neither is
+// what quotes or explains one: a call within a code fence, behind a colon or in a
+// quotation, or with text after it.
+func Parse(leavesCalls bool, text string) (Call, bool) {
+	if !leavesCalls || len(text) > maxText {
 		return Call{}, false
 	}
 	text = withoutEnd(text)
@@ -46,7 +47,7 @@ func Parse(text string) (Call, bool) {
 	}
 	at := openerIn(answer)
 	if at == nil {
-		return bareCall(text[:from], answer)
+		return Call{}, false
 	}
 	c := Call{Before: text[:from+at[0]], Block: answer[at[0]:]}
 	if !introduces(answer[:at[0]]) {
@@ -400,20 +401,6 @@ func jsonCall(block string) (name, arguments string, ok bool) {
 		return objectCall(rest)
 	}
 	return "", "", false
-}
-
-// bareCall reads an answer that is nothing but a call in JSON, or in a code fence.
-func bareCall(before, answer string) (Call, bool) {
-	block := strings.TrimSpace(answer)
-	inner := block
-	for _, fence := range []string{"```json", "```tool_call", "```"} {
-		if in, ok := inside(block, fence, "```"); ok {
-			inner = in
-			break
-		}
-	}
-	name, arguments, ok := objectCall(inner)
-	return Call{Name: name, Arguments: arguments, Before: before, Block: block, Bare: true}, ok && usableName(name)
 }
 
 // objectCall reads {"name": …, "arguments": {…}} with nothing besides, and the same

@@ -30,6 +30,7 @@ import (
 	"github.com/openai/openai-go/v3/option"
 
 	"github.com/x/pygent/internal/chatstream"
+	"github.com/x/pygent/internal/keyset"
 )
 
 // DefaultBaseURL is where OpenAI is.
@@ -167,6 +168,29 @@ func (c *Client) Azure() bool {
 // Model returns the model of requests that name none.
 func (c *Client) Model() string { return c.model }
 
+// delivered has the servers and models that have delivered a call as a call, for all
+// clients of the process.
+var delivered keyset.Set
+
+// LeavesCalls reports whether the server may leave a model's calls in the text of its
+// answers, for want of a parser: it is none of the services that are known to have one,
+// and has delivered no call of this model to this process.
+func (c *Client) LeavesCalls(model string) bool {
+	return !isIn(strings.ToLower(c.baseURL.Hostname()), parsing...) && !delivered.Has(c.modelKey(model))
+}
+
+// parsing are the domains of services that deliver calls as calls.
+var parsing = []string{
+	"openai.com", "azure.com", "googleapis.com", "mistral.ai", "anthropic.com", "x.ai", "groq.com", "cohere.com", "cohere.ai",
+	"deepseek.com", "moonshot.ai", "moonshot.cn", "z.ai", "bigmodel.cn", "aliyuncs.com", "minimax.io", "perplexity.ai",
+	"amazonaws.com", "githubcopilot.com", "github.ai", "openrouter.ai", "together.xyz", "together.ai", "fireworks.ai", "cerebras.ai",
+	"sambanova.ai", "nvidia.com", "databricks.com", "snowflakecomputing.com",
+}
+
+func (c *Client) modelKey(model string) keyset.Key {
+	return keyset.Of(c.baseURL.String(), cmp.Or(model, c.model))
+}
+
 // CloseIdleConnections closes connections that are kept for later calls.
 func (c *Client) CloseIdleConnections() { c.http.CloseIdleConnections() }
 
@@ -180,6 +204,9 @@ func (c *Client) Chat(ctx context.Context, req *Request, emit func(Delta)) (*cha
 	for {
 		attempt := &call{client: c, req: req, name: name, adaptation: c.known(name).and(here), emit: emit}
 		answer, err := attempt.do(ctx)
+		if err == nil && len(answer.ToolCalls) > 0 {
+			delivered.Add(c.modelKey(name))
+		}
 		if err == nil || attempt.emitted {
 			return answer, err
 		}
