@@ -90,7 +90,8 @@ type Checkpoint struct {
 	LeftOut     []string `json:"left_out,omitempty"`
 	MoreLeftOut int      `json:"more_left_out,omitempty"` // what is not listed
 	// Commit is what git had checked out, as far as that is known. HeadMoved says that
-	// it was another one at the last checkpoint. A restore leaves .git alone.
+	// it was another one at the last checkpoint. A restore leaves .git alone,
+	// unless the agent has removed or replaced it.
 	Commit    string `json:"commit,omitempty"`
 	HeadMoved bool   `json:"head_moved,omitempty"`
 }

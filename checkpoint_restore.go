@@ -40,6 +40,9 @@ type Restored struct {
 	Unsure []string `json:"unsure,omitempty"`
 	// NoFiles says why no files were restored; it is empty if they were.
 	NoFiles string `json:"no_files,omitempty"`
+	// Repositories are the directories .git that were put back, with their commits and
+	// branches, because turns had removed or replaced them.
+	Repositories []string `json:"repositories,omitempty"`
 	// HeadMoved says that git has another commit checked out than then. It is left as
 	// it is: see Commit of From and To.
 	HeadMoved bool `json:"head_moved,omitempty"`
@@ -79,6 +82,9 @@ func (r Restored) String() string {
 	}
 	if len(r.Kept) > 0 {
 		what = append(what, numeral.Count(len(r.Kept), "file")+" kept as you left them")
+	}
+	if len(r.Repositories) > 0 {
+		what = append(what, "put back the repository "+oneLine(strings.Join(r.Repositories, ", "), maxLeftOutName))
 	}
 	if r.HeadMoved {
 		what = append(what, fmt.Sprintf("git's HEAD stays at %.12s; it was at %.12s", r.From.Commit, r.To.Commit))
@@ -172,8 +178,11 @@ func (a *Agent) Redo(ctx context.Context) (Restored, error) {
 //
 // To go back, the turns of the agent are taken back, with what its commands did. A
 // file that the user has changed since, also between two turns, is never
-// overwritten: it stays, and the result names it. .git stays as it is, and the
-// result says if its HEAD was another. Files that were left out of the checkpoint
+// overwritten: it stays, and the result names it. So does what others have changed in
+// between the calls of a turn; see [WithCheckpoints] for what changes during one. .git
+// stays as it is, and the result says if its HEAD was another; but a repository that the
+// agent has removed, or put another one in the place of, is put back, and one that cannot
+// be is named. Files that were left out of the checkpoint
 // stay, too, and commands in the background and tasks go on.
 //
 // It is a run of its own: while another goes on, the error is [ErrAgentBusy]. Once it
@@ -256,7 +265,8 @@ func (a *Agent) forgetTurns() {
 func (a *Agent) restored(ctx context.Context, out checkpoint.Outcome, inEffect []HistoryEntry) Restored {
 	done := Restored{To: checkpointOf(out.To), From: checkpointOf(out.From), Undo: out.Undo, NoFiles: out.NoFiles}
 	done.Jobs = len(runningJobs(a.latestJobs(ctx)))
-	done.HeadMoved = done.From.Commit != "" && done.To.Commit != "" && done.From.Commit != done.To.Commit
+	done.Repositories = out.Repositories
+	done.HeadMoved = out.Now.Head != "" && done.To.Commit != "" && out.Now.Head != done.To.Commit
 	for _, k := range out.Kept {
 		done.Kept = append(done.Kept, KeptFile{Path: k.Name, Why: k.Why, Aside: k.At})
 	}

@@ -3,6 +3,7 @@ package pygent_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -270,17 +271,107 @@ func kept(done pygent.Restored) (names []string) {
 	return names
 }
 
+// git runs git in the workspace.
+func (k *keeper) git(args ...string) string {
+	k.t.Helper()
+	cmd := exec.Command("git", args...)
+	cmd.Dir = k.dir
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a")
+	out, err := cmd.CombinedOutput()
+	require.NoError(k.t, err, "%s", out)
+	return strings.TrimSpace(string(out))
+}
+
+// A repository that a turn has removed or replaced comes back; any other stays.
+func TestARepositoryThatATurnLostIsPutBack(t *testing.T) {
+	t.Parallel()
+	const as = "git -c user.name=a -c user.email=a "
+	for name, tt := range map[string]struct {
+		turn, later string
+		back        []string // what is put back
+		kept        []string // what is named
+		stays       bool     // as the turn has left it
+	}{
+		"removed":                                {turn: "rm -rf .git", back: []string{".git"}},
+		"both removed":                           {turn: "rm -rf .git n", back: []string{".git", "n/.git"}},
+		"replaced, empty":                        {turn: "rm -rf .git; git init -q", back: []string{".git"}},
+		"replaced":                               {turn: "rm -rf .git; git init -q; git add f; " + as + "commit -qm other", back: []string{".git"}},
+		"without objects":                        {turn: "rm -rf .git/objects/*", back: []string{".git"}},
+		"without HEAD":                           {turn: "rm .git/HEAD", back: []string{".git"}},
+		"without branches":                       {turn: "rm -rf .git/refs/heads/* .git/refs/tags/* .git/packed-refs; rm -f .git/logs", back: []string{".git"}},
+		"moved":                                  {turn: "mv .git elsewhere", back: []string{".git"}},
+		"a link lost":                            {turn: "rm m/.git", back: []string{"m/.git"}},
+		"a commit":                               {turn: "echo 2 > f; " + as + "commit -qam second", stays: true},
+		"packed":                                 {turn: "git pack-refs --all; git repack -qad", stays: true},
+		"another branch":                         {turn: "git checkout -qb other; git branch -qD precious", stays: true},
+		"another one is begun":                   {turn: "git init -q new", stays: true},
+		"replaced, and then changed by the user": {turn: "rm -rf .git; git init -q", later: "add f; commit -qm mine", kept: []string{".git"}},
+		"removed, and then begun by the user":    {turn: "rm -rf .git", later: "init -q", kept: []string{".git"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := openKeeper(t, t.TempDir())
+			k.git("init", "-q", "-b", "main")
+			k.write(".gitignore", "tags\nlogs\n*.pack\n")
+			k.write("f", "1\n")
+			k.git("add", ".")
+			k.git("commit", "-qm", "first")
+			k.git("tag", "v1")
+			k.git("commit", "-q", "--allow-empty", "-m", "only there")
+			k.git("branch", "precious")
+			k.git("reset", "-q", "--hard", "v1")
+			k.write("staged", "1")
+			k.git("add", "staged")
+			k.git("init", "-q", "n")
+			k.git("-C", "n", "commit", "-q", "--allow-empty", "-m", "of n")
+			require.NoError(t, os.MkdirAll(filepath.Join(k.dir, "m"), 0o755))
+			k.write("m/.git", "gitdir: ../n/.git\n")
+			state := func() []string {
+				return []string{k.git("for-each-ref"), k.git("status", "--short"), k.git("-C", "n", "log", "--format=%H"), k.git("fsck"), k.git("log", "--format=%H", "precious")}
+			}
+			before := state()
+			k.turn(tt.turn)
+			var after string
+			if tt.stays {
+				after = k.git("for-each-ref")
+			}
+			for command := range strings.SplitSeq(tt.later, "; ") {
+				if command != "" {
+					k.git(strings.Fields(command)...)
+				}
+			}
+			done := k.undo(1)
+			require.Equal(t, tt.back, done.Repositories)
+			require.Subset(t, append(kept(done), ""), tt.kept)
+			switch {
+			case tt.back != nil:
+				require.Equal(t, before, state())
+				require.Contains(t, done.String(), "put back the repository "+tt.back[0])
+				require.False(t, done.HeadMoved)
+				if redone := k.redo().Repositories; name == "replaced" { // it has a commit of its own
+					require.Equal(t, tt.back, redone)
+					require.NotEqual(t, before[0], k.git("for-each-ref"))
+				} else {
+					require.Empty(t, redone, "what is there is not taken away again")
+					require.Equal(t, before[0], k.git("for-each-ref"))
+				}
+			case tt.stays:
+				require.Equal(t, after, k.git("for-each-ref"))
+			default:
+				require.Contains(t, strings.Join(done.Notes(), "\n"), fmt.Sprintf("kept .git: the repository of then is not there any more, and checkpoint %d has it", done.To.ID))
+				fork, err := k.Fork(t.Context(), done.To.ID)
+				require.NoError(t, err)
+				require.Contains(t, bash(t, fork.Runtime(), "git for-each-ref").Output, "precious")
+				require.NoError(t, fork.Close())
+			}
+		})
+	}
+}
+
 func TestGitIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	k := openKeeper(t, t.TempDir())
-	git := func(args ...string) string {
-		cmd := exec.Command("git", args...)
-		cmd.Dir = k.dir
-		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a")
-		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, "%s", out)
-		return strings.TrimSpace(string(out))
-	}
+	git := k.git
 	git("init", "-q")
 	k.write("a", "0\n")
 	git("add", ".")

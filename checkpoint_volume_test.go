@@ -99,3 +99,30 @@ func TestTurnsInContainersAreTakenBack(t *testing.T) {
 		})
 	}
 }
+
+// Whatever .gitignore says, a repository is whole in a fork, and after it was removed.
+func TestARepositoryOfAContainerIsWhole(t *testing.T) {
+	t.Parallel()
+	const ask = "export HOME=/tmp; git for-each-ref --format='%(refname)'; git log -g --format=%gs; git fsck && git status --short; cat f"
+	for name, opts := range containers(t) {
+		t.Run(name, func(t *testing.T) {
+			base := t.TempDir()
+			if name == "mounted, another user" {
+				work := filepath.Join(base, "work")
+				require.NoError(t, os.Mkdir(work, 0o755))
+				require.NoError(t, os.Chown(work, 1234, 1234))
+			}
+			k := openKeeper(t, base, opts...)
+			k.turn("export HOME=/tmp; printf '*\\nlogs\\ntags\\n' > .gitignore; echo 1 > f; git init -q -b main; git add -f f; git -c user.name=a -c user.email=a commit -qm first; git tag v1; git branch node_modules/x; git branch target/x; touch Cargo.toml")
+			want := bash(t, k.Runtime(), ask).Output
+			require.Equal(t, "refs/heads/main\nrefs/heads/node_modules/x\nrefs/heads/target/x\nrefs/tags/v1\ncommit (initial): first\n1\n", want)
+			fork, err := k.Fork(t.Context(), k.Checkpoints()[1].ID)
+			require.NoError(t, err)
+			require.Equal(t, want, bash(t, fork.Runtime(), ask).Output)
+			require.NoError(t, fork.Close())
+			k.turn("rm -rf .git f; HOME=/tmp git init -q")
+			require.Equal(t, []string{".git"}, k.undo(1).Repositories)
+			require.Equal(t, want, bash(t, k.Runtime(), ask).Output)
+		})
+	}
+}

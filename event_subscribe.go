@@ -277,7 +277,7 @@ func sizeOfRestored(r Restored) int {
 	if r.Message != nil {
 		n += sizeOfMessage(*r.Message)
 	}
-	for _, name := range r.Unsure {
+	for _, name := range slices.Concat(r.Unsure, r.Repositories) {
 		n += len(name)
 	}
 	for _, k := range r.Kept {

@@ -111,6 +111,7 @@ type step struct {
 	from, to int // indexes
 	only     []string
 	not      []string
+	but      []string // repositories, which are not left alone
 }
 
 // isWhole reports whether all that differs is changed.

@@ -38,6 +38,8 @@ type Outcome struct {
 	Now  Entry // how it is
 	Undo bool  // turns were taken back
 	Kept []Kept
+	// Repositories were put back, because turns had removed or replaced them.
+	Repositories []string
 	// Unsure are files that turns were taken back of although perhaps others have changed
 	// them, while a command ran. From has them.
 	Unsure  []string
@@ -132,7 +134,7 @@ func (b *Book) carryOut(ctx context.Context, w Workspace, line Entry, c Conversa
 		return out, err
 	}
 	if out.NoFiles == "" {
-		err = b.compare(ctx, &out, conflicts)
+		err = errors.Join(b.compare(ctx, &out, conflicts), b.putBack(ctx, &out))
 	}
 	if err == nil && line.Undo {
 		out.Unsure, err = b.unsure(ctx, from, to)
@@ -172,9 +174,16 @@ func (b *Book) change(ctx context.Context, w Workspace, line Note, conflicts map
 		return "", err
 	}
 	steps, _ := b.steps(b.at(line.From), b.at(line.To))
+	back, err := b.putsBack(ctx, b.at(line.From), b.at(line.To))
+	if err != nil {
+		return "", err
+	}
+	if len(back.but) > 0 {
+		steps = append(steps, back)
+	}
 	for line.Done < len(steps) {
 		s := steps[line.Done]
-		found, err := b.store.Apply(ctx, files, b.seen[s.from].Tree, b.seen[s.to].Tree, store.ApplyOptions{Leave: leave, Only: s.only, Not: s.not})
+		found, err := b.store.Apply(ctx, files, b.seen[s.from].Tree, b.seen[s.to].Tree, store.ApplyOptions{Leave: leave, But: s.but, Only: s.only, Not: s.not})
 		noteConflicts(conflicts, found)
 		if err != nil {
 			if line.Done == 0 && errors.Is(err, store.ErrInUse) {
@@ -243,6 +252,9 @@ func (b *Book) compare(ctx context.Context, out *Outcome, conflicts map[string]t
 			return err
 		}
 		if store.OfGit(c.Name) {
+			if err := b.compareGit(ctx, out, repositoryOf(c.Name), told); err != nil {
+				return err
+			}
 			continue
 		}
 		conflict := conflicts[c.Name]
@@ -253,6 +265,32 @@ func (b *Book) compare(ctx context.Context, out *Outcome, conflicts map[string]t
 		out.Kept = append(out.Kept, Kept{Name: c.Name, Why: conflict.Why, At: conflict.Kept})
 	}
 	return nil
+}
+
+// compareGit names a repository that is lost, unless that is told already.
+func (b *Book) compareGit(ctx context.Context, out *Outcome, name string, told map[string]bool) error {
+	if told[name] {
+		return nil
+	}
+	told[name] = true
+	lost, err := b.isLost(ctx, name, out.Now.Tree, out.To.Tree)
+	if lost {
+		out.Kept = append(out.Kept, Kept{Name: name, Why: fmt.Sprintf("the repository of then is not there any more, and checkpoint %d has it: begin a fork there", out.To.N)})
+	}
+	return err
+}
+
+// Repositories of git that a restore has put back are those that were lost before it and
+// are not now.
+func (b *Book) putBack(ctx context.Context, out *Outcome) error {
+	all, err := b.repositories(ctx, out.From.Tree, out.Now.Tree)
+	for _, name := range all {
+		lost, failed := b.isLost(ctx, name, out.From.Tree, out.Now.Tree)
+		if err = errors.Join(err, failed); lost {
+			out.Repositories = append(out.Repositories, name)
+		}
+	}
+	return err
 }
 
 const maxRefs = 4 << 20 // bytes of a file of git that are read

@@ -232,10 +232,10 @@ func (a *applier) leaves(name string) bool {
 	switch {
 	case slices.Contains(a.intent.Not, name):
 		return true
-	case a.intent.Only != nil && !slices.ContainsFunc(a.intent.Only, above):
-		return true
 	case slices.ContainsFunc(a.intent.But, in):
 		return false
+	case a.intent.Only != nil && !slices.ContainsFunc(a.intent.Only, above):
+		return true
 	}
 	for element := range strings.SplitSeq(name, "/") {
 		if slices.Contains(a.intent.Leave, element) {

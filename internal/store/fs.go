@@ -197,3 +197,15 @@ func (i info) Mode() fs.FileMode {
 	}
 	return i.Item.Mode
 }
+
+// Find returns what a tree has at a name, and the zero Item for nothing.
+func (s *Store) Find(ctx context.Context, t Tree, name string) (Item, error) {
+	if t.IsZero() {
+		return Item{}, nil
+	}
+	found, err := (&files{ctx, s, t}).find("find", name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Item{}, nil
+	}
+	return found.Item, err
+}
