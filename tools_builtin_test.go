@@ -274,9 +274,25 @@ func TestWriteFileAppends(t *testing.T) {
 	b.write("crlf", "a\r\n")
 	add("crlf", "b\nc\n")
 	require.Equal(t, "a\r\nb\r\nc\r\n", b.read("crlf"))
-	b.write("utf16", "\xff\xfea\x00")
-	_, err := b.try("write_file", map[string]any{"path": "utf16", "content": "x", "append": true})
-	require.ErrorContains(t, err, "utf16 is text in UTF-16LE")
+	for _, tt := range []struct{ text, content, want, says string }{
+		{"\xff\xfea\x00", "é", "\xff\xfea\x00\xe9\x00", "appended 2 bytes to odd, which now has 6 bytes (1 line), in UTF-16LE; it had no newline"},
+		{"titre\xe9\n", "numéro\n", "titre\xe9\nnum\xe9ro\n", "appended 7 bytes to odd, which now has 14 bytes (2 lines), in ISO-8859-1"},
+		{"titre\xe9\n", "5 €\n", "", "odd: the file is in ISO-8859-1, which has no '€'"},
+		{"\xd4\xee\xf2\xee\xe3\xf0\xe0\n", "é\n", "", "odd: the file is not UTF-8 but in an encoding that its bytes do not tell"},
+		{"\xd4\xee\xf2\xee\xe3\xf0\xe0\n", "e\n", "\xd4\xee\xf2\xee\xe3\xf0\xe0\ne\n", "appended 2 bytes to odd"},
+	} {
+		b.write("odd", tt.text)
+		result, err := b.try("write_file", map[string]any{"path": "odd", "content": tt.content, "append": true})
+		if tt.want == "" {
+			require.ErrorContains(t, err, tt.says)
+			require.Equal(t, tt.text, b.read("odd"))
+			continue
+		}
+		require.NoError(t, err)
+		require.Contains(t, result.Content, tt.says)
+		require.Equal(t, tt.want, b.read("odd"))
+	}
+	require.Contains(t, b.call("write_file", map[string]any{"path": "odd", "content": "é"}).Content, "; it was in an encoding that")
 	b.write("run.sh", "a\n")
 	require.NoError(t, os.Chmod(filepath.Join(b.dir, "run.sh"), 0o755))
 	add("run.sh", "b\n")
@@ -316,7 +332,9 @@ func TestEditFile(t *testing.T) {
 		{"empty old text", "a\n", one("", "b"), "", "use write_file"},
 		{"nothing", "a\n", map[string]any{}, "", "old_text is empty"},
 		{"same text", "a\n", one("a", "a"), "", "nothing to do"},
-		{"UTF-16", "\xff\xfea\x00", one("a", "b"), "", "f.txt is text in UTF-16LE, which edit_file cannot change"},
+		{"damaged UTF-16", "\xff\xfea\x00b", one("a", "b"), "", "f.txt: the file is not UTF-8 but in UTF-16LE with damaged characters"},
+		{"not of the encoding", "titre\xe9\n", one("titre", "5 €"), "", "f.txt: the file is in ISO-8859-1, which has no '€'"},
+		{"unknown encoding", "\xd4\xee\xf2\xee\xe3\xf0\xe0 a\n", one("a", "é"), "", "an encoding that its bytes do not tell"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b.write("f.txt", tt.text)
@@ -333,6 +351,25 @@ func TestEditFile(t *testing.T) {
 			require.Equal(t, tt.want, result.Changes[0].After)
 			require.Contains(t, result.Display, "\n@@ line ")
 		})
+	}
+	for _, tt := range []struct {
+		text string
+		args map[string]any
+		want string
+	}{
+		{"\xff\xfea\x00\n\x00", one("a", "é"), "\xff\xfe\xe9\x00\n\x00"},
+		{"titre\xe9\nligne deux\n", one("ligne deux", "ligne numéro deux"), "titre\xe9\nligne num\xe9ro deux\n"},
+		{"titre\xe9\n", one("titreé", "é"), "\xe9\n"},
+		{"\x93titre\x94\n", one("titre", "5 €"), "\x935 \x80\x94\n"},
+		{"\x82\xb1\x82\xea a\n", one("a", "これ"), "\x82\xb1\x82\xea \x82\xb1\x82\xea\n"},
+		{"\xd4\xee\xf2\xee\xe3\xf0\xe0 a\n", one("a", "b"), "\xd4\xee\xf2\xee\xe3\xf0\xe0 b\n"},
+		{"cafe\u0301 ouvert\n", one("café ouvert", "café fermé"), "cafe\u0301 ferme\u0301\n"},
+	} {
+		b.write("f.txt", tt.text)
+		tt.args["path"] = "f.txt"
+		_, err := b.try("edit_file", tt.args)
+		require.NoError(t, err, "%q", tt.text)
+		require.Equal(t, tt.want, b.read("f.txt"))
 	}
 	b.write("main.go", "x")
 	_, err := b.try("edit_file", map[string]any{"path": "mian.go", "old_text": "a", "new_text": "b"})

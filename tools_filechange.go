@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/x/pygent/internal/charset"
 	"github.com/x/pygent/internal/edit"
 	"github.com/x/pygent/internal/gitwatch"
 	"github.com/x/pygent/internal/numeral"
@@ -223,6 +224,9 @@ func (f formerText) replacedBy(name, text string) string {
 	if before != after && before != "" && after != "" {
 		said += fmt.Sprintf("; its lines ended in %s and now end in %s", before, after)
 	}
+	if is := charset.Of(f.data); !is.IsUTF8() && charset.Of([]byte(text)).IsUTF8() {
+		said += "; it was in " + is.Name + " and is UTF-8 now"
+	}
 	if mark := "\ufeff"; strings.HasPrefix(string(f.data), mark) && !strings.HasPrefix(text, mark) {
 		said += "; it began with a byte order mark (U+FEFF) and does not any more"
 	}
@@ -234,7 +238,7 @@ func (f formerText) becomes(name, text string) FileChange {
 	if f.note != "" {
 		return FileChange{Path: path.Clean(name), Note: f.note}
 	}
-	c := edit.Compare(f.data, []byte(text), maxShownChange)
+	c := edit.Compare(charset.Text(f.data), charset.Text([]byte(text)), maxShownChange)
 	return FileChange{
 		Path: path.Clean(name), Before: c.Before, After: c.After, Line: c.Line,
 		Created: f.missing, Binary: c.Binary, Truncated: c.Truncated,

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/x/pygent/internal/charset"
 	"github.com/x/pygent/internal/edit"
 	"github.com/x/pygent/internal/escape"
 	"github.com/x/pygent/internal/filetext"
@@ -66,16 +67,22 @@ func appendFile(ctx context.Context, rt Runtime, in writeInput) (*ToolResult, er
 // appended returns the text of a file after the call, and what to say of it. What
 // is added gets the line ends of the file.
 func (in writeInput) appended(former formerText) (after, said string, err error) {
-	if name := filetext.EncodingNotEdited(former.data); name != "" {
-		return "", "", fmt.Errorf("%s is text in %s, to which UTF-8 cannot be added; convert it with iconv in bash", in.Path, name)
+	encoding := charset.Of(former.data)
+	text := encoding.Decode(former.data)
+	added := edit.LineEndsOf(text, in.Content)
+	data, err := encoding.Append(former.data, added)
+	if err != nil {
+		return "", "", fmt.Errorf("%s: %w", in.Path, err)
 	}
-	added := edit.LineEndsOf(string(former.data), in.Content)
-	after = string(former.data) + added
+	after = string(data)
 	if former.missing {
 		return after, fmt.Sprintf("created %s with %s", in.Path, extent(after)), nil
 	}
-	said = fmt.Sprintf("appended %s to %s, which now has %s", numeral.Count(len(added), "byte"), in.Path, extent(after))
-	if n := len(former.data); n > 0 && former.data[n-1] != '\n' {
+	said = fmt.Sprintf("appended %s to %s, which now has %s", numeral.Count(len(data)-len(former.data), "byte"), in.Path, extent(after))
+	if encoding.Known && !encoding.IsUTF8() {
+		said += ", in " + encoding.Name
+	}
+	if text != "" && !strings.HasSuffix(text, "\n") {
 		said += "; it had no newline at its end, so that the text goes on in the last line"
 	}
 	return after, said, nil
@@ -196,14 +203,34 @@ func editFile(ctx context.Context, rt Runtime, in editInput) (*ToolResult, error
 
 // apply makes the edits in a file's content.
 func (in editInput) apply(data []byte) (edit.Applied, error) {
-	if name := filetext.EncodingNotEdited(data); name != "" {
-		return edit.Applied{}, fmt.Errorf("%s is text in %s, which edit_file cannot change; convert it with iconv in bash", in.Path, name)
+	encoding := charset.Of(data)
+	_, err := encoding.Append(nil, "")
+	if err != nil {
+		return edit.Applied{}, fmt.Errorf("%s: %w", in.Path, err)
 	}
-	edited, err := edit.Apply(string(data), in.edits())
+	edited, err := edit.Apply(encoding.Decode(data), in.edits())
+	if err == nil && !encoding.IsUTF8() {
+		edited.Text, err = in.encoded(encoding, edited.Text)
+	}
 	if err != nil {
 		return edited, fmt.Errorf("%s: %w", in.Path, err)
 	}
 	return edited, nil
+}
+
+// encoded returns an edited text in the encoding of its file. Where that is not known, the
+// bytes of the text are those of the file, and what is new may only be ASCII.
+func (in editInput) encoded(encoding charset.Charset, text string) (string, error) {
+	if encoding.Known {
+		data, err := encoding.Encode(text)
+		return string(data), err
+	}
+	for _, e := range in.edits() {
+		if _, err := encoding.Append(nil, e.New); err != nil {
+			return text, err
+		}
+	}
+	return text, nil
 }
 
 type imageInput struct {

@@ -23,6 +23,9 @@ func find(text string, e Edit) (matches, error) {
 	if err != nil || len(found.at) > 0 {
 		return found, err
 	}
+	if found, err = findCanonical(text, e); err != nil || len(found.at) > 0 {
+		return found, err
+	}
 	if old, ok := withoutNumbers(e.Old); ok {
 		new, err := newWithoutNumbers(e.New)
 		if err != nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/x/pygent/internal/charset"
 	"github.com/x/pygent/internal/numeral"
 )
 
@@ -41,15 +42,15 @@ type Piece struct {
 
 // Bounds of what is read and shown.
 const (
-	maxLine  = 2000      // bytes of a line, if there is no room for more
-	forTitle = 640       // bytes kept free for the title and the last line
-	minLimit = 4 << 10   // the smallest limit of a piece
-	maxName  = 200       // bytes of the file's name
-	head     = 64 << 10  // bytes that tell what a file is
-	chunk    = 1 << 20   // bytes read at once
-	maxScan  = 256 << 20 // bytes in which a line is looked for
-	maxTotal = 16 << 20  // bytes that are read on to count the lines
-	maxUTF16 = 8 << 20   // bytes of a file that is converted
+	maxLine      = 2000      // bytes of a line, if there is no room for more
+	forTitle     = 640       // bytes kept free for the title and the last line
+	minLimit     = 4 << 10   // the smallest limit of a piece
+	maxName      = 200       // bytes of the file's name
+	head         = 64 << 10  // bytes that tell what a file is
+	chunk        = 1 << 20   // bytes read at once
+	maxScan      = 256 << 20 // bytes in which a line is looked for
+	maxTotal     = 16 << 20  // bytes that are read on to count the lines
+	maxConverted = 8 << 20   // bytes of a file that is no UTF-8
 )
 
 // How long may be read.
@@ -114,21 +115,40 @@ func (f *file) decode(ctx context.Context, first []byte) ([]byte, error) {
 		}
 		return first[len(bom):], nil
 	}
-	order, name := utf16Of(first)
-	if order == nil {
+	if charset.Of(whole(first, f.size)).IsUTF8() {
 		return first, nil
 	}
-	if f.size > maxUTF16 {
-		return nil, fmt.Errorf("%s is text in %s (%s bytes), too long to be converted here; convert it with iconv in bash", f.name, name, numeral.Grouped(f.size))
+	if f.size > maxConverted {
+		return first, f.tooLong(first)
 	}
-	all, _, err := f.src(ctx, 0, maxUTF16)
+	all, _, err := f.src(ctx, 0, maxConverted)
 	if err != nil {
 		return nil, err
 	}
-	text := fromUTF16(all, order)
-	f.note(name + ", shown as UTF-8: edit_file cannot change it")
+	encoding := charset.Of(all)
+	if !encoding.IsShown() {
+		return first, nil
+	}
+	text := encoding.Show(all)
+	f.note(encoding.Name + ", shown as UTF-8")
 	f.src, f.size = OfBytes(text), int64(len(text))
 	return text[:min(len(text), head)], nil
+}
+
+// whole returns the beginning of a file up to its last line, which may be cut.
+func whole(first []byte, size int64) []byte {
+	if end := bytes.LastIndexByte(first, '\n'); int64(len(first)) < size && end >= 0 {
+		return first[:end+1]
+	}
+	return first
+}
+
+// tooLong refuses a long file in UTF-16, of which nothing can be shown without converting it.
+func (f *file) tooLong(first []byte) error {
+	if name := charset.Of(first[:2]).Name; name != "" {
+		return fmt.Errorf("%s is text in %s (%s bytes), too long to be converted here; convert it with iconv in bash", f.name, name, numeral.Grouped(f.size))
+	}
+	return nil
 }
 
 // hasLoneCR reports whether lines end in CR alone, by the beginning of a file.

@@ -1,11 +1,9 @@
 package filetext
 
 import (
-	"encoding/binary"
 	"fmt"
 	"path"
 	"strings"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/x/pygent/internal/escape"
@@ -41,41 +39,6 @@ func visible(data []byte, most int, whole bool) (text string, used, odd int) {
 		used += size
 	}
 	return b.String(), used, odd
-}
-
-// utf16Of returns the byte order of a file in UTF-16 with a byte order mark, and
-// the name of its encoding; nil for another file.
-func utf16Of(first []byte) (binary.ByteOrder, string) {
-	switch {
-	case len(first) < 2:
-	case first[0] == 0xFF && first[1] == 0xFE && !(len(first) >= 4 && first[2] == 0 && first[3] == 0): // that is UTF-32
-		return binary.LittleEndian, "UTF-16LE"
-	case first[0] == 0xFE && first[1] == 0xFF:
-		return binary.BigEndian, "UTF-16BE"
-	}
-	return nil, ""
-}
-
-// EncodingNotEdited returns the name of the encoding of a text that is not
-// changed as UTF-8, or "".
-func EncodingNotEdited(data []byte) string {
-	_, name := utf16Of(data)
-	return name
-}
-
-// fromUTF16 converts a text with a byte order mark.
-func fromUTF16(data []byte, order binary.ByteOrder) []byte {
-	text := make([]byte, 0, len(data))
-	for at := 2; at+1 < len(data); at += 2 {
-		r := rune(order.Uint16(data[at:]))
-		if utf16.IsSurrogate(r) && at+3 < len(data) {
-			if pair := utf16.DecodeRune(r, rune(order.Uint16(data[at+2:]))); pair != utf8.RuneError {
-				r, at = pair, at+2
-			}
-		}
-		text = utf8.AppendRune(text, r) // half of a pair becomes U+FFFD
-	}
-	return text
 }
 
 // short returns the name of a file as it is shown.

@@ -24,7 +24,7 @@ const module = "github.com/x/pygent"
 // ARCHITECTURE.md describes the layers.
 var layers = [][]string{
 	{ // What leaves share.
-		"internal/escape", "internal/exchange", "internal/filelock", "internal/jsonwalk", "internal/numeral", "internal/patherr", "internal/sniff", "internal/transient", "internal/tree",
+		"internal/charset", "internal/escape", "internal/exchange", "internal/filelock", "internal/jsonwalk", "internal/numeral", "internal/patherr", "internal/sniff", "internal/transient", "internal/tree",
 	},
 	{ // Leaves: each does one thing.
 		"internal/approver", "internal/ban", "internal/budget", "internal/callback", "internal/calltext", "internal/cmdtest",
