@@ -501,7 +501,7 @@ func TestOnlyPassingErrorsAreRetried(t *testing.T) {
 func TestRetriesEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		model := pygenttest.NewScriptedModel(pygenttest.Overloaded()).RepeatLast()
+		model := pygenttest.NewScriptedModel(pygenttest.Status(500, "", "broken")).RepeatLast()
 		_, err := newAgentOn(t, nowhere{}, model).RunUntilStop(t.Context(), "go")
 		require.ErrorContains(t, err, "gave up after 5 attempts")
 		require.Len(t, model.Requests(), 5)

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/docker/go-units"
 
@@ -36,16 +37,17 @@ type Config struct {
 	Sessions      *bool         `json:"sessions,omitempty"`      // whether the command keeps sessions; default true
 	SessionLimits SessionLimits `json:"session_limits,omitzero"` // of all sessions that the command keeps
 
-	Instructions   *bool    `json:"instructions,omitempty"`    // whether AGENTS.md is read; default true
-	Survey         *bool    `json:"survey,omitempty"`          // whether the model is told what there is at the start; default true
-	Skills         *bool    `json:"skills,omitempty"`          // whether the model is told of skills; default true
-	SkillDirs      []string `json:"skill_dirs,omitempty"`      // directories with skills, besides those of the home: see [WithSkills]
-	Compaction     *bool    `json:"compaction,omitempty"`      // whether conversations that become too long are compacted: see [WithCompaction]; default true
-	ContextWindow  int64    `json:"context_window,omitempty"`  // of the model, in tokens: see [WithContextWindow]
-	ConfirmBash    *bool    `json:"confirm_bash,omitempty"`    // whether a session asks before each command
-	BannedCommands []string `json:"banned_commands,omitempty"` // commands that bash refuses to run: see [WithBannedCommands]
-	BannedApps     []string `json:"banned_apps,omitempty"`     // programs that no command may run or name: see [WithBannedApps]
-	DisabledTools  []string `json:"disabled_tools,omitempty"`
+	Instructions   *bool         `json:"instructions,omitempty"`    // whether AGENTS.md is read; default true
+	Survey         *bool         `json:"survey,omitempty"`          // whether the model is told what there is at the start; default true
+	Skills         *bool         `json:"skills,omitempty"`          // whether the model is told of skills; default true
+	SkillDirs      []string      `json:"skill_dirs,omitempty"`      // directories with skills, besides those of the home: see [WithSkills]
+	Compaction     *bool         `json:"compaction,omitempty"`      // whether conversations that become too long are compacted: see [WithCompaction]; default true
+	RetryTime      time.Duration `json:"retry_time,omitempty"`      // how long an overloaded server of the model is waited out: MaxWait of [RetryPolicy]
+	ContextWindow  int64         `json:"context_window,omitempty"`  // of the model, in tokens: see [WithContextWindow]
+	ConfirmBash    *bool         `json:"confirm_bash,omitempty"`    // whether a session asks before each command
+	BannedCommands []string      `json:"banned_commands,omitempty"` // commands that bash refuses to run: see [WithBannedCommands]
+	BannedApps     []string      `json:"banned_apps,omitempty"`     // programs that no command may run or name: see [WithBannedApps]
+	DisabledTools  []string      `json:"disabled_tools,omitempty"`
 
 	Container ContainerConfig  `json:"container,omitzero"`
 	Local     LocalConfig      `json:"local,omitzero"`
@@ -289,6 +291,7 @@ func (c *Config) ownSettings() []settings.Setting {
 		{Key: "skill_dirs", Env: "PYGENT_SKILL_DIRS", Value: settings.Paths(&c.SkillDirs)},
 		{Key: "compaction", Env: "PYGENT_COMPACTION", Value: settings.Bool(&c.Compaction)},
 		{Key: "context_window", Env: "PYGENT_CONTEXT_WINDOW", Value: settings.Count(&c.ContextWindow)},
+		{Key: "retry_time", Env: "PYGENT_RETRY_TIME", Value: settings.OrNone(settings.Duration(&c.RetryTime), NoLimit)},
 		{Key: "confirm_bash", Env: "PYGENT_CONFIRM_BASH", Value: settings.Bool(&c.ConfirmBash)},
 		{Key: "banned_commands", Env: "PYGENT_BANNED_COMMANDS", Project: true, AddsUp: true, Value: settings.AddBans(&c.BannedCommands)},
 		{Key: "banned_apps", Env: "PYGENT_BANNED_APPS", Project: true, AddsUp: true, Value: settings.AddBans(&c.BannedApps)},
@@ -377,6 +380,7 @@ func (c Config) options() []Option {
 	opts = addIfSet(opts, c.Survey, WithSurvey)
 	opts = append(opts, c.skillOptions()...)
 	opts = given(opts, c.ContextWindow, WithContextWindow)
+	opts = given(opts, c.RetryTime, func(d time.Duration) Option { return WithRetry(RetryPolicy{MaxWait: d}) })
 	opts = addIfSet(opts, c.Compaction, func(on bool) Option { return WithCompaction(CompactionPolicy{Disabled: !on}) })
 	return addIfSet(opts, c.ConfirmBash, WithConfirmBash)
 }

@@ -29,7 +29,7 @@ func TestConfigOptionsReachTheAgent(t *testing.T) {
 		"PYGENT_MODEL": "m", "PYGENT_PERSONA_NAME": "P", "PYGENT_HISTORY_FILE": "h", "PYGENT_INSTRUCTIONS": "0", "PYGENT_SURVEY": "0", "PYGENT_SKILL_DIRS": "sk",
 		"PYGENT_CONFIRM_BASH": "1", "PYGENT_BANNED_COMMANDS": "rm", "PYGENT_BANNED_APPS": "curl", "PYGENT_DISABLED_TOOLS": "stop",
 		"PYGENT_MAX_STEPS": "1", "PYGENT_MAX_TOOL_CALLS": "2", "PYGENT_STEP_TIMEOUT": "3", "PYGENT_MAX_TIME": "4", "PYGENT_MAX_TOKENS": "5", "PYGENT_MAX_COST": "0.6",
-		"PYGENT_COMPACTION": "0", "PYGENT_CONTEXT_WINDOW": "32768",
+		"PYGENT_COMPACTION": "0", "PYGENT_CONTEXT_WINDOW": "32768", "PYGENT_RETRY_TIME": "7m",
 	})
 	require.Equal(t, "m", o.modelName)
 	require.Equal(t, &Persona{"P", defaultPersonaDescription}, o.persona)
@@ -40,6 +40,7 @@ func TestConfigOptionsReachTheAgent(t *testing.T) {
 	require.Equal(t, skillOptions{}, optionsOf(t, map[string]string{"PYGENT_SKILLS": "0", "PYGENT_SKILL_DIRS": "sk"}).skills)
 	require.True(t, o.compaction.Disabled)
 	require.Equal(t, int64(32768), o.window)
+	require.Equal(t, RetryPolicy{MaxWait: 7 * time.Minute}, o.retry)
 	require.True(t, o.needsApproval(Tool{Name: "bash"}, o.confirmBash))
 	require.Equal(t, []string{"rm"}, o.banned)
 	require.Equal(t, []string{"curl"}, o.bannedApps)

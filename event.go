@@ -146,6 +146,7 @@ func (e Event) MarshalJSON() ([]byte, error) {
 type RetryInfo struct {
 	Attempt int           `json:"attempt"` // the number of the failed attempt, from 1; 0 when the model itself began anew, as [Delta.Withdrawn] says
 	Wait    time.Duration `json:"-"`       // the pause before the next one; wait_seconds in JSON
+	Left    time.Duration `json:"-"`       // after which it is not tried again: see [RetryPolicy]; 0 for no limit; left_seconds in JSON
 	Error   string        `json:"error"`   // why the attempt failed, or why the model began anew
 }
 
@@ -155,7 +156,8 @@ func (r RetryInfo) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		plain
 		Wait jsonobj.Seconds `json:"wait_seconds"`
-	}{plain(r), jsonobj.Seconds(r.Wait)})
+		Left jsonobj.Seconds `json:"left_seconds,omitempty"`
+	}{plain(r), jsonobj.Seconds(r.Wait), jsonobj.Seconds(r.Left)})
 }
 
 // UnmarshalJSON is the inverse of MarshalJSON.
@@ -164,7 +166,8 @@ func (r *RetryInfo) UnmarshalJSON(data []byte) error {
 	in := struct {
 		*plain
 		Wait *jsonobj.Seconds `json:"wait_seconds"`
-	}{(*plain)(r), (*jsonobj.Seconds)(&r.Wait)}
+		Left *jsonobj.Seconds `json:"left_seconds"`
+	}{(*plain)(r), (*jsonobj.Seconds)(&r.Wait), (*jsonobj.Seconds)(&r.Left)}
 	return json.Unmarshal(data, &in)
 }
 

@@ -6,13 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/nudge"
-	"github.com/x/pygent/internal/pause"
+	"github.com/x/pygent/internal/openai"
+	"github.com/x/pygent/internal/retry"
 )
 
 // Model answers a conversation with one assistant message. Implement it to
@@ -136,89 +136,32 @@ func getDefaultModel() Model {
 	return defaultModel.model
 }
 
-// RetryPolicy says how often, and after which pauses, a model call that failed
-// temporarily is repeated. Only model calls are ever repeated. A field that is
-// not positive has its default.
+// RetryPolicy says how a model call that failed temporarily is repeated. Only model
+// calls are ever repeated.
+//
+// Overloads are waited out by time, in a run, in a session and in a task alike: the
+// statuses 429, 503 and 529, and a server that has answered before and cannot be reached
+// any more, or closes connections before it answers. Each pause is announced by an
+// [EventRetry], and ends with the context. A server that asks for a longer pause
+// (Retry-After) gets it if that is within MaxWait and the run's time limits; otherwise
+// the call fails at once, and the error says when to come back. Exhausted quotas, wrong
+// keys and bad requests are never repeated, and other errors only MaxAttempts times.
+//
+// A field that is not positive has its default.
 type RetryPolicy struct {
-	MaxAttempts int           // calls in all, default 5; 1 never repeats
-	BaseDelay   time.Duration // the pause after the first failure, default 1 s; it doubles each time
-	MaxDelay    time.Duration // the longest pause, unless the provider asks for a longer one; default 30 s
+	MaxAttempts int           // calls in all, overloads included; 1 never repeats. Default: 5, without counting overloads
+	BaseDelay   time.Duration // the pause after the first failure, default 1 s; it doubles each time, and is random between half of that and all
+	MaxDelay    time.Duration // the longest pause that the server does not ask for; default 30 s
+	MaxWait     time.Duration // how long it is tried from the first failure on; default 5 minutes, [NoLimit] for ever
 }
 
-func (p RetryPolicy) withDefaults() RetryPolicy {
-	return RetryPolicy{
-		MaxAttempts: cmp.Or(max(p.MaxAttempts, 0), 5),
-		BaseDelay:   cmp.Or(max(p.BaseDelay, 0), time.Second),
-		MaxDelay:    cmp.Or(max(p.MaxDelay, 0), 30*time.Second),
-	}
-}
-
-// maxRetryAfter is the longest wait that a provider may ask for when no time
-// limit is set. Beyond it, a person should decide.
-const maxRetryAfter = 10 * time.Minute
-
-// next returns the pause after the failed attempt, or an error when the call
-// must not be repeated.
-func (p RetryPolicy) next(ctx context.Context, attempt int, err error) (time.Duration, error) {
+// retryFailure is what a [RetryPolicy] looks at.
+func retryFailure(err error) retry.Failure {
 	var api *APIError
-	if !errors.As(err, &api) || !api.Retryable || ctx.Err() != nil {
-		return 0, err
+	if !errors.As(err, &api) {
+		return retry.Failure{Err: err}
 	}
-	if attempt >= p.MaxAttempts {
-		if attempt > 1 {
-			err = fmt.Errorf("%w (gave up after %d attempts)", err, attempt)
-		}
-		return 0, err
-	}
-	wait := p.delay(attempt)
-	if api.RetryAfter > 0 {
-		wait = api.RetryAfter
-	}
-	budget := maxRetryAfter
-	if deadline, ok := pause.Deadline(ctx); ok {
-		budget = time.Until(deadline)
-	}
-	if wait > budget {
-		return 0, fmt.Errorf("%w (a retry is possible %s, past the time that is left)", err, when(wait))
-	}
-	return wait, nil
-}
-
-// when describes how far away a time is, and gives the time of day if that is
-// less than a day away.
-func when(wait time.Duration) string {
-	const day = 24 * time.Hour
-	if wait >= day {
-		return fmt.Sprintf("in %d days or more", wait/day)
-	}
-	return fmt.Sprintf("in %s, at %s", wait.Round(time.Second), time.Now().Add(wait).Format(time.TimeOnly))
-}
-
-// delay doubles from attempt to attempt; its upper half is random, so that
-// agents that failed together do not return together.
-func (p RetryPolicy) delay(attempt int) time.Duration {
-	d := p.BaseDelay
-	for i := 1; i < attempt; i++ {
-		if d > p.MaxDelay/2 {
-			d = p.MaxDelay
-			break
-		}
-		d *= 2
-	}
-	d = min(d, p.MaxDelay)
-	return d/2 + rand.N(d/2+1)
-}
-
-// sleep waits for d. It returns an error when ctx ends before.
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return guard.ContextError(ctx)
-	}
+	return retry.Failure{Err: err, Passes: api.Retryable, Overload: openai.IsOverload(api.Status, api.Err), After: api.RetryAfter}
 }
 
 // ask brings the system message up to date, calls the model with the retries of
@@ -327,7 +270,7 @@ func (r *run) askForSummary(ctx context.Context) error {
 // counts what the answer used. Without delta nothing is told of the
 // answer.
 func (r *run) askOften(ctx context.Context, req ChatRequest, delta func(Delta)) (*ChatResponse, error) {
-	policy := r.agent.opts.retry.withDefaults()
+	calls := retry.Policy(r.agent.opts.retry).Begin()
 	for attempt := 1; ; attempt++ {
 		model := r.agent.currentModel()
 		req.Model = model.name
@@ -341,13 +284,13 @@ func (r *run) askOften(ctx context.Context, req ChatRequest, delta func(Delta)) 
 		if err == nil {
 			return resp, nil
 		}
-		wait, final := policy.next(ctx, attempt, err)
+		wait, left, final := calls.Failed(ctx, retryFailure(err))
 		if final != nil {
 			return nil, final
 		}
 		r.agent.log.Warn("model call failed; retrying", "agent", r.agent.id, "step", r.result.Steps, "attempt", attempt, "wait", wait, "error", err)
-		r.emit(Event{Type: EventRetry, Step: r.result.Steps, Retry: &RetryInfo{Attempt: attempt, Wait: wait, Error: err.Error()}})
-		if err := sleep(ctx, wait); err != nil {
+		r.emit(Event{Type: EventRetry, Step: r.result.Steps, Retry: &RetryInfo{Attempt: attempt, Wait: wait, Left: left, Error: err.Error()}})
+		if err := retry.Sleep(ctx, wait); err != nil {
 			return nil, err
 		}
 	}

@@ -2,6 +2,7 @@ package pygent_test
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -203,4 +204,49 @@ func TestConnectionErrorsCarryHints(t *testing.T) {
 	fake.Add(pygenttest.Status(401, "", "No."))
 	_, err = keyless.Chat(t.Context(), ask())
 	require.ErrorContains(t, err, "no API key was sent")
+}
+
+// A server that is being restarted refuses connections, or closes them before it answers,
+// for longer than five attempts take.
+func TestAServerThatIsAwayForAMomentIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	often := pygent.WithRetry(pygent.RetryPolicy{BaseDelay: time.Millisecond, MaxDelay: time.Millisecond})
+	const away = 20 // attempts
+	t.Run("closed", func(t *testing.T) {
+		t.Parallel()
+		model, server := serve(t)
+		for range away {
+			server.Add(pygenttest.Disconnect())
+		}
+		server.Add(stop)
+		_, err := newAgentOn(t, nowhere{}, model, often).RunUntilStop(t.Context(), "go")
+		require.NoError(t, err)
+		require.Len(t, server.Requests(), away+1)
+	})
+	t.Run("refused", func(t *testing.T) {
+		t.Parallel()
+		script := pygenttest.NewServer(t, pygenttest.Call("list_files", nil), stop)
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		front := &http.Server{Handler: script}
+		go front.Serve(listener)
+		tried := 0
+		agent := newAgentOn(t, newTestRuntime(t, pygent.NewLocalRuntime), newModel(t, pygent.OpenAIBaseURL("http://"+listener.Addr().String()+"/v1")), often, pygent.OnEvent(func(e pygent.Event) {
+			switch e.Type {
+			case pygent.EventToolStart:
+				require.NoError(t, front.Close())
+			case pygent.EventRetry:
+				if tried++; tried == away {
+					again, err := net.Listen("tcp", listener.Addr().String())
+					require.NoError(t, err)
+					front = &http.Server{Handler: script}
+					go front.Serve(again)
+				}
+			}
+		}))
+		_, err = agent.RunUntilStop(t.Context(), "go")
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, tried, away)
+		require.NoError(t, front.Close())
+	})
 }

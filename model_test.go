@@ -53,8 +53,8 @@ func TestRetryPauses(t *testing.T) {
 		most   []time.Duration // each pause is between half of this and all of it
 		ok     bool
 	}{
-		{"defaults", pygent.RetryPolicy{}, 4, []time.Duration{s, 2 * s, 4 * s, 8 * s}, true},
-		{"one failure too many", pygent.RetryPolicy{}, 5, []time.Duration{s, 2 * s, 4 * s, 8 * s}, false},
+		{"defaults", pygent.RetryPolicy{}, 7, []time.Duration{s, 2 * s, 4 * s, 8 * s, 16 * s, 30 * s, 30 * s}, true},
+		{"one failure too many", pygent.RetryPolicy{MaxAttempts: 5}, 5, []time.Duration{s, 2 * s, 4 * s, 8 * s}, false},
 		{"negative is default", pygent.RetryPolicy{MaxAttempts: -1, BaseDelay: -s, MaxDelay: -s}, 4, []time.Duration{s, 2 * s, 4 * s, 8 * s}, true},
 		{"never", pygent.RetryPolicy{MaxAttempts: 1}, 1, nil, false},
 		{"up to the longest", pygent.RetryPolicy{MaxAttempts: 7, BaseDelay: 10 * s}, 6, []time.Duration{10 * s, 20 * s, 30 * s, 30 * s, 30 * s, 30 * s}, true},
@@ -81,7 +81,7 @@ func TestRetryPauses(t *testing.T) {
 func TestRetryPausesAreRandom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		policy := pygent.RetryPolicy{MaxAttempts: 21, BaseDelay: time.Minute, MaxDelay: time.Minute}
+		policy := pygent.RetryPolicy{MaxAttempts: 21, BaseDelay: time.Minute, MaxDelay: time.Minute, MaxWait: time.Hour}
 		waits, err := attempts(t, policy, 20, pygenttest.Overloaded())
 		require.NoError(t, err)
 		slices.Sort(waits)
@@ -102,7 +102,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 		{"within the time limit", 50 * time.Second, []pygent.RunOption{pygent.MaxTime(time.Minute)}, ""},
 		{"beyond the run", 2 * time.Minute, []pygent.RunOption{pygent.MaxTime(time.Minute)}, "a retry is possible in 2m0s, at "},
 		{"beyond the step", 2 * time.Minute, []pygent.RunOption{pygent.StepTimeout(time.Minute)}, "a retry is possible in 2m0s, at "},
-		{"beyond patience", 11 * time.Minute, nil, "a retry is possible in 11m0s, at "},
+		{"beyond patience", 5*time.Minute + time.Second, nil, "a retry is possible in 5m1s, at "},
 		{"beyond reckoning", math.MaxInt64, nil, "a retry is possible in 106751 days or more"},
 	}
 	for _, tt := range tests {
@@ -132,6 +132,58 @@ func TestRetryGivesUpWithTheLastError(t *testing.T) {
 		require.ErrorContains(t, err, "gave up after 3 attempts")
 		_, err = attempts(t, pygent.RetryPolicy{MaxAttempts: 1}, 3, pygenttest.Overloaded())
 		require.NotContains(t, err.Error(), "gave up")
+	})
+}
+
+// Who has started a long piece of work wants it to go on when the server is back.
+func TestOverloadsAreWaitedOutByTime(t *testing.T) {
+	t.Parallel()
+	status := func(code int) pygenttest.Reply { return pygenttest.Status(code, "", "not now") }
+	for name, tt := range map[string]struct {
+		reply  pygenttest.Reply
+		policy pygent.RetryPolicy
+		least  time.Duration // that it is tried
+		most   time.Duration
+	}{
+		"429":                {pygenttest.RateLimited(0), pygent.RetryPolicy{}, 5 * time.Minute, 5 * time.Minute},
+		"503":                {status(503), pygent.RetryPolicy{}, 5 * time.Minute, 5 * time.Minute},
+		"529":                {status(529), pygent.RetryPolicy{}, 5 * time.Minute, 5 * time.Minute},
+		"for longer":         {status(503), pygent.RetryPolicy{MaxWait: time.Hour}, time.Hour, time.Hour},
+		"for as often":       {status(503), pygent.RetryPolicy{MaxAttempts: 3}, time.Second, 3 * time.Second},
+		"another error":      {status(500), pygent.RetryPolicy{}, 7 * time.Second, 15 * time.Second},
+		"a broken answer":    {pygenttest.Text("x").CutAfter(1), pygent.RetryPolicy{}, 7 * time.Second, 15 * time.Second},
+		"an exhausted quota": {pygenttest.QuotaExceeded(), pygent.RetryPolicy{}, 0, 0},
+		"a wrong key":        {status(401), pygent.RetryPolicy{}, 0, 0},
+		"a bad request":      {status(400), pygent.RetryPolicy{}, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(tt.reply).RepeatLast(), pygent.WithRetry(tt.policy))
+				start, left := time.Now(), time.Duration(math.MaxInt64)
+				_, err := agent.RunUntilStop(t.Context(), "go", pygent.OnEvent(func(e pygent.Event) {
+					if e.Type == pygent.EventRetry {
+						require.Less(t, e.Retry.Left, left)
+						require.LessOrEqual(t, e.Retry.Wait, min(e.Retry.Left, 30*time.Second))
+						left = e.Retry.Left
+					}
+				}))
+				require.Error(t, err)
+				require.GreaterOrEqual(t, time.Since(start), tt.least)
+				require.LessOrEqual(t, time.Since(start), tt.most)
+				if tt.least >= 5*time.Minute {
+					require.ErrorContains(t, err, "gave up after "+tt.least.String())
+				}
+			})
+		})
+	}
+}
+
+func TestAnOverloadMayBeWaitedOutForEver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		waits, err := attempts(t, pygent.RetryPolicy{MaxWait: pygent.NoLimit}, 1000, pygenttest.Overloaded())
+		require.NoError(t, err)
+		require.Len(t, waits, 1000)
 	})
 }
 

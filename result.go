@@ -11,11 +11,11 @@ import (
 // Result is the outcome of a run.
 type Result struct {
 	Status    Status    `json:"status"`
-	Reason    string    `json:"reason,omitempty"`    // the status in words, if there is more to say
-	APIError  *APIError `json:"api_error,omitempty"` // the answer of the model's API that made the run fail
-	Message   Message   `json:"message,omitzero"`    // the model's last message; zero when there is none
-	Summary   string    `json:"summary,omitempty"`   // the model's text when it stopped or summed up; else its first reply after the last tool call
-	Question  *Question `json:"question,omitempty"`  // what the model asks, when it awaits the user
+	Reason    string    `json:"reason,omitempty"`     // the status in words, if there is more to say
+	APIError  *APIError `json:"api_error,omitempty"`  // the answer of the model's API that made the run fail
+	Message   Message   `json:"message,omitzero"`     // the model's last message; zero when there is none
+	Summary   string    `json:"summary,omitempty"`    // the model's text when it stopped or summed up; else its first reply after the last tool call
+	Question  *Question `json:"question,omitempty"`   // what the model asks, when it awaits the user
 	NoCommand string    `json:"no_command,omitempty"` // why no command could begin, if the model called some and none could
 	Steps     int       `json:"steps"`
 	ToolCalls int       `json:"tool_calls"`

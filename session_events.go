@@ -121,7 +121,7 @@ func printEvent(t *console.Text, e Event) {
 		t.Call(summaryOf(e))
 		t.Output(outputShown(e))
 	case EventRetry:
-		t.Retry(e.Retry.Error, e.Retry.Wait)
+		t.Retry(e.Retry.Error, e.Retry.Wait, e.Retry.Left)
 	case EventCompacting:
 		t.Warn("the model sums up the conversation")
 	case EventCompacted:

@@ -265,6 +265,9 @@ func (s *session) retry(r pygent.RetryInfo) {
 	words := "↻ " + told(r.Error)
 	if r.Wait > 0 {
 		words += "; trying again in " + seconds(r.Wait)
+		if r.Left > 0 {
+			words += ", for another " + seconds(r.Left)
+		}
 	}
 	if printed {
 		words += "\n↻ what was written above since the last step is withdrawn"

@@ -289,6 +289,9 @@ func (v *view) retry(r pygent.RetryInfo) {
 	words := "The model call failed: " + r.Error
 	if r.Wait > 0 {
 		words += "; trying again in " + numeral.Took(r.Wait)
+		if r.Left > 0 {
+			words += ", for another " + numeral.Took(r.Left)
+		}
 	}
 	if r.Attempt > 0 {
 		words += ", attempt " + strconv.Itoa(r.Attempt+1)

@@ -68,11 +68,15 @@ func (t *Text) Beside(show func(*Text)) {
 	t.block.late = append(t.block.late, show)
 }
 
-// Retry writes that the answer failed and is requested again after wait.
-func (t *Text) Retry(why string, wait time.Duration) {
+// Retry writes that the answer failed and is requested again after wait, and for how much
+// longer that is tried if it has a limit.
+func (t *Text) Retry(why string, wait, left time.Duration) {
 	t.EndBlock()
 	if wait > 0 {
 		why += "; trying again in " + wait.Round(100*time.Millisecond).String()
+		if left > 0 {
+			why += ", for another " + left.Round(time.Second).String()
+		}
 	}
 	t.Warn("%s", why)
 	if t.streamed {

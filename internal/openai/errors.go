@@ -195,6 +195,40 @@ func (c *Client) baseURLHint() string {
 	return fmt.Sprintf(" base URLs commonly end in /v1: %s/v1", c.baseURL)
 }
 
+// statusOverloaded is a status of servers that are overloaded; net/http has no name for it.
+const statusOverloaded = 529
+
+// awayError is the cause of a server that may only be away for a moment: it has answered
+// before, or accepts connections.
+type awayError struct{ error }
+
+// Unwrap returns the cause.
+func (e awayError) Unwrap() error { return e.error }
+
+// IsOverload reports whether an error that may pass, with this status and cause, says that
+// the server is overloaded, or away for a moment.
+func IsOverload(status int, cause error) bool {
+	switch status {
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable, statusOverloaded:
+		return true
+	}
+	return errors.As(cause, new(awayError))
+}
+
+// mayBeAway reports whether a connection failed as with a server that is restarted, or
+// behind a network that is down.
+func mayBeAway(err error) bool {
+	for _, is := range []error{
+		syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.ECONNABORTED, syscall.EPIPE, syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.ETIMEDOUT,
+		io.EOF, io.ErrUnexpectedEOF,
+	} {
+		if errors.Is(err, is) {
+			return true
+		}
+	}
+	return errors.As(err, new(*net.DNSError))
+}
+
 // saysWhere tells how a person sets the base URL.
 const saysWhere = "OPENAI_BASE_URL says where it is"
 
@@ -239,6 +273,9 @@ func (c *Client) connectionError(err error) *Error {
 		hint = "is the name right, and the network up? " + saysWhere
 	default:
 		hint = "the connection broke before an answer came"
+	}
+	if e.Retryable && mayBeAway(cause) {
+		e.Err = awayError{cause}
 	}
 	e.Message = fmt.Sprintf("cannot reach %s: %v (%s)", c.baseURL, cause, hint)
 	return e

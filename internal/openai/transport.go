@@ -22,14 +22,28 @@ const maxHeaderBytes = 256 << 10
 // boundedTransport is the default transport with a bound of its own. All models
 // share it, and with it the connections.
 var boundedTransport = sync.OnceValue(func() http.RoundTripper {
-	transport, ok := http.DefaultTransport.(*http.Transport)
+	transport, ok := newTransport(nil)
 	if !ok {
 		return http.DefaultTransport // of a program that replaced it
 	}
-	transport = transport.Clone()
-	transport.MaxResponseHeaderBytes = maxHeaderBytes
 	return transport
 })
+
+// newTransport is a copy of the default transport for models' servers, which trusts the
+// authorities; nil are those of the system.
+func newTransport(authorities *x509.CertPool) (*http.Transport, bool) {
+	transport, ok := http.DefaultTransport.(*http.Transport)
+	if !ok {
+		return nil, false
+	}
+	transport = transport.Clone()
+	transport.MaxResponseHeaderBytes = maxHeaderBytes
+	if authorities != nil {
+		transport.TLSClientConfig = &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12}
+	}
+	guardConnections(transport)
+	return transport, true
+}
 
 // httpClient returns the client that was given, or one that trusts the CA file.
 func (c *Config) httpClient() (*http.Client, error) {
@@ -52,12 +66,10 @@ func (c *Config) httpClient() (*http.Client, error) {
 	if !pool.AppendCertsFromPEM(pem) {
 		return nil, fmt.Errorf("CA file %s: no PEM certificate in it", c.CAFile)
 	}
-	transport, ok := boundedTransport().(*http.Transport)
+	transport, ok := newTransport(pool)
 	if !ok {
 		return nil, errors.New("a CA file needs the standard http.DefaultTransport: set an HTTP client instead")
 	}
-	transport = transport.Clone()
-	transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	return &http.Client{Transport: transport}, nil
 }
 

@@ -43,6 +43,7 @@ type settings struct {
 	OmitTool   []string          `group:"The model and its limits" help:"Hide a tool from the model, and refuse it." placeholder:"NAME" sep:"none"`
 	MaxSteps   *string           `group:"The model and its limits" help:"Model calls a run, or a turn of a session, may make (default 100)." placeholder:"N"`
 	MaxCost    *string           `group:"The model and its limits" help:"What a run, or a turn of a session, may cost with its tasks, in the currency of [prices] (default no limit)." placeholder:"AMOUNT"`
+	RetryTime  *string           `group:"The model and its limits" help:"Time that an overloaded or restarted server of the model is waited out (default 5m)." placeholder:"TIME"`
 	Timeout    *string           `group:"The model and its limits" help:"Time a run, or a turn of a session, may take, such as 10m (default no limit)." placeholder:"TIME"`
 	Config     []string          `name:"config" group:"Settings" help:"Read settings from FILE." placeholder:"FILE" sep:"none"`
 	Script     *string           `group:"Settings" help:"Run the start-up script FILE (default config.star here, if there is one)." placeholder:"FILE" aliases:"pyconfig" xor:"script"`
@@ -213,6 +214,7 @@ func (s *settings) variables() ([]flagVariable, error) {
 		{"--model", "PYGENT_MODEL", s.Model},
 		{"--max-steps", "PYGENT_MAX_STEPS", s.MaxSteps},
 		{"--max-cost", "PYGENT_MAX_COST", s.MaxCost},
+		{"--retry-time", "PYGENT_RETRY_TIME", s.RetryTime},
 		{"--timeout", "PYGENT_MAX_TIME", s.Timeout},
 		{"--script", "PYGENT_SCRIPT", s.Script},
 		{"--no-script", "PYGENT_SCRIPT", without},
