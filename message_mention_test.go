@@ -80,6 +80,22 @@ func TestAPlainSessionTakesFilesAlong(t *testing.T) {
 	}
 }
 
+func TestAPlainSessionTakesDraggedImagesAlong(t *testing.T) {
+	t.Parallel()
+	pic := filepath.Join(t.TempDir(), "My Shot.png")
+	require.NoError(t, os.WriteFile(pic, []byte(pngFile), 0o600))
+	text := filepath.Join(filepath.Dir(pic), `My\ Shot.png`)
+	if filepath.Separator != '/' {
+		text = `"` + pic + `"`
+	}
+	var out strings.Builder
+	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Text("Nice.")), pygent.WithIO(strings.NewReader(text+" what is this\n"), &out))
+	require.NoError(t, agent.RunInteractive(t.Context()))
+	require.Contains(t, out.String(), "(with "+pic+")")
+	said := agent.History().Messages()[1]
+	require.True(t, strings.HasPrefix(said.Parts[1].ImageURL, "data:image/png;base64,"))
+}
+
 // runtimeIn is a local runtime with a workspace that exists.
 func runtimeIn(t *testing.T, ws string) pygent.Runtime {
 	t.Helper()

@@ -69,6 +69,12 @@ func (s *session) hear(ctx context.Context, text string) error {
 	if err != nil {
 		return err
 	}
+	for _, name := range mention.Dragged(text) {
+		if image, err := Attach(name); err == nil && image[0].ImageURL != "" {
+			image[0].FileName = name
+			parts = append(parts, image...)
+		}
+	}
 	for _, p := range parts {
 		s.talk.Aside("(with %s)", escape.Name(p.FileName))
 	}

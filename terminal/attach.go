@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/faces"
 	"github.com/x/pygent/internal/mention"
 )
 
@@ -17,11 +18,11 @@ type attaching struct {
 	cancel context.CancelCauseFunc
 }
 
-// deliver sends what the person says, with the files that it mentions: those of
-// typed, which is the text without what long pastes hold. They are read in the
+// deliver sends what the person says, with the files that it mentions and the images that
+// were dragged onto the terminal: those of typed, which is the text without what long pastes hold. They are read in the
 // background, as they are now.
 func (s *session) deliver(text, typed string) {
-	if len(mention.Names(typed)) == 0 {
+	if len(mention.Names(typed))+len(mention.Dragged(typed)) == 0 {
 		s.deliverParts(text, nil)
 		return
 	}
@@ -32,6 +33,7 @@ func (s *session) deliver(text, typed string) {
 	s.background(func() {
 		defer stop()
 		parts, missing, err := s.agent.AttachMentioned(ctx, typed)
+		parts = append(parts, faces.Dragged(typed)...)
 		temporary := len(missing) > 0 && s.describe().Temporary
 		stopped := context.Cause(ctx) == errInterrupted
 		cancel(nil)
