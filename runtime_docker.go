@@ -215,7 +215,8 @@ func MaxPids(n int64) RuntimeOption {
 }
 
 // WithContainerUser sets who commands run as in the container: "user", "uid",
-// "uid:gid". The default is the image's user.
+// "uid:gid". The default is the image's user, or the owner of a workspace that this user
+// cannot write; [RuntimeInfo].Notes tells of it.
 func WithContainerUser(user string) RuntimeOption {
 	return runtimeOption{"WithContainerUser", func(o *runtimeOptions) { o.user = user }}
 }

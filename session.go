@@ -233,6 +233,9 @@ func (s *session) banner(ctx context.Context) {
 	if info.Fallback != "" {
 		s.talk.Say("! NOT in a container: %s", info.Fallback)
 	}
+	for _, note := range info.Notes {
+		s.talk.Say("! %s", note)
+	}
 	for _, repair := range s.repairs {
 		s.talk.Say("! history: %s", repair)
 	}

@@ -1,33 +1,14 @@
 package pygent_test
 
 import (
-	"context"
-	"errors"
 	"path/filepath"
 	"testing"
 
-	"github.com/docker/docker/api/types/container"
-	imagetypes "github.com/docker/docker/api/types/image"
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/pygenttest"
 )
-
-// imageOfAnotherUser makes an image whose commands do not run as root.
-func imageOfAnotherUser(t *testing.T) string {
-	t.Helper()
-	engine := testEngine(t)
-	made, err := engine.ContainerCreate(t.Context(), &container.Config{Image: testImage()}, nil, nil, nil, "")
-	require.NoError(t, err)
-	image, err := engine.ContainerCommit(t.Context(), made.ID, container.CommitOptions{Changes: []string{"USER 1234:1234"}})
-	require.NoError(t, errors.Join(err, engine.ContainerRemove(t.Context(), made.ID, container.RemoveOptions{})))
-	t.Cleanup(func() {
-		_, err := engine.ImageRemove(context.Background(), image.ID, imagetypes.RemoveOptions{Force: true})
-		require.NoError(t, err)
-	})
-	return image.ID
-}
 
 // The files of a container with a temporary workspace come back.
 func TestTheFilesOfAContainerComeBack(t *testing.T) {
@@ -37,7 +18,7 @@ func TestTheFilesOfAContainerComeBack(t *testing.T) {
 		"as root":           nil,
 		"with no more":      {pygent.WithReadOnlyRoot(true)},
 		"as another":        {pygent.WithContainerUser("1234:1234"), pygent.WithCapabilities()},
-		"as the image says": {pygent.WithImage(imageOfAnotherUser(t)), pygent.WithCapabilities()},
+		"as the image says": {pygent.WithImage(imageOf(t, "1234:1234", testImage())), pygent.WithCapabilities()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			base := t.TempDir()

@@ -46,6 +46,9 @@ func (s *session) banner() {
 	if info.Fallback != "" {
 		lines = append(lines, "", s.warning("! NOT in a container: "+told(info.Fallback)))
 	}
+	for _, note := range info.Notes {
+		lines = append(lines, "", s.warning("! "+told(note)))
+	}
 	for _, notice := range s.face.Notices {
 		lines = append(lines, "", s.wrapped(s.theme.dim("· "+told(notice))))
 	}

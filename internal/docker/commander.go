@@ -31,7 +31,8 @@ type commander struct {
 	keep   bool          // the workspace's directory outlives the sandbox
 	claim  *owner.Claim  // of that directory; nil where files have no owners
 	notes  *sandbox.Notes
-	beside []*owner.Claim // of git's directories outside of the workspace that containers write
+	user   atomic.Pointer[string] // the workspace's owner, if commands run as that instead of the image's user
+	beside []*owner.Claim         // of git's directories outside of the workspace that containers write
 
 	life context.Context // ends at close, and with it every start
 	end  context.CancelFunc
@@ -125,6 +126,9 @@ func (c *commander) Running() *guest.Client {
 func (c *commander) User(ctx context.Context) string {
 	if c.config.User != "" {
 		return c.config.User
+	}
+	if owner := c.user.Load(); owner != nil {
+		return *owner
 	}
 	info, err := inspectImage(ctx, c.engine, c.spec.config.Image)
 	if err != nil || info.Config == nil {

@@ -337,9 +337,14 @@ func (c *commander) launchRemote(ctx context.Context, p place, name string, know
 	return c.mountFiles(ctx, box, c.volume)
 }
 
-// startIn starts a container in its place, with a socket of this process if the engine
-// may see that.
+// startIn starts a container in its place, in which commands can write.
 func (c *commander) startIn(ctx context.Context, p place, name string, know func(string)) (*Container, error) {
+	return c.startWriting(ctx, p, func() (*Container, error) { return c.startHeard(ctx, p, name, know) })
+}
+
+// startHeard starts a container in its place, with a socket of this process if the engine
+// may see that.
+func (c *commander) startHeard(ctx context.Context, p place, name string, know func(string)) (*Container, error) {
 	if p.program != nil && c.socket {
 		if s, err := listenForGuest(); err == nil {
 			p.socket = s

@@ -133,13 +133,14 @@ function set(field, value) {
 }
 
 /** Where commands run, and how they are contained. */
-function facts({ kind, image, workspace, host_dir: dir, network, allowed_hosts: hosts, protection, protection_note: note, fallback }) {
+function facts({ kind, image, workspace, host_dir: dir, network, allowed_hosts: hosts, protection, protection_note: note, notes, fallback }) {
 	const all = {
 		Commands: { docker: 'in a container', local: 'on this machine' }[kind] ?? kind,
 		Image: image,
 		Workspace: dir || workspace,
 		Network: network ? 'open' : hosts?.length ? 'only ' + hosts.join(', ') : 'off',
 		Protection: protection && protection + (note ? `: ${note}` : ''),
+		'Does not work': notes?.join(' · '),
 		'Not in Docker': fallback,
 	}
 	return Object.entries(all)

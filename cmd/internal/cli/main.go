@@ -291,6 +291,9 @@ func (c sessionCmd) Run(ctx context.Context, s *settings, parsed *kong.Context, 
 		if err = c.checkResumable(*cfg, c.Message); err == nil {
 			kept, err = c.choose(ctx, cfg, s, c.Message)
 		}
+		if err == nil {
+			s.askRepository(ctx, cfg)
+		}
 		return err
 	})
 	err = cmp.Or(optsErr, err)

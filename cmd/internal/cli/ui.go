@@ -47,6 +47,9 @@ func (c uiCmd) Run(ctx context.Context, s *settings, logs *libraryLog) error {
 	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
+	if cfg, err := s.load(); err == nil { // else open returns the error
+		s.askRepository(ctx, &cfg)
+	}
 	opener := &uiOpener{settings: s}
 	agent, kept, cfg, err := opener.open(tellingOfEngine(ctx), *s, c.goesOn, c.Message)
 	if err != nil {

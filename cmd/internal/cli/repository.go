@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/internal/sandbox"
+	"github.com/x/pygent/internal/tomlfile"
+)
+
+// askRepository asks whether commands may use the git repository that the workspace
+// belongs to, where git does not work without it. Only the paths that the question names
+// are allowed. It asks nothing where the repository does not know the workspace: only a
+// setting can allow that.
+func (s *settings) askRepository(ctx context.Context, cfg *pygent.Config) {
+	unconfined := cfg.Container.Docker == pygent.DockerNever && (cfg.Local.Protection == pygent.ProtectionOff || runtime.GOOS != "linux")
+	r := sandbox.FindRepository(sandbox.Config{Workspace: cfg.Workspace, Repositories: cfg.Repositories})
+	if unconfined || r.Works() || r.Unproved || r.Broken != "" || !seen() {
+		return
+	}
+	var does []string
+	for _, p := range r.Needs {
+		verb := "write"
+		if p.ReadOnly {
+			verb = "read"
+		}
+		does = append(does, fmt.Sprintf("%s %q", verb, p.Dir))
+	}
+	answer, ok := ask(ctx, fmt.Sprintf("The workspace belongs to a git repository outside of it. For git to work, commands must %s. Allow that? [y]es, [a]lways, [N]o ", strings.Join(does, ", ")))
+	always := strings.EqualFold(answer, "a") || strings.EqualFold(answer, "always")
+	if !ok || !always && !isYes(answer) {
+		return
+	}
+	s.Repository = append(append(s.Repository, cfg.Repositories...), r.Allow()...)
+	cfg.Repositories = s.Repository
+	if always {
+		keepRepository(r.Allow())
+	}
+}
+
+// keepRepository allows paths for good, in the user's configuration.
+func keepRepository(paths []string) {
+	home, err := os.UserHomeDir()
+	if err == nil {
+		err = tomlfile.AddToList(filepath.Join(home, ".pygent.toml"), "git", "repositories", paths...)
+	}
+	if err != nil {
+		warn(fmt.Sprintf("not kept, so it holds for this session: %v", err))
+		return
+	}
+	note("kept in ~/.pygent.toml")
+}

@@ -1,0 +1,86 @@
+package docker
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/x/pygent/internal/sandbox"
+	"github.com/x/pygent/internal/transient"
+)
+
+// writeTime is how long the first write may take.
+const writeTime = 10 * time.Second
+
+// startWriting starts a container whose commands can write the workspace. An image may
+// have a user of its own, to whom the workspace does not belong: where nobody has chosen
+// that user, commands then run as the owner of the workspace. It begins no container but
+// by start, and ends the one that is not to be used.
+func (c *commander) startWriting(ctx context.Context, p place, start func() (*Container, error)) (*Container, error) {
+	box, err := start()
+	if err != nil || !c.keep || p.volume != "" || box.canWrite(ctx, p.dir, c.may("DAC_OVERRIDE")) {
+		return box, err // any user can write a temporary workspace, and a volume
+	}
+	owner, known := box.ownerOfWorkspace()
+	if c.spec.config.User != "" || !known {
+		c.learn(fmt.Sprintf("Commands cannot write the workspace: they run as %s, to whom it does not belong. The user can let them run as its owner with --user UID:GID, or change its mode", box.user()))
+		return box, nil
+	}
+	was := box.user()
+	if err := box.discard(); err != nil {
+		return nil, err
+	}
+	c.spec.config.User = owner
+	c.user.Store(&owner)
+	if owner != "0:0" {
+		c.spec.config.Env = append(c.spec.config.Env[:len(c.spec.config.Env):len(c.spec.config.Env)], "HOME=/tmp") // nothing else may be theirs
+	}
+	if box, err = start(); err != nil {
+		return nil, err
+	}
+	if box.canWrite(ctx, p.dir, c.may("DAC_OVERRIDE")) {
+		c.learn(fmt.Sprintf("Commands run as the workspace's owner, %s, since %s, whom the image names, cannot write it", owner, was))
+	} else {
+		c.learn("Commands cannot write the workspace, not even as its owner, " + owner + ": it may be mounted to be read only")
+	}
+	return box, nil
+}
+
+// user names whom commands run as.
+func (b *Container) user() string {
+	if g, ok := b.commands.(*boxedGuest); ok {
+		return fmt.Sprintf("user %d", g.Client.Info().UID)
+	}
+	return "user " + cmp.Or(b.spec.config.User, "of the image")
+}
+
+// ownerOfWorkspace is the workspace's owner, as the container numbers users.
+func (b *Container) ownerOfWorkspace() (user string, known bool) {
+	o := b.spec.hostOwner.Owner
+	if g, ok := b.commands.(*boxedGuest); ok {
+		o = g.Client.Info().Owner
+	}
+	return fmt.Sprintf("%d:%d", o.UID, o.GID), o.Known && o.UID != nobody
+}
+
+// canWrite tries one write to the workspace, which this process sees in dir. Root can
+// write everything if it has the right for it. What cannot be tried is taken for
+// possible: a command tells more.
+func (b *Container) canWrite(ctx context.Context, dir string, rootCan bool) bool {
+	if g, ok := b.commands.(*boxedGuest); ok && rootCan && g.Client.Info().UID == 0 {
+		return true
+	}
+	name := transient.Prefix + rand.Text()
+	defer os.Remove(filepath.Join(dir, name)) // the image may have no program for it
+	res, err := b.commands.Run(ctx, sandbox.Command{Script: ": >" + name, Dir: ".", Timeout: writeTime, MaxOutput: 1 << 10})
+	if err != nil || res.TimedOut || res.ExitCode == 0 {
+		return true
+	}
+	_, err = os.Lstat(filepath.Join(dir, name))
+	return !errors.Is(err, os.ErrNotExist)
+}
