@@ -97,7 +97,7 @@ func (b *Book) BringHome(ctx context.Context, w Workspace, c Conversation) (home
 		if back, err = b.add(ctx, back); err != nil {
 			return home, err
 		}
-		out, err := b.carryOut(context.WithoutCancel(ctx), w, back, c)
+		out, err := b.carryOut(context.WithoutCancel(ctx), w, back, c, false)
 		if err != nil {
 			return home, err
 		}

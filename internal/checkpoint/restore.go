@@ -71,7 +71,7 @@ func (b *Book) Restore(ctx context.Context, w Workspace, to int64, c Conversatio
 	if err != nil {
 		return Outcome{}, err
 	}
-	return b.carryOut(context.WithoutCancel(ctx), w, begun, c)
+	return b.carryOut(context.WithoutCancel(ctx), w, begun, c, true)
 }
 
 // Recover makes the rest of a restore that was interrupted.
@@ -101,13 +101,14 @@ func (b *Book) finish(ctx context.Context, w Workspace, c Conversation) (*Outcom
 	case last.Kind != restoring:
 		return nil, nil
 	}
-	out, err := b.carryOut(context.WithoutCancel(ctx), w, last, c)
+	out, err := b.carryOut(context.WithoutCancel(ctx), w, last, c, false)
 	return &out, err
 }
 
 // carryOut makes the steps of a restore that are left after a line of it, then
-// changes the conversation, and notes the end.
-func (b *Book) carryOut(ctx context.Context, w Workspace, line Entry, c Conversation) (Outcome, error) {
+// changes the conversation, and notes the end. A new one is given up if somebody else
+// changes the files just then: nothing has happened yet.
+func (b *Book) carryOut(ctx context.Context, w Workspace, line Entry, c Conversation, isNew bool) (Outcome, error) {
 	from, to := b.at(line.From), b.at(line.To)
 	if from < 0 || to < 0 {
 		return Outcome{}, fmt.Errorf("checkpoint %d: %w", line.To, ErrUnknown)
@@ -118,7 +119,12 @@ func (b *Book) carryOut(ctx context.Context, w Workspace, line Entry, c Conversa
 	conflicts := map[string]treedir.Conflict{}
 	if out.NoFiles == "" {
 		var err error
-		if out.NoFiles, err = b.change(ctx, w, line.Note, conflicts); err != nil {
+		done := 0
+		if out.NoFiles, done, err = b.change(ctx, w, line.Note, conflicts); err != nil {
+			if isNew && done == 0 && errors.Is(err, store.ErrInUse) {
+				_, dropping := b.add(ctx, Entry{Note: Note{Kind: dropped, To: line.To, From: line.From}})
+				err = errors.Join(err, dropping)
+			}
 			return out, err
 		}
 	}
@@ -160,46 +166,48 @@ func noFilesOf(dir string) string {
 }
 
 // change makes the steps of a restore to the files that are left after a line, or
-// says why it does not.
-func (b *Book) change(ctx context.Context, w Workspace, line Note, conflicts map[string]treedir.Conflict) (no string, err error) {
+// says why it does not. done is how many are made.
+func (b *Book) change(ctx context.Context, w Workspace, line Note, conflicts map[string]treedir.Conflict) (no string, done int, err error) {
 	files, err := w()
 	if err != nil {
-		return "", err
+		return "", line.Done, err
 	}
 	defer files.Close()
 	if of := b.seen[b.at(line.To)].Dir; of != files.Dir() {
-		return noFilesOf(of), nil
+		return noFilesOf(of), line.Done, nil
 	}
 	if err := b.recover(ctx, files, &line, conflicts); err != nil {
-		return "", err
+		return "", line.Done, err
 	}
-	steps, _ := b.steps(b.at(line.From), b.at(line.To))
-	back, err := b.putsBack(ctx, b.at(line.From), b.at(line.To))
+	steps, err := b.allSteps(ctx, b.at(line.From), b.at(line.To))
 	if err != nil {
-		return "", err
-	}
-	if len(back.but) > 0 {
-		steps = append(steps, back)
+		return "", line.Done, err
 	}
 	for line.Done < len(steps) {
 		s := steps[line.Done]
 		found, err := b.store.Apply(ctx, files, b.seen[s.from].Tree, b.seen[s.to].Tree, store.ApplyOptions{Leave: leave, But: s.but, Only: s.only, Not: s.not})
 		noteConflicts(conflicts, found)
 		if err != nil {
-			if line.Done == 0 && errors.Is(err, store.ErrInUse) {
-				_, dropping := b.add(ctx, Entry{Note: Note{Kind: dropped, To: line.To, From: line.From}})
-				err = errors.Join(err, dropping)
-			}
-			return "", err
+			return "", line.Done, err
 		}
 		line.On = onOf(files) // a step may have moved them
 		if line.Done++; line.Done < len(steps) {
 			if _, err := b.add(ctx, Entry{Note: line}); err != nil {
-				return "", err
+				return "", line.Done, err
 			}
 		}
 	}
-	return "", nil
+	return "", line.Done, nil
+}
+
+// allSteps are the steps of a restore, and then that of repositories, if there are any.
+func (b *Book) allSteps(ctx context.Context, from, to int) ([]step, error) {
+	steps, _ := b.steps(from, to)
+	back, err := b.putsBack(ctx, from, to)
+	if len(back.but) > 0 {
+		steps = append(steps, back)
+	}
+	return steps, err
 }
 
 // recover makes the rest of a step that was interrupted. If the files have moved
