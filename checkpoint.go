@@ -200,9 +200,26 @@ func (a *Agent) settleCheckpoints() {
 		a.checkpoints.noFiles = fmt.Sprintf("checkpoints have the conversation alone, and no files, because they are kept in the workspace itself, in %s", dir)
 		a.checkpoints.warn(a.checkpoints.noFiles)
 	}
+	if text := a.besideOthers(); text != "" {
+		a.tellAtFirst(text)
+		a.checkpoints.told = map[string]bool{text: true}
+	}
 	a.tellHome()
 	a.finishRestore(context.Background())
 	a.keepKilled()
+}
+
+// besideOthers returns what to tell of others that work in the workspace; "" for nothing.
+func (a *Agent) besideOthers() string {
+	rt, ours := RuntimeAs[*workspaceRuntime](a.runtime)
+	if !ours || rt.info.Temporary || a.opts.lent {
+		return ""
+	}
+	text, err := a.checkpoints.book.Beside(realPath(rt.Dir()))
+	if err != nil {
+		a.log.Warn("whether others work in the workspace is not known", "error", err)
+	}
+	return text
 }
 
 // keepsInside reports whether a directory is in the workspace.

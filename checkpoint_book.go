@@ -16,6 +16,7 @@ type checkpointBook interface {
 	Unchanged(ctx context.Context, start, end checkpoint.Entry) error
 	Look(ctx context.Context, w checkpoint.Workspace, work checkpoint.Work) error
 	AtWork() bool
+	Beside(dir string) (text string, err error)
 
 	Entries() []checkpoint.Entry
 	Find(n int64) (checkpoint.Entry, error)

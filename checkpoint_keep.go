@@ -32,6 +32,9 @@ func (r *run) keepStart(ctx context.Context, msg string) {
 	if a.checkpoints.book.Pending() {
 		a.finishRestore(ctx)
 	}
+	if text := a.besideOthers(); text != "" {
+		a.checkpoints.tell(Event{Type: EventNotice, Text: text})
+	}
 	r.kept = true
 	kind, words := checkpoint.Start, typed(UserMessage(msg, r.opts.parts...))
 	if said := a.unheard.list(); words == "" && len(said) > 0 {

@@ -3,6 +3,7 @@ package pygent_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
@@ -103,5 +104,82 @@ func TestUndoKeepsWhatOthersChangedWhileACommandRan(t *testing.T) {
 			k.redo()
 			require.Equal(t, contents{"notes": "0\nuser\n", "mine": "user", "theirs": "1\n", "made": "1\n", "begun": ""}, k.files())
 		})
+	}
+}
+
+// Two that work in one directory say so, and neither takes back what the other did.
+func TestTwoSessionsInOneDirectoryKnowOfEachOther(t *testing.T) {
+	t.Parallel()
+	base := t.TempDir()
+	const words = "1 other session works in this directory"
+	one := openKeeper(t, base)
+	one.turn("echo 1 > one")
+	require.Zero(t, one.events.saying(words))
+	two := openKeeper(t, base, pygent.WithHistoryFile(filepath.Join(base, "two.json")))
+	two.turn("echo 2 > two")
+	require.Equal(t, 1, two.events.saying(words), "at the start")
+	one.turn("echo 3 >> one")
+	require.Equal(t, 1, one.events.saying(words), "at the next turn")
+	one.undo(2)
+	require.Equal(t, contents{"two": "2\n"}, two.files())
+	one.redo()
+	two.undo(1)
+	require.Equal(t, contents{"one": "1\n3\n"}, two.files())
+}
+
+// With a writer beside that stops at nothing, turns are taken back and brought back: no
+// line of the writer's is ever lost.
+func TestNothingOfAWriterBesideIsLost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays a hundred turns")
+	}
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root may watch writers")
+	}
+	k := openKeeper(t, t.TempDir())
+	ctx, stop := context.WithCancel(t.Context())
+	written := make(chan map[string]string)
+	go func() {
+		all := map[string]string{}
+		for n := 0; ctx.Err() == nil; n++ {
+			name := fmt.Sprintf("w%d", n%7)
+			if n%3 == 0 {
+				name = fmt.Sprintf("new%d", n)
+			}
+			line := fmt.Sprintf("writer %d\n", n)
+			all[name] += line
+			f, err := os.OpenFile(filepath.Join(k.dir, name), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+			if err == nil {
+				_, err = f.WriteString(line)
+			}
+			if err != nil || f.Close() != nil {
+				break
+			}
+			time.Sleep(time.Duration(n%5) * time.Millisecond) // it is a load, and nothing waits for it
+		}
+		written <- all
+	}()
+	random := rand.New(rand.NewPCG(1, 2))
+	turns := 0
+	for range 100 {
+		switch n := random.IntN(4); {
+		case n == 0 && turns > 0:
+			back := 1 + random.IntN(min(turns, 3))
+			k.undo(back)
+			turns -= back
+		default:
+			k.turn(fmt.Sprintf("echo %d >> agent%d; echo 1 > made%d; sleep 0.0%d; rm -f made%d", random.IntN(1000), random.IntN(5), random.IntN(9), random.IntN(3), random.IntN(9)))
+			turns++
+		}
+	}
+	stop()
+	all := <-written
+	for back := min(turns, 20); back > 0; back-- {
+		k.undo(1)
+	}
+	files := k.files()
+	for name, text := range all {
+		require.Equal(t, text, files[name], name)
 	}
 }

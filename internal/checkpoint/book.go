@@ -189,7 +189,7 @@ var leave = []string{".git"}
 // Book is the checkpoints of one conversation. Its methods are safe for concurrent
 // use.
 type Book struct {
-	name      string
+	dir, name string
 	temporary bool // nobody continues the conversation: the log goes at Close
 
 	mu     sync.Mutex // guards what follows, and is held while files are read or changed
@@ -202,6 +202,7 @@ type Book struct {
 	seen   []Entry
 	next   int64
 	others others
+	here   *presence // nil until somebody asks for others
 }
 
 // temporaryPrefix begins the names of logs that end with their process.
@@ -219,7 +220,7 @@ func Open(ctx context.Context, dir, name, former string, temporary bool) (*Book,
 	if temporary {
 		name = temporaryPrefix + name
 	}
-	b := &Book{name: name, temporary: temporary, store: s}
+	b := &Book{dir: dir, name: name, temporary: temporary, store: s}
 	if b.log, err = s.OpenLog(name); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -296,7 +297,7 @@ func (b *Book) Close() error {
 		b.saveCache()
 	}
 	b.others.end()
-	err := b.log.Close()
+	err := errors.Join(b.here.leave(), b.log.Close())
 	if b.temporary {
 		err = errors.Join(err, b.store.RemoveLog(b.name))
 		_, _ = b.store.Collect(context.Background(), nil) // else the next one does
