@@ -36,7 +36,8 @@
 // models, commands, files and tools say is text.
 //
 // Where the host says who its users are, they can talk to their agents and answer them,
-// and nothing else unless [WithRights] lets them.
+// and nothing else unless [WithRights] lets them: they are not asked whether commands may
+// reach another host, for example.
 //
 // Serve it by TLS where others can listen: see [Serve].
 package web

@@ -81,12 +81,21 @@ func newSession(server *Server, id, user string, face pygent.FaceSession, owned 
 
 func (s *session) listed() listed { return *s.head.Load() }
 
+// person is who decides and answers, as far as they may.
+func (s *session) person() pygent.FaceUser {
+	user := pygent.FaceUser{Approve: s.approve, Answer: s.answer}
+	if s.server.opts.allowed().Network {
+		user.Hosts = s.approveHosts
+	}
+	return user
+}
+
 // run shows the agent until the session ends.
 func (s *session) run() {
 	defer close(s.ended)
 	defer s.server.remove(s)
 	defer s.close()
-	end := s.face.Answers(s.ctx, pygent.FaceUser{Approve: s.approve, Hosts: s.approveHosts, Answer: s.answer})
+	end := s.face.Answers(s.ctx, s.person())
 	defer end()
 	defer s.work.Wait()
 	defer s.cancel()

@@ -1,7 +1,11 @@
 package web_test
 
 import (
+	"cmp"
 	"net/http"
+	"os"
+	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -106,4 +110,54 @@ func TestUsersChangeSettingsOnlyIfTheHostSaysSo(t *testing.T) {
 		}
 		require.Equal(t, rights == nil, s.agent.State().Settings.Confirm)
 	}
+}
+
+// Who is not let open the network is not asked about hosts, and the model is told so.
+func TestUsersAreAskedAboutHostsOnlyIfTheHostSaysSo(t *testing.T) {
+	ada := func(*http.Request) (string, error) { return "ada", nil }
+	for name, c := range map[string]struct {
+		opts []web.Option
+		asks bool
+	}{
+		"one person":                 {nil, true},
+		"users":                      {[]web.Option{web.WithUser(ada)}, false},
+		"users with other rights":    {[]web.Option{web.WithUser(ada), web.WithRights(web.Rights{Settings: true, Shell: true, Snapshots: true})}, false},
+		"users with the network":     {[]web.Option{web.WithUser(ada), web.WithRights(web.Rights{Network: true})}, true},
+		"one person without a right": {[]web.Option{web.WithRights(web.Rights{})}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			image := requireImage(t)
+			s := serveAt(t, c.opts...)
+			model := pygenttest.NewScriptedModel(pygenttest.Text("Hello."))
+			s.agent = newAgent(t, model, pygent.WithDocker(pygent.DockerRequired), pygent.WithImage(image))
+			user := ""
+			if len(c.opts) > 0 && name != "one person without a right" {
+				user = "ada"
+			}
+			id, err := s.server.Add(user, s.agent)
+			require.NoError(t, err)
+			s.id = id
+			p := s.open("")
+			p.until("what it can", func(p *page) bool { return p.state.Can != nil && p.state.Can["network"] == c.asks })
+			status, _ := s.do(s.request(http.MethodPost, "/sessions/"+s.id+"/messages", map[string]any{"text": "Hi."}))
+			require.Less(t, status, 300)
+			require.NoError(t, model.WaitRequests(t.Context(), 1))
+			system := model.Requests()[0].Messages[0].Text()
+			require.Contains(t, system, "Commands have no network")
+			require.Equal(t, c.asks, strings.Contains(system, "the user is asked about others"), system)
+		})
+	}
+}
+
+// requireImage skips a test without an engine that has the image of the tests.
+func requireImage(t *testing.T) string {
+	t.Helper()
+	image := cmp.Or(os.Getenv("PYGENT_TEST_IMAGE"), "pygent-test/debian:latest")
+	if out, err := exec.CommandContext(t.Context(), "docker", "image", "inspect", image).CombinedOutput(); err != nil {
+		if os.Getenv("PYGENT_TEST_REQUIRE_DOCKER") == "1" {
+			t.Fatalf("an engine with the image is required: make images: %s", out)
+		}
+		t.Skipf("no engine with the image %s: make images", image)
+	}
+	return image
 }

@@ -83,7 +83,7 @@ func (s *session) can() map[string]bool {
 		"commands": len(s.agent.Commands()) > 0, "files": lists, "changes": true, "tasks": true,
 		"undo": len(list) > 0, "redo": len(list) > 0,
 		"fork": len(list) > 0 && kept && s.server.opts.open != nil, "close": s.owned,
-		"settings": may.Settings, "shell": may.Shell, "save": may.Snapshots,
+		"settings": may.Settings, "shell": may.Shell, "network": may.Network, "save": may.Snapshots,
 	}
 }
 
