@@ -302,6 +302,10 @@ func (a *Agent) runBuiltinCommand(ctx context.Context, name, args string, out io
 		if err := a.NewConversation(ctx); err != nil {
 			return CommandResult{}, fmt.Errorf("/new: %w", err)
 		}
+	case name == "resume":
+		if again := a.runsAgain(); again != "" {
+			fmt.Fprintln(out, again)
+		}
 	}
 	return CommandResult{Resume: name == "resume", Leave: name == "exit"}, nil
 }

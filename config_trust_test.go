@@ -66,6 +66,28 @@ func TestProjectFileMayNotSetWhatIsNot(t *testing.T) {
 	}
 }
 
+// A link in somebody else's project leads nowhere out of it.
+func TestAProjectFileIsNoLinkOutOfTheProject(t *testing.T) {
+	t.Parallel()
+	for name, target := range map[string]string{"another file": "named.toml", "the user's own": ".pygent.toml", "nothing": "none"} {
+		t.Run(name, func(t *testing.T) {
+			s := newSources(t)
+			if target != "none" {
+				s.write(filepath.Join(s.Home, target), "persona_name = 'P'")
+			}
+			path := filepath.Join(s.Dir, "pygent.toml")
+			require.NoError(t, os.Symlink(filepath.Join(s.Home, target), path))
+			bad := s.fault()
+			require.Equal(t, path, bad.Source)
+			require.ErrorContains(t, bad, "path escapes from parent")
+		})
+	}
+	s := newSources(t)
+	s.write(filepath.Join(s.Dir, "conf", "own.toml"), "persona_name = 'P'")
+	require.NoError(t, os.Symlink("conf/own.toml", filepath.Join(s.Dir, "pygent.toml")))
+	require.Equal(t, "P", s.load().Persona.Name, "a link within the project")
+}
+
 func TestProjectFileOnlyLowersLimits(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -284,6 +306,10 @@ func TestProjectFileNamesNoOtherPaths(t *testing.T) {
 func TestProjectFileMustBeAFile(t *testing.T) {
 	t.Parallel()
 	s := newSources(t)
-	require.NoError(t, os.Symlink("/dev/zero", filepath.Join(s.Dir, "pygent.toml")))
+	path := filepath.Join(s.Dir, "pygent.toml")
+	require.NoError(t, os.Symlink("/dev/zero", path))
+	require.ErrorContains(t, s.fault(), "path escapes from parent")
+	require.NoError(t, os.Remove(path))
+	require.NoError(t, os.Mkdir(path, 0o755))
 	require.ErrorContains(t, s.fault(), "not a regular file")
 }

@@ -39,7 +39,8 @@ type FaceSession struct {
 	// where there is no such file, and returns the name of the file.
 	KeepHosts func(hosts []string) (file string, err error)
 	// Notices are what [New] has told of in an [EventNotice], before there was a face:
-	// that the files of a session are back, for example.
+	// that the files of a session are back, for example. The last one names the calls
+	// that resuming would make again.
 	Notices []string
 	// First is what the user says first: see [WithFirstMessage]. It has no content
 	// if the user is waited for.
@@ -238,6 +239,9 @@ func (a *Agent) FaceSession() FaceSession {
 	s := FaceSession{Agent: a, In: a.opts.in, Out: a.opts.out, Resume: a.opts.resume, First: a.opts.first, Plain: a.runPlain}
 	s.Interrupted = a.tools.interrupted(a.history.view())
 	s.Notices = slices.Clone(a.toldAtFirst)
+	if again := a.runsAgain(); again != "" && !s.Resume {
+		s.Notices = append(s.Notices, again)
+	}
 	if a.opts.homeFile != "" {
 		s.KeepHosts = a.keepHosts
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/x/pygent/internal/callwords"
 	"github.com/x/pygent/internal/gallery"
 	"github.com/x/pygent/internal/jsonobj"
 	"github.com/x/pygent/internal/nudge"
@@ -431,6 +432,26 @@ func (r *run) resumeCall(ctx context.Context, call *readCall, index int, shown [
 	chooseMedia(result, shown)
 	r.finished(result)
 	return result.media(), r.answer(Event{Type: EventToolDone, Call: &call.ToolCall}, result, "")
+}
+
+// runsAgain says which calls a resumed run would make again, "" if none.
+func (a *Agent) runsAgain() string {
+	record := a.history.view()
+	at, given, ok := exchangeAtEnd(record)
+	if !ok {
+		return ""
+	}
+	var again []string
+	for i, call := range (&run{agent: a}).readAll(record[at].ToolCalls) {
+		if given[i] == noResult && call.err == nil && call.tool.mayRepeat(&call) && !call.tool.ends {
+			summary, _ := callwords.Of(call.Name, call.Arguments)
+			again = append(again, summary)
+		}
+	}
+	if len(again) == 0 {
+		return ""
+	}
+	return "/resume makes these calls again, which were interrupted: " + strings.Join(again, "; ")
 }
 
 // interrupted reports whether the conversation ends where it is the model's

@@ -305,3 +305,23 @@ func TestResumedCallsShowNoMoreThanOthers(t *testing.T) {
 	require.Len(t, sent[len(sent)-1].Parts, 2, "a text and one image")
 	require.Contains(t, sent[len(sent)-2].Content, "too large to be shown beside the others")
 }
+
+// Who resumes knows what runs again.
+func TestResumeNamesWhatRunsAgain(t *testing.T) {
+	t.Parallel()
+	open := pygent.NewHistory(pygent.UserMessage("go"), pygent.AssistantMessage("",
+		recordedCall("a", "write_file", `{"path":"notes.txt","content":"x"}`), recordedCall("b", "bash", `{"cmd":"make deploy"}`)))
+	agent := newAgent(t, pygenttest.NewScriptedModel(stop), pygent.WithHistory(open))
+	const again = "/resume makes these calls again, which were interrupted: write notes.txt"
+	require.Equal(t, []string{again}, agent.FaceSession().Notices)
+	result, err := agent.RunCommand(t.Context(), "/resume", nil)
+	require.NoError(t, err)
+	require.True(t, result.Resume)
+	require.Equal(t, again+"\n", result.Output)
+	_, err = agent.Resume(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, agent.FaceSession().Notices)
+	result, err = agent.RunCommand(t.Context(), "/resume", nil)
+	require.NoError(t, err)
+	require.Empty(t, result.Output)
+}

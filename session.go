@@ -254,6 +254,9 @@ func (s *session) banner(ctx context.Context) {
 	}
 	if s.agent.history.spokenAnew() > 0 && s.agent.tools.interrupted(s.agent.history.view()) && !s.agent.opts.resume {
 		s.talk.Say("The conversation was interrupted; /resume goes on with it.")
+		if again := s.agent.runsAgain(); again != "" {
+			s.talk.Say("%s", again)
+		}
 	}
 	if s.talk.Asks() && info.Temporary && !s.agent.opts.lent {
 		s.talk.Aside("The workspace is temporary: if files are made in it, you are asked at the end whether to keep them.")

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -23,7 +24,7 @@ const maxFile = 256 << 10
 
 // readOptionalFile applies a file that need not exist.
 func (s *Set) readOptionalFile(path string, t trust) {
-	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		s.readFile(path, t)
 	}
 }
@@ -31,7 +32,7 @@ func (s *Set) readOptionalFile(path string, t trust) {
 // readFile applies a file to the settings and records its faults. It returns the
 // settings that the file has, with their keys.
 func (s *Set) readFile(path string, t trust) map[*Setting]string {
-	data, err := readRegular(path)
+	data, err := readRegular(path, t)
 	if err != nil {
 		s.Faults = append(s.Faults, &Fault{Source: path, Err: err})
 		return nil
@@ -59,22 +60,28 @@ func (s *Set) readTables(t trust) {
 	}
 }
 
+// openIn opens a file. One in the project of a stranger may be a link, which must not lead
+// out of the project: what it leads to is the user's.
+func openIn(path string, t trust) (*os.File, error) {
+	if t == trusted {
+		return os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	}
+	root, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	return root.OpenFile(filepath.Base(path), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+}
+
 // readRegular reads a regular file of bounded size. A file in the project of a
 // stranger may be a pipe, or endless.
-func readRegular(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, patherr.Cause(err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, errors.New("not a regular file")
-	}
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+func readRegular(path string, t trust) ([]byte, error) {
+	f, err := openIn(path, t)
 	if err != nil {
 		return nil, patherr.Cause(err)
 	}
 	defer f.Close()
-	// The file may have been replaced since.
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		return nil, errors.New("not a regular file")
 	}

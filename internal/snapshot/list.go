@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"strings"
 	"unicode/utf8"
@@ -23,6 +24,7 @@ const (
 	maxManifest = 4 << 20 // bytes; the manifest has the setup
 	maxLine     = 1 << 20 // bytes of a line of the list
 	maxEntries  = 10 << 20
+	maxOwn      = 1 << 30 // bytes of the conversation, the notes or the log
 )
 
 // line is a line of the list.
@@ -48,13 +50,14 @@ type lister struct {
 	ctx      context.Context
 	contents Contents
 	buf      []byte
+	expect   func(line) error // checks what is known of a file before it is read; nil for nothing
 	each     func(line) error
 }
 
 // list passes on what is in a snapshot, in the order of the names. The manifest,
 // the list itself, and at the top what no snapshot has, are left out.
-func list(ctx context.Context, root *os.Root, each func(line) error) (Contents, error) {
-	l := &lister{ctx: ctx, buf: make([]byte, 256<<10), each: each}
+func list(ctx context.Context, root *os.Root, expect, each func(line) error) (Contents, error) {
+	l := &lister{ctx: ctx, buf: make([]byte, 256<<10), expect: expect, each: each}
 	err := tree.Walk(root, l.entry)
 	return l.contents, err
 }
@@ -116,7 +119,15 @@ func (l *lister) describe(one *line, e tree.Entry) error {
 		one.Kind, one.Target, one.SHA256 = kindLink, target, digestOf([]byte(target))
 		return nil
 	case mode.IsRegular():
-		one.Kind, one.Mode = kindFile, fmt.Sprintf("%04o", mode.Perm())
+		one.Kind, one.Mode, one.Size = kindFile, fmt.Sprintf("%04o", mode.Perm()), e.Info.Size()
+		if one.Size > maxOwn && !strings.Contains(e.Name, "/") {
+			return fmt.Errorf("%s has %d bytes, and no more than %d are read", shown(e.Name), one.Size, maxOwn)
+		}
+		if l.expect != nil {
+			if err := l.expect(*one); err != nil {
+				return err
+			}
+		}
 		return l.content(one, e)
 	}
 	return fmt.Errorf("%s is no file, directory or link", shown(e.Name))
@@ -130,12 +141,21 @@ func (l *lister) content(one *line, e tree.Entry) error {
 	}
 	defer f.Close()
 	sum := sha256.New()
-	n, err := io.CopyBuffer(struct{ io.Writer }{sum}, progress.Reader(l.ctx, reader{l.ctx, f}), l.buf)
+	n, err := io.CopyBuffer(struct{ io.Writer }{sum}, progress.Reader(l.ctx, io.LimitReader(reader{l.ctx, f}, l.most(one.Size))), l.buf)
 	if err != nil {
 		return fmt.Errorf("%s: %w", shown(e.Name), err)
 	}
 	one.Size, one.SHA256 = n, digest(sum.Sum(nil))
 	return nil
+}
+
+// most is how much of a file is read: of one that is compared with a list, one byte more
+// than the list has, so that one which grows is not read for ever.
+func (l *lister) most(size int64) int64 {
+	if l.expect == nil {
+		return math.MaxInt64
+	}
+	return size + 1
 }
 
 // reader ends with its context.
@@ -160,7 +180,7 @@ func writeList(ctx context.Context, root *os.Root) (Contents, error) {
 	}
 	sum := sha256.New()
 	w := bufio.NewWriter(io.MultiWriter(f, sum))
-	contents, err := list(ctx, root, func(one line) error {
+	contents, err := list(ctx, root, nil, func(one line) error {
 		_, err := w.Write(one.encoded())
 		return err
 	})

@@ -114,7 +114,7 @@ func check(ctx context.Context, root *os.Root, about About) error {
 	}
 	defer f.Close()
 	c := newChecker(f)
-	contents, err := list(ctx, root, c.compare)
+	contents, err := list(ctx, root, c.expect, c.compare)
 	if err == nil {
 		err = c.end()
 	}
@@ -136,6 +136,7 @@ type checker struct {
 	lines *bufio.Scanner
 	sum   hash.Hash
 	own   map[string]bool // the snapshot's own files that were seen
+	ahead bool            // the next line was read already
 }
 
 func newChecker(f io.Reader) *checker {
@@ -145,20 +146,43 @@ func newChecker(f io.Reader) *checker {
 	return c
 }
 
+// expect compares what is there next by its size, before it is read: a stranger's file
+// may be larger than anybody waits for.
+func (c *checker) expect(is line) error {
+	was, err := c.next(is)
+	if err != nil {
+		return err
+	}
+	if was.name() != is.name() || was.Kind != is.Kind || was.Size != is.Size {
+		return difference(was, is)
+	}
+	return nil
+}
+
+// next reads the line about what is there next, once.
+func (c *checker) next(is line) (was line, err error) {
+	if !c.ahead && !c.lines.Scan() {
+		return line{}, cmpErr(c.lines.Err(), fmt.Errorf("%s is not in %s", shown(is.name()), List))
+	}
+	c.ahead = true
+	if err := json.Unmarshal(c.lines.Bytes(), &was); err != nil {
+		return line{}, fmt.Errorf("%s: %w", List, err)
+	}
+	return was, nil
+}
+
 // compare takes what is there next.
 func (c *checker) compare(is line) error {
 	if err := c.kind(is); err != nil {
 		return err
 	}
-	if !c.lines.Scan() {
-		return cmpErr(c.lines.Err(), fmt.Errorf("%s is not in %s", shown(is.name()), List))
+	was, err := c.next(is)
+	if err != nil {
+		return err
 	}
+	c.ahead = false
 	if bytes.Equal(c.lines.Bytes(), bytes.TrimSuffix(is.encoded(), []byte("\n"))) {
 		return nil
-	}
-	var was line
-	if err := json.Unmarshal(c.lines.Bytes(), &was); err != nil {
-		return fmt.Errorf("%s: %w", List, err)
 	}
 	return difference(was, is)
 }

@@ -267,3 +267,32 @@ func TestACopyWithAnotherUmaskIsNotDamaged(t *testing.T) {
 	_, err = snapshot.Open(t.Context(), dir)
 	require.ErrorIs(t, err, snapshot.ErrDamaged)
 }
+
+// A stranger's file may be larger than anybody waits for: it is compared by its size
+// before it is read. Such a file has a hole, which no disk of a test could hold.
+func TestFilesOfAnotherSizeAreNotRead(t *testing.T) {
+	for name, path := range map[string]string{"the conversation": snapshot.History, "a file": snapshot.Workspace + "/d/0"} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "snap")
+			require.NoError(t, put(t.Context(), dir, "one", 1, false))
+			require.NoError(t, os.Truncate(filepath.Join(dir, path), 1<<40))
+			_, err := snapshot.Open(t.Context(), dir)
+			require.ErrorIs(t, err, snapshot.ErrDamaged)
+			require.ErrorContains(t, err, " has 1099511627776 bytes")
+		})
+	}
+}
+
+// The list may say the same: a conversation has a bound all the same.
+func TestAnEndlessConversationIsNotRead(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "snap")
+	require.NoError(t, put(t.Context(), dir, "one", 1, false))
+	require.NoError(t, os.Truncate(filepath.Join(dir, snapshot.History), 1<<40))
+	list := filepath.Join(dir, snapshot.List)
+	lines, err := os.ReadFile(list)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(list, []byte(strings.Replace(string(lines), `"size":3,`, `"size":1099511627776,`, 1)), 0o600))
+	_, err = snapshot.Open(t.Context(), dir)
+	require.ErrorIs(t, err, snapshot.ErrDamaged)
+	require.ErrorContains(t, err, "history.json has 1099511627776 bytes, and no more than 1073741824 are read")
+}
