@@ -828,3 +828,96 @@ func TestARestoreOfAVolumeIsFinishedAtHome(t *testing.T) {
 	require.Empty(t, out.NoFiles)
 	require.Equal(t, "a=0 b=0 u=user", b.files())
 }
+
+// A repository that the agent has removed is put back, and named if others have changed
+// it since. See also the tests with git in the root.
+func TestALostRepositoryIsPutBackOrNamed(t *testing.T) {
+	t.Parallel()
+	const one, two = "1111111111111111111111111111111111111111", "2222222222222222222222222222222222222222"
+	object := func(id string) string { return ".git/objects/" + id[:2] + "/" + id[2:] }
+	lose := func(b *bench) { require.NoError(b.t, os.RemoveAll(filepath.Join(b.work.dir, ".git"))) }
+	other := func(b *bench) {
+		lose(b)
+		b.set(".git/HEAD", "ref: refs/heads/main", ".git/refs/heads/main", two, object(two), "2")
+	}
+	for name, tt := range map[string]struct {
+		turn, later func(b *bench)
+		back        bool
+		kept        bool
+	}{
+		"removed":                   {turn: lose, back: true},
+		"replaced":                  {turn: other, back: true},
+		"replaced, and staged into": {turn: other, later: func(b *bench) { b.set(".git/index", "2") }, back: true},
+		"replaced, changed":         {turn: other, later: func(b *bench) { b.set(".git/refs/heads/mine", two) }, kept: true},
+		"removed, made anew":        {turn: lose, later: other, kept: true},
+		"lost by others":            {turn: func(*bench) {}, later: lose, kept: true},
+		"an object is gone":         {turn: func(b *bench) { b.set(object(one), "") }, back: true},
+		"committed":                 {turn: func(b *bench) { b.set(".git/refs/heads/main", two, object(two), "2") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.set("a", "0", "z", "0", ".git/HEAD", "ref: refs/heads/main", ".git/refs/heads/main", one, object(one), "1", ".git/config", "mine")
+			was := b.files()
+			start := b.turn(func() { tt.turn(b); b.set("a", "1", "z", "1") })
+			if tt.later != nil {
+				tt.later(b)
+			}
+			out := b.mustRestore(start.N)
+			var want []string
+			if tt.back {
+				want = []string{".git"}
+				if tt.later == nil {
+					require.Equal(t, was, b.files())
+				}
+				require.Equal(t, one, out.Now.Head)
+			}
+			require.Equal(t, want, out.Repositories)
+			if tt.kept {
+				require.Len(t, out.Kept, 1, "it is named once")
+				require.Equal(t, ".git", out.Kept[0].Name)
+				require.Contains(t, out.Kept[0].Why, fmt.Sprintf("checkpoint %d has it", start.N))
+			} else {
+				require.Empty(t, out.Kept)
+			}
+		})
+	}
+}
+
+// Several undos are taken back one by one.
+func TestUndosAreRedoneOneByOne(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	_, err := b.Redone()
+	require.ErrorIs(t, err, checkpoint.ErrNothingToRedo)
+	b.set("a", "0")
+	var starts []checkpoint.Entry
+	for i := range 3 {
+		starts = append(starts, b.turn(func() { b.set("a", fmt.Sprint(i+1)) }))
+	}
+	for n := 1; n <= 4; n++ {
+		e, err := b.Undone(n)
+		if n == 4 {
+			require.ErrorIs(t, err, checkpoint.ErrNothingToUndo)
+			require.ErrorContains(t, err, "3 turns")
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, starts[3-n].N, e.N)
+	}
+	_, err = b.Undone(0)
+	require.ErrorIs(t, err, checkpoint.ErrNothingToUndo)
+	for _, want := range []string{"a=2", "a=1", "a=0"} {
+		e, err := b.Undone(1)
+		require.NoError(t, err)
+		b.mustRestore(e.N)
+		require.Equal(t, want, b.files())
+	}
+	for _, want := range []string{"a=1", "a=2", "a=3"} {
+		e, err := b.Redone()
+		require.NoError(t, err)
+		b.mustRestore(e.N)
+		require.Equal(t, want, b.files())
+	}
+	_, err = b.Redone()
+	require.ErrorIs(t, err, checkpoint.ErrNothingToRedo)
+}

@@ -19,6 +19,9 @@ const settled = 35 * time.Second
 // to use. It is used by one Take at a time.
 type Cache struct {
 	items []taken // in the order of a scan
+
+	of         *Store // which had the content of all files
+	generation int    // of it then
 }
 
 // Dir returns a directory of the tree that was taken last, as a tree of its own; zero

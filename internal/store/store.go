@@ -42,6 +42,7 @@ type Store struct {
 	index   map[hash]place
 	open    map[string]*os.File // some packs
 	closed  bool
+	dropped int // how often packs have gone
 }
 
 // pack is what is known of a pack.
@@ -271,6 +272,7 @@ func (s *Store) drop(gone func(name string) bool) {
 	if !dropped {
 		return
 	}
+	s.dropped++
 	_ = s.closePacks() // they were only read
 	clear(s.index)
 	for _, p := range s.packs {
@@ -309,6 +311,14 @@ func (p *pack) blobs() (n int64) {
 		n += int64(r.stored)
 	}
 	return n
+}
+
+// generation changes when something that was stored may not be there any more. The
+// caller holds the store.
+func (s *Store) generation() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.dropped
 }
 
 func (s *Store) has(name hash) bool {

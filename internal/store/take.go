@@ -75,13 +75,15 @@ func (s *Store) Take(ctx context.Context, src Source, c *Cache, o TakeOptions) (
 	}
 	t := taker{ctx: ctx, s: s, src: src, old: c.items, start: o.Now().UnixNano(), pack: s.newPack(), levels: []level{{}}, items: make([]taken, 0, len(c.items)+64)}
 	t.blobs.pack = t.pack
+	generation := s.generation()
+	t.stored = c.of == s && c.generation == generation
 	t.left = tree.Limits{Bytes: orDefault(o.Limits.Bytes, defaultBytes), Entries: orDefault(o.Limits.Entries, defaultEntries)}
 	root, err := t.take()
 	if err != nil {
 		release()
 		return Tree{}, Report{}, fmt.Errorf("store tree: %w", errors.Join(err, t.pack.abort()))
 	}
-	c.items = t.items
+	c.items, c.of, c.generation = t.items, s, generation
 	s.keep(Tree{root}, release)
 	return Tree{root}, t.report, nil
 }
@@ -99,6 +101,7 @@ type taker struct {
 	s      *Store
 	src    Source
 	old    []taken // of the cache, from where the scan is on
+	stored bool    // the content of those is stored
 	start  int64
 	pack   *packWriter
 	blobs  blobWriter // of the pack, for directories
@@ -297,7 +300,7 @@ func (t *taker) file(f *taken) error {
 	if len(t.old) > 0 {
 		old, same := t.old[0], f.item
 		same.Content = old.item.Content
-		if old.trusted && old.Name == f.Name && old.Unchanged(f.Entry) && t.s.hasAll(same) {
+		if old.trusted && old.Name == f.Name && old.Unchanged(f.Entry) && (t.stored || t.s.hasAll(same)) {
 			f.item, f.trusted = same, true
 			return nil
 		}

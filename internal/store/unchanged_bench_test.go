@@ -34,6 +34,7 @@ func BenchmarkUnchanged(b *testing.B) {
 	git("config", "gc.auto", "0")
 	git("add", ".")
 	git("commit", "-qm", "all")
+	git("gc", "-q")
 	s, l := openStore(b, b.TempDir()), openLocal(b, dir)
 	var c store.Cache
 	look := func() time.Duration {
