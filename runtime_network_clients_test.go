@@ -18,7 +18,7 @@ import (
 
 // clientsImage is an image with the clients of package registries.
 func clientsImage() string {
-	return cmp.Or(os.Getenv("PYGENT_TEST_CLIENTS_IMAGE"), "pygent-test/clients:latest")
+	return cmp.Or(os.Getenv("PYGENT_TEST_CLIENTS_IMAGE"), "pygent.invalid/clients:latest")
 }
 
 // newClientsRuntime makes a container with these clients and the tests' Go

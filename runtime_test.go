@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/cmdtest"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -51,14 +52,14 @@ func testImage() string {
 	if image := os.Getenv("PYGENT_TEST_IMAGE"); image != "" {
 		return image
 	}
-	return "pygent-test/debian:latest"
+	return "pygent.invalid/debian:latest"
 }
 
 func testBusyboxImage() string {
 	if image := os.Getenv("PYGENT_TEST_BUSYBOX_IMAGE"); image != "" {
 		return image
 	}
-	return "pygent-test/busybox:latest"
+	return "pygent.invalid/busybox:latest"
 }
 
 // requireDocker skips a test if no engine answers.
@@ -77,7 +78,7 @@ var dockerAnswers = sync.OnceValue(func() error {
 	if err != nil {
 		return err
 	}
-	return r.Cleanup()
+	return errors.Join(r.Cleanup(), cmdtest.HasImage("", testImage()), cmdtest.HasImage("", testBusyboxImage()))
 })
 
 func newTestRuntime(t *testing.T, construct func(context.Context, ...pygent.RuntimeOption) (pygent.Runtime, error), opts ...pygent.RuntimeOption) pygent.Runtime {

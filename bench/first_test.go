@@ -35,7 +35,7 @@ func BenchmarkFirstRequest(b *testing.B) {
 
 // testImage is the image of the containers.
 func testImage() string {
-	return cmp.Or(os.Getenv("PYGENT_TEST_IMAGE"), "pygent-test/debian:latest")
+	return cmp.Or(os.Getenv("PYGENT_TEST_IMAGE"), "pygent.invalid/debian:latest")
 }
 
 func firstRequest(b *testing.B, opts ...pygent.Option) {

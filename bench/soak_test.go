@@ -102,13 +102,13 @@ func warmUp(t *testing.T, engine *client.Client) {
 
 // soakRuntime makes one of four kinds of runtime.
 func soakRuntime(ctx context.Context, engine *client.Client, kind int) (pygent.Runtime, error) {
-	construct, opts := pygent.NewDockerRuntime, []pygent.RuntimeOption{pygent.WithImage(envOr("PYGENT_TEST_IMAGE", "pygent-test/debian:latest"))}
+	construct, opts := pygent.NewDockerRuntime, []pygent.RuntimeOption{pygent.WithImage(envOr("PYGENT_TEST_IMAGE", "pygent.invalid/debian:latest"))}
 	switch {
 	case engine == nil || kind%4 == 0:
 		construct = pygent.NewLocalRuntime
 		opts = append(opts, pygent.WithLocalProtection(pygent.ProtectionOff)) // so that commands can kill their guest
 	case kind%4 == 1:
-		opts = []pygent.RuntimeOption{pygent.WithImage(envOr("PYGENT_TEST_BUSYBOX_IMAGE", "pygent-test/busybox:latest"))}
+		opts = []pygent.RuntimeOption{pygent.WithImage(envOr("PYGENT_TEST_BUSYBOX_IMAGE", "pygent.invalid/busybox:latest"))}
 	case kind%4 == 2:
 		opts = append(opts, pygent.WithSharedFiles(false))
 	}

@@ -150,7 +150,7 @@ func BenchmarkTasksDocker(b *testing.B) {
 	const n = 50
 	image := os.Getenv("PYGENT_TEST_BUSYBOX_IMAGE")
 	if image == "" {
-		image = "pygent-test/busybox:latest"
+		image = "pygent.invalid/busybox:latest"
 	}
 	parent, err := pygent.NewDockerRuntime(b.Context(), pygent.WithImage(image), pygent.WithMemory(32<<20))
 	if err != nil {

@@ -5,9 +5,9 @@
 export PATH="$PATH:/usr/local/go/bin:/usr/local/sbin:/usr/sbin:/sbin"
 
 # The images in which the tests run commands.
-export PYGENT_TEST_IMAGE="${PYGENT_TEST_IMAGE:-pygent-test/debian:latest}"
-export PYGENT_TEST_BUSYBOX_IMAGE="${PYGENT_TEST_BUSYBOX_IMAGE:-pygent-test/busybox:latest}"
-export PYGENT_TEST_CLIENTS_IMAGE="${PYGENT_TEST_CLIENTS_IMAGE:-pygent-test/clients:latest}"
+export PYGENT_TEST_IMAGE="${PYGENT_TEST_IMAGE:-pygent.invalid/debian:latest}"
+export PYGENT_TEST_BUSYBOX_IMAGE="${PYGENT_TEST_BUSYBOX_IMAGE:-pygent.invalid/busybox:latest}"
+export PYGENT_TEST_CLIENTS_IMAGE="${PYGENT_TEST_CLIENTS_IMAGE:-pygent.invalid/clients:latest}"
 
 # The directory of the second engine's files, which scripts/remote.sh starts.
 remote_dir=${PYGENT_REMOTE_DIR:-/var/lib/pygent-remote}

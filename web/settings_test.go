@@ -1,16 +1,15 @@
 package web_test
 
 import (
-	"cmp"
 	"net/http"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/cmdtest"
 	"github.com/x/pygent/pygenttest"
 	"github.com/x/pygent/web"
 )
@@ -152,12 +151,11 @@ func TestUsersAreAskedAboutHostsOnlyIfTheHostSaysSo(t *testing.T) {
 // requireImage skips a test without an engine that has the image of the tests.
 func requireImage(t *testing.T) string {
 	t.Helper()
-	image := cmp.Or(os.Getenv("PYGENT_TEST_IMAGE"), "pygent-test/debian:latest")
-	if out, err := exec.CommandContext(t.Context(), "docker", "image", "inspect", image).CombinedOutput(); err != nil {
+	if err := cmdtest.HasImage("", cmdtest.Image()); err != nil {
 		if os.Getenv("PYGENT_TEST_REQUIRE_DOCKER") == "1" {
-			t.Fatalf("an engine with the image is required: make images: %s", out)
+			t.Fatal(err)
 		}
-		t.Skipf("no engine with the image %s: make images", image)
+		t.Skip(err)
 	}
-	return image
+	return cmdtest.Image()
 }

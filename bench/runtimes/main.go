@@ -48,9 +48,9 @@ func main() {
 
 func start() (err error) {
 	b := bench{log: progress}
-	image := cmp.Or(os.Getenv("PYGENT_TEST_IMAGE"), "pygent-test/debian:latest")
+	image := cmp.Or(os.Getenv("PYGENT_TEST_IMAGE"), "pygent.invalid/debian:latest")
 	flag.StringVar(&b.image, "image", image, "image of the containers")
-	small := cmp.Or(os.Getenv("PYGENT_TEST_BUSYBOX_IMAGE"), "pygent-test/busybox:latest")
+	small := cmp.Or(os.Getenv("PYGENT_TEST_BUSYBOX_IMAGE"), "pygent.invalid/busybox:latest")
 	flag.StringVar(&b.small, "small", small, "image that has sh but no bash")
 	flag.IntVar(&b.rounds, "rounds", 30, "rounds of the latencies; what is slow takes fewer")
 	only := flag.String("only", "", "take only the steps that match: "+b.stepNames())

@@ -15,7 +15,7 @@ import (
 // inContainer has commands run in a container, or skips the test.
 func inContainer(t *testing.T) pygent.Option {
 	t.Helper()
-	image := pygent.WithImage(cmp.Or(os.Getenv("PYGENT_TEST_IMAGE"), "pygent-test/debian:latest"))
+	image := pygent.WithImage(cmp.Or(os.Getenv("PYGENT_TEST_IMAGE"), "pygent.invalid/debian:latest"))
 	rt, err := pygent.NewDockerRuntime(t.Context(), image)
 	if err != nil && os.Getenv("PYGENT_TEST_REQUIRE_DOCKER") != "1" {
 		t.Skip("no engine:", err)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/cmdtest"
 )
 
 // place is a kind of runtime in which attacks begin.
@@ -47,7 +48,7 @@ func containers() []place {
 	}
 }
 
-const image = "pygent-test/debian:latest"
+const image = "pygent.invalid/debian:latest"
 
 // requireEngine skips a test without the engine that it needs.
 func requireEngine(t *testing.T, host string) {
@@ -55,7 +56,9 @@ func requireEngine(t *testing.T, host string) {
 	r, err := pygent.NewDockerRuntime(t.Context(), pygent.WithImage(image), pygent.WithDockerHost(host))
 	if err == nil {
 		require.NoError(t, r.Cleanup())
-		return
+		if err = cmdtest.HasImage(host, image); err == nil {
+			return
+		}
 	}
 	if os.Getenv("PYGENT_TEST_REQUIRE_DOCKER") == "1" {
 		t.Fatalf("an engine is required: %v", err)

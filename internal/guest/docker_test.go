@@ -48,11 +48,11 @@ type running struct {
 }
 
 func debianImage(t testing.TB) string {
-	return image(t, cmp.Or(os.Getenv("PYGENT_TEST_IMAGE"), "pygent-test/debian:latest"))
+	return image(t, cmp.Or(os.Getenv("PYGENT_TEST_IMAGE"), "pygent.invalid/debian:latest"))
 }
 
 func busyboxImage(t testing.TB) string {
-	return image(t, cmp.Or(os.Getenv("PYGENT_TEST_BUSYBOX_IMAGE"), "pygent-test/busybox:latest"))
+	return image(t, cmp.Or(os.Getenv("PYGENT_TEST_BUSYBOX_IMAGE"), "pygent.invalid/busybox:latest"))
 }
 
 // engine returns a client of the engine, or nil and the reason why there is

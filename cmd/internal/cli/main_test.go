@@ -61,10 +61,13 @@ func dockerImage(t *testing.T) string {
 		}
 		t.Skip("no Docker engine answers:", err)
 	}
-	if image := os.Getenv("PYGENT_TEST_IMAGE"); image != "" {
-		return image
+	if err := cmdtest.HasImage("", cmdtest.Image()); err != nil {
+		if os.Getenv("PYGENT_TEST_REQUIRE_DOCKER") != "" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
 	}
-	return "pygent-test/debian:latest"
+	return cmdtest.Image()
 }
 
 // toolResults returns the results of the calls in a conversation.
