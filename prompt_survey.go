@@ -75,9 +75,10 @@ func (a *Agent) look(ctx context.Context, info RuntimeInfo, hasTime bool) (s Sur
 	defer cancel()
 	s.Files = a.listWorkspace(ctx)
 	head, _, err := readHead(ctx, a.runtime, path.Join(".git", "HEAD"), survey.MaxHead)
-	if err == nil {
-		s.Branch = survey.Branch(string(head))
+	if rt, ours := RuntimeAs[*workspaceRuntime](a.runtime); ours && err != nil {
+		head = []byte(rt.GitHead()) // it is elsewhere
 	}
+	s.Branch = survey.Branch(string(head))
 	s.take(a.machine())
 	if hasTime && a.hasState(s, info) {
 		s.State = a.gitState(ctx)

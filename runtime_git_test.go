@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
 )
 
 // gitWorld is a directory in which git has made repositories.
@@ -160,6 +161,25 @@ func TestWhereGitDoesNotWorkUserAndModelAreTold(t *testing.T) {
 	}
 }
 
+func TestNoneEndsWhatAWorktreeMayDoUnasked(t *testing.T) {
+	t.Parallel()
+	for _, kind := range gitRuntimes() {
+		t.Run(kind.name, func(t *testing.T) {
+			t.Parallel()
+			w := newGitWorld(t)
+			w.repo("main")
+			r := kind.new(t, pygent.WithWorkspace(w.at("main-tree")), pygent.WithRepositories("none"))
+			info := r.(pygent.Describer).Describe(t.Context())
+			if info.Protection == "none" {
+				t.Skip("commands are not confined here")
+			}
+			require.Len(t, info.Notes, 1)
+			require.Contains(t, info.Notes[0], "git does not work in the workspace")
+			require.NotZero(t, bash(t, r, "git status").ExitCode)
+		})
+	}
+}
+
 func TestAnEngineElsewhereShowsNoRepository(t *testing.T) {
 	t.Parallel()
 	w := newGitWorld(t)
@@ -209,5 +229,44 @@ func TestTheUsersIdentityHasTheLowestRank(t *testing.T) {
 			require.Equal(t, "container\na@work\n", bash(t, r, "git config --global user.name container; git config user.name; git config user.email").Output)
 			require.Equal(t, "container\nrepo\n", bash(t, r, "git config user.email repo; git config user.name; git config user.email; git config --unset user.email").Output)
 		})
+	}
+}
+
+func TestGitChangesOfARepositoryElsewhereAreTold(t *testing.T) {
+	t.Parallel()
+	for _, kind := range gitRuntimes() {
+		for name, tt := range map[string]struct {
+			allowed []string
+			changed []string
+			same    string
+		}{
+			"granted": {nil, []string{"worktrees/main-tree/config.worktree"}, "hooks/pre-commit"},
+			"allowed": {[]string{"main"}, []string{"worktrees/main-tree/config.worktree", "hooks/pre-commit"}, "hooks/none"},
+		} {
+			t.Run(kind.name+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				w := newGitWorld(t)
+				w.repo("main")
+				opts := []pygent.RuntimeOption{pygent.WithWorkspace(w.at("main-tree"))}
+				for _, dir := range tt.allowed {
+					opts = append(opts, pygent.WithRepositories(w.at(dir)))
+				}
+				r := kind.new(t, opts...)
+				if r.(pygent.Describer).Describe(t.Context()).Protection == "none" {
+					t.Skip("commands are not confined here")
+				}
+				var told warned
+				agent := newAgentOn(t, r, pygenttest.NewScriptedModel(callBash("cd "+w.at("main/.git")+"; mkdir -p hooks; echo id >hooks/pre-commit; printf '[core]\\n\\tpager = id\\n' >worktrees/main-tree/config.worktree"), stop), pygent.OnEvent(told.event))
+				_, err := agent.RunUntilStop(t.Context(), "go")
+				require.NoError(t, err)
+				texts := told.take()
+				require.Len(t, texts, 1)
+				for _, name := range tt.changed {
+					require.Contains(t, texts[0], w.at("main/.git/"+name))
+				}
+				require.NotContains(t, texts[0], tt.same)
+				require.Contains(t, agent.History().Messages()[0].Text(), "on branch main-tree")
+			})
+		}
 	}
 }

@@ -83,6 +83,9 @@ func (o *runtimeOptions) checkLocal() error {
 		paths  []string
 	}{{"WithLocalReadable", o.readable}, {"WithLocalWritable", o.writable}, {"WithRepositories", o.repositories}} {
 		for i, path := range given.paths {
+			if path == sandbox.NoRepository && given.option == "WithRepositories" {
+				continue
+			}
 			abs, err := localPath(path)
 			if err != nil {
 				return fmt.Errorf("%s: %w", given.option, err)

@@ -263,7 +263,8 @@ func WithInitialFiles(paths ...string) RuntimeOption {
 // package of a monorepo, or one with alternates. A path allows what is in it; nothing
 // is shown but what git needs. Without it git does not work there, and
 // [RuntimeInfo].Notes says which path it needs. Commands can then change that
-// repository, its configuration and its hooks.
+// repository, its configuration and its hooks. A linked worktree that its repository has
+// on record may commit there without this; "none" ends that.
 func WithRepositories(paths ...string) RuntimeOption {
 	return runtimeOption{"WithRepositories", func(o *runtimeOptions) { o.repositories = append(o.repositories, paths...) }}
 }

@@ -64,10 +64,16 @@ func (c *commander) see(ctx context.Context, dir string, repository sandbox.Repo
 	}
 	c.spec.view, c.spec.config.WorkingDir = v, v.begin
 	c.notes.Add(notes...)
+	var claimed []string
 	for _, m := range v.repository {
-		if !m.ReadOnly {
+		dir := m.Source
+		if within(dir, repository.Common) {
+			dir = repository.Common // one container gives back all of it
+		}
+		if !m.ReadOnly && !slices.Contains(claimed, dir) {
+			claimed = append(claimed, dir)
 			config := c.config.Config
-			config.Workspace = m.Source
+			config.Workspace = dir
 			c.beside = append(c.beside, claimWorkspace(ctx, c.engine, Config{Config: config, Host: c.config.Host, Image: c.config.Image, SharedFiles: c.config.SharedFiles, NoGuest: c.config.NoGuest}))
 		}
 	}

@@ -144,6 +144,15 @@ func (l Layout) Allowed(dirs []string) bool {
 	})
 }
 
+// Head returns the text of the working tree's HEAD; empty if there is none.
+func (l Layout) Head() string {
+	if l.Dir == "" || l.Broken != "" {
+		return ""
+	}
+	head, _ := readFile(filepath.Join(l.Dir, "HEAD"), maxPath)
+	return head
+}
+
 // Why says in a sentence why git does not work for commands that see nothing but the
 // workspace, and what helps. It is empty if git works.
 func (l Layout) Why() string {

@@ -3,6 +3,9 @@ package gitwatch
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,7 +33,18 @@ type Watch struct {
 }
 
 // NewWatch returns a watch over directories. With none, it does nothing.
-func NewWatch(dirs ...string) *Watch { return &Watch{dirs: dirs} }
+func NewWatch(dirs ...string) *Watch {
+	return &Watch{dirs: slices.DeleteFunc(slices.Clone(dirs), isData)}
+}
+
+// isData reports whether a directory is one of a repository that holds only data.
+func isData(dir string) bool {
+	if name := filepath.Base(dir); name == "hooks" || !unwatched[name] {
+		return false
+	}
+	info, err := os.Lstat(filepath.Join(filepath.Dir(dir), "HEAD"))
+	return err == nil && info.Mode().IsRegular()
+}
 
 // Begin takes the first look at the repositories, in a goroutine. Nothing that
 // can change them may run before [Watch.Before] has returned. Further calls of

@@ -16,7 +16,8 @@ type git struct {
 	trust  string                   // the directories in which git trusts repositories
 	keeper func() *worktrees.Keeper // waits until the repositories are found
 	events *Events
-	cut    *sync.Once // tells that not everything is kept
+	head   func() string // of the repository, if git works
+	cut    *sync.Once    // tells that not everything is kept
 }
 
 // findTime is how long the search for the repositories of a workspace may take.
@@ -25,7 +26,10 @@ const findTime = 10 * time.Second
 // openGit begins to look for the repositories of a workspace. A temporary one has no
 // worktrees elsewhere.
 func (r *Sandbox) openGit(p Parts, c Config) git {
-	g := git{trust: p.GitTrust, events: c.Events, cut: new(sync.Once)}
+	g := git{trust: p.GitTrust, events: c.Events, cut: new(sync.Once), head: func() string { return "" }}
+	if p.Git.Works() {
+		g.head = p.Git.Head
+	}
 	if r.dir.Temporary {
 		g.keeper = func() *worktrees.Keeper { return new(worktrees.Keeper) }
 		return g
@@ -43,6 +47,10 @@ func (r *Sandbox) openGit(p Parts, c Config) git {
 	go g.keeper() // close waits for it
 	return g
 }
+
+// GitHead is the HEAD of the repository that the workspace belongs to, wherever that is. It
+// is empty if git does not work.
+func (r *Sandbox) GitHead() string { return r.git.head() }
 
 // take copies what commands could remove of the worktrees that they do not see.
 func (g git) take() {

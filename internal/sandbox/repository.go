@@ -3,9 +3,14 @@ package sandbox
 import (
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/x/pygent/internal/gitlayout"
 )
+
+// NoRepository among the repositories that commands may use says that nothing is granted
+// without a question.
+const NoRepository = "none"
 
 // Repository is the git repository of a workspace, as far as commands may use it.
 type Repository struct {
@@ -21,6 +26,9 @@ func FindRepository(c Config) Repository {
 	}
 	home, _ := os.UserHomeDir() // without one, nothing is spared
 	l := gitlayout.Find(c.Workspace, home)
+	if slices.Contains(c.Repositories, NoRepository) {
+		l.Granted = nil
+	}
 	return Repository{l, l.Allowed(c.Repositories)}
 }
 

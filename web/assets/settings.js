@@ -140,7 +140,7 @@ function facts({ kind, image, workspace, host_dir: dir, network, allowed_hosts: 
 		Workspace: dir || workspace,
 		Network: network ? 'open' : hosts?.length ? 'only ' + hosts.join(', ') : 'off',
 		Protection: protection && protection + (note ? `: ${note}` : ''),
-		'Does not work': notes?.join(' · '),
+		Notes: notes?.join(' · '),
 		'Not in Docker': fallback,
 	}
 	return Object.entries(all)
