@@ -363,7 +363,7 @@ func WithHostApproval(f HostApprovalFunc) RuntimeOption {
 // Leftover is something that is marked as made by a runtime whose process has
 // ended, or cannot be seen from here.
 type Leftover struct {
-	Kind    string // "container", "volume" or "directory"
+	Kind    string // "container", "volume", "directory" or "file": one in the workspace, or in the working directory
 	Name    string // a path, for a directory
 	Owner   string // host, machine, boot, namespace, process id and start time of the process
 	Created time.Time
@@ -415,7 +415,7 @@ func Leftovers(ctx context.Context, opts ...RuntimeOption) ([]Leftover, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := leftoversOf(sandbox.DirectoriesLeft(o.sandboxConfig().Self()))
+	found := leftoversOf(append(sandbox.DirectoriesLeft(o.sandboxConfig().Self()), sandbox.FilesLeft(cmp.Or(o.workspace, "."))...))
 	if o.docker == DockerNever {
 		return found, nil
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/guest"
 	"github.com/x/pygent/internal/guest/confine"
+	"github.com/x/pygent/internal/sandbox"
 )
 
 // withoutLandlock is a Python script that runs its arguments as on a kernel
@@ -39,7 +40,7 @@ func TestRootSetsNothingOfTheKernelWithoutLandlock(t *testing.T) {
 		require.NoError(t, err, "%s", out)
 		return
 	}
-	support := guest.Confinement(t.Context())
+	support := guest.Confinement(t.Context(), sandbox.MakeTemp)
 	require.Zero(t, support.Landlock)
 	if support.Level != confine.Full {
 		t.Skip("needs namespaces")

@@ -32,7 +32,7 @@ func WithTestPlainExec() RuntimeOption {
 func WithTestSupport(change func(*confine.Support)) RuntimeOption {
 	return runtimeOption{"", func(o *runtimeOptions) {
 		o.confinement = func(ctx context.Context) confine.Support {
-			s := guest.Confinement(ctx)
+			s := guest.Confinement(ctx, sandbox.MakeTemp)
 			change(&s)
 			return s
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/guest"
 	"github.com/x/pygent/internal/guest/confine"
+	"github.com/x/pygent/internal/sandbox"
 )
 
 // stranger is the user as whom root runs tests.
@@ -84,7 +85,7 @@ func atLevel(level confine.Level) pygent.RuntimeOption {
 // eachLevel runs a test at every level of protection that this machine
 // supports.
 func eachLevel(t *testing.T, test func(t *testing.T, level confine.Level)) {
-	for level := guest.Confinement(t.Context()).Level; level > confine.None; level-- {
+	for level := guest.Confinement(t.Context(), sandbox.MakeTemp).Level; level > confine.None; level-- {
 		t.Run(level.String(), func(t *testing.T) { test(t, level) })
 	}
 }
@@ -504,7 +505,7 @@ func TestGuestStartsWhereMemoryIsNotExecuted(t *testing.T) {
 		t.Skip("attacks the protection")
 	}
 	t.Parallel()
-	level := guest.Confinement(t.Context()).Level.String()
+	level := guest.Confinement(t.Context(), sandbox.MakeTemp).Level.String()
 	if want := os.Getenv("PYGENT_TEST_NOEXEC"); want != "" {
 		require.Equal(t, want, level)
 		eachLevel(t, func(t *testing.T, level confine.Level) {

@@ -105,7 +105,7 @@ func Prune(ctx context.Context, self *owner.Self, chosen []sandbox.Leftover, con
 	var engine *client.Client
 	var failed error
 	for _, l := range chosen {
-		if l.Kind != sandbox.Directory && engine == nil {
+		if l.Kind != sandbox.Directory && l.Kind != sandbox.File && engine == nil {
 			var err error
 			if engine, err = connect(ctx); err != nil {
 				return errors.Join(failed, err)

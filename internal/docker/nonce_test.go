@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -16,20 +15,23 @@ import (
 // while their containers started, and what only looks like it.
 func TestStartRemovesOldProbes(t *testing.T) {
 	dir := t.TempDir()
-	leave := func(name, content string, age time.Duration) string {
+	leave := func(name string) string {
 		path := filepath.Join(dir, name)
-		require.NoError(t, os.WriteFile(path, []byte(content), 0o644))
-		at := time.Now().Add(-age)
-		require.NoError(t, os.Chtimes(path, at, at))
+		require.NoError(t, os.WriteFile(path, []byte(name), 0o644))
 		return path
 	}
 	probe := func() string { return transient.Prefix + rand.Text() }
-	old, young, notes, others := probe(), probe(), probe(), "notes"
-	removed := leave(old, old, 2*nonceTime)
+	root, err := os.OpenRoot(dir)
+	require.NoError(t, err)
+	defer root.Close()
+	living, err := transient.Create(root, ".", 0o600)
+	require.NoError(t, err)
+	notes := "notes"
+	removed := leave(probe())
 	kept := []string{
-		leave(young, young, 0),              // another process may be starting a container
-		leave(notes, "notes", 2*nonceTime),  // which is another file of ours
-		leave(others, others, 2*nonceTime),  // whose name is none of ours
+		filepath.Join(dir, living.Name()),         // another process may be starting a container
+		leave(".pygent-1y2p0ij32e8e71y2p0ij32e8"), // which is another file of ours
+		leave(notes),                        // whose name is none of ours
 		filepath.Join(dir, probe()),         // a link
 		filepath.Join(dir, probe(), "file"), // a directory
 	}

@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -168,55 +167,28 @@ func (p place) missing(err error) bool {
 		(strings.Contains(text, p.dir) || strings.Contains(text, "guest-"))
 }
 
-// nonceTime is longer than the start of a container takes. Older nonces were left by
-// processes that were killed.
-const nonceTime = time.Hour
-
 // leaveNonce puts a file into the workspace by which a guest proves that it
 // sees the same directory, and returns a function that removes it.
 func (p *place) leaveNonce() (remove func() error, err error) {
-	p.removeOldNonces()
-	p.nonce = transient.Prefix + rand.Text()
-	name := filepath.Join(p.dir, p.nonce)
-	if err := os.WriteFile(name, []byte(p.nonce), 0o644); err != nil {
-		_ = os.Remove(name) // a full disk leaves an empty file
-		return nil, fmt.Errorf("make a file in the workspace %s: %w; commands need a directory that can be written to", p.dir, patherr.Cause(err))
-	}
-	info, err := os.Lstat(name)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("probe the workspace: %w", err), os.Remove(name))
-	}
-	p.left = info.ModTime()
-	return func() error { return os.Remove(name) }, nil
-}
-
-// removeOldNonces removes what killed processes have left in the workspace. Whatever goes
-// wrong is tried again by the next start.
-func (p *place) removeOldNonces() {
 	root, err := os.OpenRoot(p.dir)
 	if err != nil {
-		return
+		return nil, fmt.Errorf("probe the workspace: %w", err)
 	}
 	defer root.Close()
-	dir, err := root.Open(".")
+	transient.Sweep(root)
+	f, err := transient.Create(root, ".", 0o644)
 	if err != nil {
-		return
+		return nil, fmt.Errorf("make a file in the workspace %s: %w; commands need a directory that can be written to", p.dir, patherr.Cause(err))
 	}
-	defer dir.Close()
-	names, _ := dir.Readdirnames(-1)
-	for _, name := range names {
-		if transient.Is(name) && isOldNonce(root, name) {
-			_ = root.Remove(name)
-		}
+	p.nonce = f.Name()
+	name := filepath.Join(p.dir, p.nonce)
+	_, err = f.WriteString(p.nonce)
+	info, statErr := f.Stat()
+	if err = errors.Join(err, statErr); err != nil {
+		return nil, errors.Join(fmt.Errorf("make a file in the workspace %s: %w; commands need a directory that can be written to", p.dir, patherr.Cause(err)), os.Remove(name), f.Close())
 	}
-}
-
-// isOldNonce reports whether a file is a nonce that no start waits for any more. Its name
-// is one that nobody else uses, and its content is its name; that is not read, since what
-// a command has put there could make reading wait.
-func isOldNonce(root *os.Root, name string) bool {
-	info, err := root.Lstat(name)
-	return err == nil && info.Mode().IsRegular() && info.Size() == int64(len(name)) && time.Since(info.ModTime()) > nonceTime
+	p.left = info.ModTime()
+	return func() error { return errors.Join(os.Remove(name), f.Close()) }, nil // the name may be of a directory that has moved
 }
 
 // newVolume makes the volume of a workspace, which anyone in the container may

@@ -33,6 +33,8 @@ func Remove(ctx context.Context, engine *client.Client, self *owner.Self, l sand
 		return removeLeftVolume(ctx, engine, self, l)
 	case sandbox.Directory:
 		return workspace.RemoveFound(l.Name)
+	case sandbox.File:
+		return sandbox.RemoveFile(l.Name)
 	}
 	return fmt.Errorf("unknown kind %q", l.Kind)
 }

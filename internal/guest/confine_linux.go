@@ -30,26 +30,27 @@ var tried struct {
 
 // Confinement returns how far a local guest can be confined on this machine. It
 // finds out by confining a child. The result is kept for the life of this
-// process, unless the attempt failed for a temporary reason.
-func Confinement(ctx context.Context) confine.Support {
+// process, unless the attempt failed for a temporary reason. makeTemp makes a directory
+// for it that a later process removes if this one is killed.
+func Confinement(ctx context.Context, makeTemp MakeTemp) confine.Support {
 	tried.mu.Lock()
 	defer tried.mu.Unlock()
 	if tried.known {
 		return tried.support
 	}
-	support, err := try(ctx)
+	support, err := try(ctx, makeTemp)
 	tried.support, tried.known = support, ctx.Err() == nil && !passing(err)
 	return support
 }
 
 // try tries one level after the other. The error says why the higher levels are
 // not available.
-func try(ctx context.Context) (confine.Support, error) {
-	version, full := tryLevel(ctx, confine.Full)
+func try(ctx context.Context, makeTemp MakeTemp) (confine.Support, error) {
+	version, full := tryLevel(ctx, confine.Full, makeTemp)
 	if full == nil {
 		return confine.Support{Level: confine.Full, Landlock: version}, nil
 	}
-	version, files := tryLevel(ctx, confine.Files)
+	version, files := tryLevel(ctx, confine.Files, makeTemp)
 	if files == nil {
 		return confine.Support{Level: confine.Files, Landlock: version, Why: full.Error()}, full
 	}
@@ -69,16 +70,16 @@ func passing(err error) bool {
 
 // tryLevel makes a child confine itself, and returns the version of Landlock that
 // it reports.
-func tryLevel(ctx context.Context, level confine.Level) (version int, err error) {
+func tryLevel(ctx context.Context, level confine.Level, makeTemp MakeTemp) (version int, err error) {
 	program, err := program()
 	if err != nil {
 		return 0, err
 	}
-	temp, err := os.MkdirTemp("", "pygent-try-")
+	temp, remove, err := makeTemp()
 	if err != nil {
 		return 0, err
 	}
-	defer os.RemoveAll(temp) // the child may have made mount points in it
+	defer remove() // also mount points that the child has made in it
 	var policy, stdout bytes.Buffer
 	if err := wire.WriteFrame(&policy, wire.KindConfine, NewPolicy(level, temp)); err != nil {
 		return 0, err

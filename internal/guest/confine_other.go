@@ -9,7 +9,7 @@ import (
 )
 
 // Confinement returns how far a local guest can be confined on this machine.
-func Confinement(context.Context) confine.Support {
+func Confinement(context.Context, MakeTemp) confine.Support {
 	return confine.Support{Why: "only Linux can confine commands"}
 }
 

@@ -66,6 +66,7 @@ var withinLayer = map[string][]string{
 	"cmd/...":             {"commands"},
 	"examples/...":        {"pygenttest"},
 	"internal/persontest": {"pygenttest"},
+	"internal/transient":  {"internal/filelock"},
 	"internal/tree":       {"internal/patherr"},
 }
 

@@ -1,6 +1,8 @@
 package sandbox
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -8,14 +10,15 @@ import (
 	"github.com/docker/go-units"
 
 	"github.com/x/pygent/internal/owner"
+	"github.com/x/pygent/internal/transient"
 	"github.com/x/pygent/internal/workspace"
 )
 
 // Leftover is something that says it was made by a sandbox, and whose process has
 // ended or cannot be seen from here.
 type Leftover struct {
-	Kind    string // "container", "volume" or "directory"
-	Name    string // a path, for a directory
+	Kind    string // "container", "volume", "directory" or "file"
+	Name    string // a path, for a directory or a file
 	ID      string // of a container: its name may become another's
 	Owner   string // as package owner names processes
 	Created time.Time
@@ -42,7 +45,11 @@ func (l Leftover) String() string {
 	if !l.Created.IsZero() {
 		parts = append(parts, strings.ToLower(units.HumanDuration(time.Since(l.Created)))+" old")
 	}
-	parts = append(parts, "of "+owner.Describe(l.Owner))
+	if l.Kind == File {
+		parts = append(parts, "of a process that has ended")
+	} else {
+		parts = append(parts, "of "+owner.Describe(l.Owner))
+	}
 	s := strings.Join(parts, ", ")
 	if l.Why != "" {
 		s += ": " + l.Why
@@ -89,4 +96,46 @@ func sweepDirectories(c Config) {
 			c.Logger.Debug("remove what an earlier process left", "what", l.String(), "error", workspace.RemoveFound(l.Name))
 		}
 	}
+}
+
+// MakeTemp makes a directory as those of temporary workspaces, which are found when
+// their process was killed.
+func MakeTemp() (dir string, remove func(), err error) {
+	dir, err = workspace.MakeTemp(false)
+	return dir, func() { _ = workspace.RemoveTemp(dir) }, err // what cannot be removed is left over
+}
+
+// File is the kind of a file that a killed process has left in a workspace.
+const File = "file"
+
+// FilesLeft lists what killed processes have left in a directory as it was written.
+func FilesLeft(dir string) []Leftover {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil
+	}
+	defer root.Close()
+	var found []Leftover
+	for _, name := range transient.Left(root) {
+		l := Leftover{Kind: File, Name: filepath.Join(root.Name(), name), Ours: true, Sure: true}
+		if info, err := root.Lstat(name); err == nil {
+			l.Created = info.ModTime()
+		}
+		found = append(found, l)
+	}
+	return found
+}
+
+// RemoveFile removes a file that FilesLeft has listed, and what it stands for.
+func RemoveFile(name string) error {
+	root, err := os.OpenRoot(filepath.Dir(name))
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return transient.RemoveLeft(root, filepath.Base(name))
 }

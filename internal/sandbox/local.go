@@ -34,7 +34,7 @@ func (l LocalConfig) confinement(ctx context.Context) confine.Support {
 	if l.Confinement != nil {
 		return l.Confinement(ctx)
 	}
-	return guest.Confinement(ctx)
+	return guest.Confinement(ctx, MakeTemp)
 }
 
 // NewLocal makes a sandbox whose commands run on this machine, and says how far

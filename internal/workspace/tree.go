@@ -10,7 +10,6 @@ package workspace
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -361,18 +360,14 @@ const maxLinks = 40
 // of dest. If fill fails, dest stays as it is. The mode of the new file is perm
 // without the bits of the umask.
 func ReplaceFile(root *os.Root, dest string, perm fs.FileMode, fill func(*os.File) error) error {
-	temp := path.Join(path.Dir(dest), transient.Prefix+rand.Text())
-	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+	f, err := transient.Create(root, path.Dir(dest), perm)
 	if err != nil {
 		return err
 	}
-	if err = errors.Join(fill(f), f.Close()); err == nil {
-		err = root.Rename(temp, dest)
+	if err := fill(f.File); err != nil {
+		return errors.Join(err, f.Remove())
 	}
-	if err != nil {
-		root.Remove(temp)
-	}
-	return err
+	return f.Become(dest)
 }
 
 // overwrite replaces the content of the file to which rel leads, and keeps the
@@ -395,9 +390,12 @@ func (t *Tree) overwrite(rel string, r io.Reader) error {
 	return errors.Join(err, f.Close())
 }
 
-// RemoveStages removes the temporary directories of interrupted copies from the
-// tree's directory, until ctx ends.
-func (t *Tree) RemoveStages(ctx context.Context) error { return tree.RemoveStages(ctx, t.root) }
+// RemoveStages removes what processes that were killed have left in the tree's directory:
+// temporary files, and the temporary directories of copies. It ends with ctx.
+func (t *Tree) RemoveStages(ctx context.Context) error {
+	transient.Sweep(t.root)
+	return tree.RemoveStages(ctx, t.root)
+}
 
 // Pack calls take with the archive of the file or directory name; see package
 // tree. If name is a symbolic link, it is followed inside the tree.
