@@ -266,3 +266,26 @@ func TestStepStandsStillWhileATaskAsks(t *testing.T) {
 type forkable struct{ nowhere }
 
 func (forkable) NewTaskRuntime(context.Context) (pygent.Runtime, error) { return nowhere{}, nil }
+
+// "Always" covers the call as it ran, and nothing near it.
+func TestAlwaysCoversTheVeryCommandOnly(t *testing.T) {
+	t.Parallel()
+	var asked []string
+	model := pygenttest.NewScriptedModel(
+		callBash("echo 1"), callBash("echo 1"), pygenttest.Call("bash", map[string]any{"cmd": "echo 1", "background": true}),
+		callBash("echo old"), callBash("echo new"), callBash("echo old"), stop, stop)
+	agent := newAgent(t, model, pygent.WithApproval(func(_ context.Context, r pygent.ApprovalRequest) (pygent.Decision, error) {
+		asked = append(asked, r.Call.Arguments)
+		d := pygent.Decision{Allow: true, Session: true}
+		if len(asked) == 3 {
+			d.Arguments = []byte(`{"cmd":"echo new"}`)
+		}
+		return d, nil
+	}))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Len(t, asked, 4)
+	require.Contains(t, asked[1], `"background":true`, "in the background it is another one")
+	require.Equal(t, `{"cmd":"echo old"}`, asked[2])
+	require.Equal(t, `{"cmd":"echo old"}`, asked[3], "the changed arguments were allowed, not these")
+}
