@@ -4,9 +4,11 @@ FUZZTIME ?= 30s
 BENCH ?= .
 BENCHTIME ?= 1s
 SOAK ?= 10000
+# Tests of other packages in which engines, processes and disks fail.
+FAULTS ?= Engine|Crash|Killed|Fault|Disk
 export FUZZTIME
 
-.PHONY: help test quick lint bench soak escape examples fuzz cross windows arm64 demo picture engine images remote aimock ci
+.PHONY: help test quick lint bench soak escape faults examples fuzz cross windows arm64 demo picture engine images remote aimock ci
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -37,6 +39,10 @@ soak: ## run SOAK commands with time limits, cancels and kills; nothing may leak
 
 escape: ## attack the runtimes from within, with a minute of random attacks
 	@scripts/escape.sh
+
+faults: engine images ## stop, kill and freeze an engine at each phase of a run
+	PYGENT_TEST_REQUIRE_DOCKER=1 PYGENT_TEST_FAULTS=1 go test -count=1 -timeout 30m -parallel 6 ./e2e/faults
+	PYGENT_TEST_REQUIRE_DOCKER=1 go test -count=1 -run '$(FAULTS)' . ./internal/...
 
 examples: ## run all examples and compare what they print
 	go test -count=1 ./examples

@@ -59,7 +59,11 @@ func (f *historyFile) Load(context.Context) ([]HistoryEntry, error) {
 // Append writes messages to the file, and what is known of them beside it.
 func (f *historyFile) Append(_ context.Context, entries ...HistoryEntry) error {
 	f.given += len(entries) // also if the journal cannot write them, since it keeps them
-	err := f.excuse(f.file.Append(messagesOf(entries), f.all))
+	err := f.file.Append(messagesOf(entries), f.all)
+	if err == nil && f.behind { // what the system has taken may still not reach the disk
+		err = f.sync()
+	}
+	err = f.excuse(err)
 	f.note(len(entries))
 	return err
 }

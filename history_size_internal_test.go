@@ -97,3 +97,25 @@ func messagesJSON(t *testing.T, msgs []Message) string {
 	require.NoError(t, err)
 	return string(data)
 }
+
+// What a session is told of its file is true where the system takes what is written, but
+// the disk does not.
+func TestASessionIsNotCalledKeptWhileTheDiskTakesNothing(t *testing.T) {
+	t.Parallel()
+	disk := memdisk.New()
+	h, err := openHistoryOn(disk, "/h.json")
+	require.NoError(t, err)
+	h.store.file.lenient = true
+	require.NoError(t, h.Append(SystemMessage("s"), UserMessage("one")))
+	disk.SetUnsafe(true)
+	for i := range 3 {
+		require.NoError(t, h.SetSystem(fmt.Sprint("another ", i)))
+		require.NoError(t, h.Append(UserMessage("two")))
+	}
+	require.Equal(t, []string{"the session goes on, but is not kept: " + memdisk.ErrUnsafe.Error()}, h.Repairs())
+	disk.SetUnsafe(false)
+	require.NoError(t, h.Append(UserMessage("three")))
+	require.Equal(t, "the session is kept again, with what was said meanwhile", h.Repairs()[1])
+	require.Contains(t, disk.After(memdisk.Loss{Data: true, Names: true}).Names()["/h.json"], "three", "it survives a loss of power")
+	require.NoError(t, h.Close())
+}

@@ -24,11 +24,11 @@ const module = "github.com/x/pygent"
 // ARCHITECTURE.md describes the layers.
 var layers = [][]string{
 	{ // What leaves share.
-		"internal/charset", "internal/escape", "internal/exchange", "internal/filelock", "internal/jsonwalk", "internal/numeral", "internal/patherr", "internal/pathname", "internal/sniff", "internal/transient", "internal/tree",
+		"internal/charset", "internal/escape", "internal/exchange", "internal/filelock", "internal/hush", "internal/jsonwalk", "internal/numeral", "internal/patherr", "internal/pathname", "internal/sniff", "internal/transient", "internal/tree",
 	},
 	{ // Leaves: each does one thing.
 		"internal/approver", "internal/ban", "internal/budget", "internal/callback", "internal/calltext", "internal/cmdtest",
-		"internal/cut", "internal/cycle", "internal/egress", "internal/eventlog",
+		"internal/cut", "internal/cycle", "internal/egress", "internal/enginetest", "internal/eventlog",
 		"internal/feed", "internal/filetext", "internal/gallery", "internal/gitlayout", "internal/gitwatch", "internal/highlight", "internal/hostask", "internal/imports", "internal/inside", "internal/inventory", "internal/jsonfix", "internal/jsonobj",
 		"internal/keep", "internal/keyset", "internal/ledger", "internal/lineinput", "internal/markdown", "internal/mention", "internal/notices", "internal/nudge",
 		"internal/offline", "internal/owner", "internal/pace", "internal/pause", "internal/plain", "internal/presence", "internal/progress", "internal/repeat", "internal/rota",

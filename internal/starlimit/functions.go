@@ -9,7 +9,11 @@ import (
 	"go.starlark.net/starlark"
 	"go.starlark.net/starlarkstruct"
 	"go.starlark.net/syntax"
+
+	"github.com/x/pygent/internal/hush"
 )
+
+func init() { hush.End() } // the interpreter is initialized by now
 
 // cost is what a call of a function makes, in bytes.
 type cost func(thread *starlark.Thread, args starlark.Tuple, kwargs []starlark.Tuple) (int64, error)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -127,4 +128,18 @@ before_tool(look, tools = ["bash"])
 	require.Equal(t, "hello Ada\n", results[0])
 	require.Contains(t, results[1], "/workspace\n")
 	require.Contains(t, results[1], "seen by echo $PWD")
+}
+
+// The interpreter of scripts speaks to the log of the process when it is loaded, where
+// there is little address space.
+func TestALittleAddressSpaceIsNoMatterOfScripts(t *testing.T) {
+	t.Parallel()
+	cmd := command(t, nil, "version")
+	cmd.Args = append([]string{"sh", "-c", `ulimit -v 3000000 && exec "$0" "$@"`, cmd.Path}, cmd.Args[1:]...)
+	shell, err := exec.LookPath("sh")
+	require.NoError(t, err)
+	cmd.Path = shell
+	got := finish(t, cmd)
+	require.Equal(t, 0, got.code, got.stderr)
+	require.Empty(t, got.stderr)
 }

@@ -28,9 +28,10 @@ type Disk struct {
 	names   map[string]*node
 	durable map[string]*node // the names that survive a loss of power
 	locks   map[string]bool
-	room    int // how many more bytes may be written; any number if negative
-	steps   int // how many more changes may be made; any number if negative
-	made    int // how many changes were made
+	room    int  // how many more bytes may be written; any number if negative
+	steps   int  // how many more changes may be made; any number if negative
+	unsafe  bool // nothing can be put on stable storage
+	made    int  // how many changes were made
 }
 
 // node is a file, whatever its names are.
@@ -59,6 +60,16 @@ func (d *Disk) OffAfter(changes int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.steps = changes
+}
+
+// ErrUnsafe is the error of putting something on stable storage that there is none of.
+var ErrUnsafe = errors.New("the disk does not take what is written")
+
+// SetUnsafe has every Sync fail, though writes succeed, as on a disk that breaks.
+func (d *Disk) SetUnsafe(unsafe bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.unsafe = unsafe
 }
 
 // Changes returns how many changes were made.
@@ -238,6 +249,9 @@ func (d *Disk) SyncDir(dir string) error {
 	if err := d.change(); err != nil {
 		return err
 	}
+	if d.unsafe {
+		return ErrUnsafe
+	}
 	in := func(name string, _ *node) bool { return filepath.Dir(name) == dir }
 	maps.DeleteFunc(d.durable, in)
 	for name, n := range d.names {
@@ -348,6 +362,9 @@ func (f *file) Sync() error {
 	defer f.disk.mu.Unlock()
 	if err := f.disk.change(); err != nil {
 		return err
+	}
+	if f.disk.unsafe {
+		return ErrUnsafe
 	}
 	f.node.synced = bytes.Clone(f.node.data)
 	return nil
