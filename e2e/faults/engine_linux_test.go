@@ -213,7 +213,7 @@ func image() string {
 	if image := os.Getenv("PYGENT_TEST_BUSYBOX_IMAGE"); image != "" {
 		return image
 	}
-	return "pygent-test/busybox:latest"
+	return "pygent.invalid/busybox:latest"
 }
 
 // sharedEngine is the engine of all tests, which has the image.
