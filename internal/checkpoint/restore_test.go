@@ -257,6 +257,29 @@ func TestARestoreNamesWhatItDoesNotChange(t *testing.T) {
 	require.Equal(t, []string{"a", "g", "kind/x"}, keptNames(out.Kept))
 	require.Equal(t, "it was changed meanwhile", out.Kept[0].Why)
 	require.Equal(t, "something else is there meanwhile", out.Kept[1].Why)
+
+	b = newBench(t)
+	b.set("k", "0")
+	start = b.turn(func() { b.set("k", "") })
+	require.NoError(t, os.Mkdir(filepath.Join(b.work.dir, "k"), 0o755))
+	require.Equal(t, []string{"k"}, keptNames(b.mustRestore(start.N).Kept), "once, although it is a directory now")
+}
+
+// What was unsure in a turn before the one that is taken back is no matter.
+func TestOnlyWhatIsTakenBackIsUnsure(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.set("a", "0", "b", "0")
+	call := func() {
+		require.NoError(t, b.Look(t.Context(), b.work.open, checkpoint.Work{Ran: true}))
+	}
+	b.turn(func() { b.set("a", "1"); call() })
+	first := b.Entries()[1]
+	second := b.turn(func() { b.set("b", "1"); call() })
+	out := b.mustRestore(second.N)
+	require.Equal(t, []string{"b"}, out.Unsure)
+	require.Empty(t, b.mustRestore(out.From.N).Unsure, "brought back")
+	require.Equal(t, []string{"b"}, b.mustRestore(first.N).Unsure)
 }
 
 // An error, or the death of the process, at any step: the next one makes the rest.
