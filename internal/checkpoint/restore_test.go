@@ -944,3 +944,50 @@ func TestUndosAreRedoneOneByOne(t *testing.T) {
 	_, err = b.Redone()
 	require.ErrorIs(t, err, checkpoint.ErrNothingToRedo)
 }
+
+// A tool may name a file otherwise than the tree does: then all is the agent's, and unsure.
+func TestAFileThatHasAnotherNameIsTakenBack(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.set("real/x", "0")
+	start := b.turn(func() {
+		b.set("real/x", "1")
+		require.NoError(t, b.Look(t.Context(), b.work.open, checkpoint.Work{Ran: true, Only: []string{"link/x"}}))
+	})
+	out := b.mustRestore(start.N)
+	require.Equal(t, "real/x=0", b.files())
+	require.Equal(t, []string{"real/x"}, out.Unsure)
+}
+
+// A long log loses its oldest lines, and those of calls in which nobody else changed
+// anything; turns are taken back as before.
+func TestALongLogKeepsWhoChangedWhat(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for range 985 {
+		require.NoError(t, b.Begin(t.Context(), checkpoint.Entry{}))
+	}
+	work := checkpoint.Work{Ran: true, Only: []string{"a", "d/e"}} // which is not unsure
+	look := func(w checkpoint.Work) { require.NoError(t, b.Look(t.Context(), b.work.open, w)) }
+	b.set("a", "0", "u", "0")
+	start := b.turn(func() {
+		for i := range 4 {
+			b.set("a", fmt.Sprint("a", i), "d/e", fmt.Sprint(i))
+			look(work)
+		}
+		b.set("u", "user")
+		look(checkpoint.Work{})
+		b.set("a", "last", "d/e", "last")
+		look(work)
+	})
+	for range 10 {
+		require.NoError(t, b.Begin(t.Context(), checkpoint.Entry{}))
+	}
+	b.take(checkpoint.Start)
+	b.reopen()
+	require.Len(t, b.Entries(), 3)
+	b.messages += 2
+	b.take(checkpoint.End)
+	b.mustRestore(start.N)
+	require.Equal(t, "a=0 u=user", b.files())
+}
