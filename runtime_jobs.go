@@ -38,14 +38,7 @@ type Job struct {
 }
 
 // String describes the job in one line.
-func (j Job) String() string { return j.state().String() }
-
-func (j Job) state() jobbook.State {
-	return jobbook.State{
-		ID: j.ID, Command: j.Command, Running: j.Running, ExitCode: j.ExitCode, TimedOut: j.TimedOut, Killed: j.Killed,
-		Printed: j.Printed, Duration: j.Duration, Processes: j.Processes,
-	}
-}
+func (j Job) String() string { return jobbook.State(j).String() }
 
 // sameState reports whether the job is the same, and runs or has ended in the
 // same way.
@@ -388,10 +381,10 @@ func (n *notedJobs) note(ctx context.Context, known jobbook.Job, job Job) {
 		n.add(known.Lost())
 		book.Lose(known.ID)
 	case job.Running && known.Resumed:
-		n.add(jobbook.Met(job.state()))
+		n.add(jobbook.Met(jobbook.State(job)))
 		book.Met(known.ID)
 	case !job.Running:
-		n.add(jobbook.Ended(job.state(), n.lastOutput(ctx, job, known.Read)))
+		n.add(jobbook.Ended(jobbook.State(job), n.lastOutput(ctx, job, known.Read)))
 		book.End(known.ID)
 	}
 }
@@ -419,9 +412,9 @@ func (n *notedJobs) lastOutput(ctx context.Context, job Job, read int64) string 
 	if n.silent || job.Printed <= read || n.size >= noticedTotal {
 		return ""
 	}
-	out, err := n.read(ctx, job.ID, max(read, job.Printed-maxJobWindow/4))
+	out, err := n.read(ctx, job.ID, max(read, job.Printed-jobbook.Window/4))
 	n.silent = err != nil
-	return cut.Tail(lastLines(plain.Clean(out.Text), noticedLines), noticedOutput)
+	return cut.Tail(cut.LastLines(plain.Clean(out.Text), noticedLines), noticedOutput)
 }
 
 // read reads the output of a job without starting a runtime.

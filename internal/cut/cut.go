@@ -55,6 +55,16 @@ func Tail(s string, n int) string {
 	return s[at:]
 }
 
+// LastLines returns at most n lines from the end of a text.
+func LastLines(text string, n int) string {
+	text = strings.TrimSuffix(text, "\n")
+	at := len(text)
+	for ; n > 0 && at >= 0; n-- {
+		at = strings.LastIndexByte(text[:at], '\n')
+	}
+	return text[at+1:]
+}
+
 // Middle replaces the middle of a text that is longer than n bytes by a note of
 // how much was left out. With the note, the result is somewhat longer than n.
 func Middle(s string, n int) string {

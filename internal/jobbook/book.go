@@ -1,6 +1,7 @@
 // Package jobbook keeps what a model knows of the commands that it runs in the
-// background, its jobs, and has the words in which it is told of them. From those
-// words in a conversation that is resumed, it learns again what the model knows.
+// background, its jobs, reads for it what they print, and has the words in which it is
+// told of them. From those words in a conversation that is resumed, it learns again what
+// the model knows.
 package jobbook
 
 import (
