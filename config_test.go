@@ -499,13 +499,16 @@ func TestConfigLeavesTheEnvironmentAlone(t *testing.T) {
 func TestConfigExpandsHome(t *testing.T) {
 	t.Parallel()
 	s := newSources(t)
-	s.write(filepath.Join(s.Home, "c.toml"), "workspace = '~/w'\nhistory_file = '~user/h'\nsnapshot = '~'\ncontainer.mounts = ['~/m:/m']")
+	s.write(filepath.Join(s.Home, "c.toml"), "workspace = '~/w'\nhistory_file = '~/h'\nsnapshot = '~'\ncontainer.mounts = ['~/m:/m']")
 	s.Files = []string{"~/c.toml"}
 	c := s.load()
 	require.Equal(t, filepath.Join(s.Home, "w"), c.Workspace)
-	require.Equal(t, "~user/h", c.HistoryFile)
+	require.Equal(t, filepath.Join(s.Home, "h"), c.HistoryFile)
 	require.Equal(t, s.Home, c.Snapshot)
 	require.Equal(t, filepath.Join(s.Home, "m"), c.Container.Mounts[0].Source)
+
+	s.write(filepath.Join(s.Home, "c.toml"), "history_file = '~user/h'")
+	require.ErrorContains(t, s.fault(), "history_file: ~user/h: ~user is the home of another user")
 }
 
 func TestConfigHidesSecrets(t *testing.T) {

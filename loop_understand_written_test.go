@@ -155,7 +155,7 @@ func TestTextOfAServerThatDeliversCallsIsNoCall(t *testing.T) {
 func TestAModelThatDoesNotSaySoWritesNoCalls(t *testing.T) {
 	t.Parallel()
 	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Text(writtenEcho), pygenttest.Text(writtenEcho), stop), pygent.WithApproval(approving))
-	_, err := agent.RunUntilStop(t.Context(), "go")
+	_, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxReplies(3))
 	require.NoError(t, err)
 	require.Len(t, results(agent), 1, "stop")
 }

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -36,15 +37,9 @@ func containersOf(t *testing.T, engine *client.Client, dir string) []container.S
 		All: true, Filters: filters.NewArgs(filters.Arg("label", "pygent.runtime")),
 	})
 	require.NoError(t, err)
-	var found []container.Summary
-	for _, c := range all {
-		for _, m := range c.Mounts {
-			if m.Source == dir {
-				found = append(found, c)
-			}
-		}
-	}
-	return found
+	return slices.DeleteFunc(all, func(c container.Summary) bool { // which may mount it twice
+		return !slices.ContainsFunc(c.Mounts, func(m container.MountPoint) bool { return m.Source == dir })
+	})
 }
 
 // realTempDir returns a temporary directory without links in its path, as
@@ -101,7 +96,7 @@ func TestDockerContainerIsHardened(t *testing.T) {
 	for _, m := range info.Mounts {
 		writable[guestDirs.ReplaceAllString(m.Destination, "/GUEST/")] = m.RW
 	}
-	require.Equal(t, map[string]bool{"/workspace": true, "/GUEST/guest": false, "/GUEST/socket": false}, writable)
+	require.Equal(t, map[string]bool{"/workspace": true, dir: true, "/GUEST/guest": false, "/GUEST/socket": false, "/GUEST/gitconfig": false}, writable)
 	require.True(t, info.Config.OpenStdin)
 	require.True(t, info.Config.StdinOnce)
 	require.NotEmpty(t, info.Config.Labels["pygent.runtime"])

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Starts a second Docker Engine that behaves like a remote one: it does not share
 # our file system. It runs in its own mount namespace, in which the directories of
-# workspaces and caches are empty, and listens only on loopback. An SSH server
-# beside it leads to the same engine.
+# workspaces and caches are empty. It listens on a socket that only root and the
+# group docker may use, as that of the first engine: whoever reaches an engine has the
+# machine. An SSH server on loopback leads to the same engine, with a key of the tests.
 #
 #   remote.sh start    starts both, and loads the images of the tests
 #   remote.sh stop     stops them
@@ -16,9 +17,8 @@
 #
 # Environment:
 #   PYGENT_REMOTE_DIR       a directory for all files of both servers. It must not
-#                           be below /tmp, /var/tmp, /root or /home. Default:
+#                           be in a directory that hidden prints. Default:
 #                           /var/lib/pygent-remote
-#   PYGENT_REMOTE_PORT      the engine's port. Default: 23750
 #   PYGENT_REMOTE_SSH_PORT  the SSH server's port. Default: 23722
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -28,9 +28,9 @@ cd "$(dirname "$0")/.."
 patience=60
 
 dir=$remote_dir
-engine=tcp://127.0.0.1:${PYGENT_REMOTE_PORT:-23750}
+engine=unix://$dir/docker.sock
 ssh_port=${PYGENT_REMOTE_SSH_PORT:-23722}
-bridge=pygenttest0
+bridge=pygent$ssh_port
 docker_pid=$dir/docker.pid
 sshd_pid=$dir/sshd.pid
 
@@ -56,12 +56,15 @@ await() {
 	done
 }
 
-# hidden prints the directories that the second engine must not see. The one of
-# containerd's socket is among them: dockerd would use a containerd that an init
-# system has started, and that sees our file system.
+# hidden prints the directories that the second engine must not see: all in which
+# somebody may have a workspace, a cache or temporary files, now or when it runs. The one
+# of containerd's socket is among them: dockerd would use a containerd that an init system
+# has started, and that sees our file system.
 hidden() {
-	printf '%s\n' /tmp /var/tmp /root /home /run/containerd "$HOME" "${XDG_CACHE_HOME:-$HOME/.cache}" "${TMPDIR:-/tmp}" |
-		awk '$0 != "/" && !seen[$0]++'
+	{
+		find / -maxdepth 1 -mindepth 1 -type d | grep -vxE '/(bin|boot|dev|etc|lib[0-9a-z]*|proc|run|sbin|sys|usr|var)'
+		printf '%s\n' /var/tmp /run/containerd "$HOME" "${XDG_CACHE_HOME:-$HOME/.cache}" "${TMPDIR:-/tmp}"
+	} | awk '$0 != "/" && !seen[$0]++'
 }
 
 # launch LOG COMMAND runs a command in its own mount namespace, detached from this
@@ -83,7 +86,7 @@ make_bridge() {
 start_engine() {
 	as_root sh -c ": >'$dir/dockerd.log'"
 	make_bridge
-	launch "$dir/dockerd.log" "${quick_engine[@]}" --host "$engine" --tls=false --data-root "$dir/data" --exec-root "$dir/exec" \
+	launch "$dir/dockerd.log" "${quick_engine[@]}" --host "$engine" --data-root "$dir/data" --exec-root "$dir/exec" \
 		--pidfile "$docker_pid" --bridge "$bridge" --iptables=false --ip6tables=false --ip-forward=false --ip-masq=false
 	await answers || {
 		as_root tail -n 30 "$dir/dockerd.log" >&2

@@ -36,7 +36,7 @@ var escapes = map[string]string{
 	"namespaces":               `unshare -m true && echo ESCAPED; unshare -U true && echo ESCAPED; unshare -n true && echo ESCAPED; nsenter -t 1 -m true && echo ESCAPED`,
 	"control groups":           `for f in $(find /sys/fs/cgroup/ -name '*.limit_in_bytes' -o -name pids.max -o -name memory.max -o -name cgroup.procs -o -name release_agent -o -name notify_on_release); do echo 1 >$f && echo ESCAPED; done; for d in /sys/fs/cgroup /sys/fs/cgroup/*; do mkdir $d/new && [ -e $d/new/cgroup.procs ] && echo ESCAPED; done`,
 	"raw sockets":              "python3 -c 'import socket; socket.socket(socket.AF_INET, socket.SOCK_RAW, 1); print(\"ESCAPED\")'; python3 -c 'import socket; socket.socket(socket.AF_PACKET, socket.SOCK_RAW); print(\"ESCAPED\")'",
-	"network":                  `[ "$(ls /sys/class/net)" = lo ] || echo ESCAPED; for a in 127.0.0.1/23750 127.0.0.1/23722 172.17.0.1/22 169.254.169.254/80 1.1.1.1/53; do (: >/dev/tcp/$a) && echo ESCAPED; done`,
+	"network":                  `[ "$(ls /sys/class/net)" = lo ] || echo ESCAPED; for a in 127.0.0.1/23722 172.17.0.1/22 169.254.169.254/80 1.1.1.1/53; do (: >/dev/tcp/$a) && echo ESCAPED; done`,
 	"setuid":                   `cp "$(command -v id)" /tmp/id && chmod 6755 /tmp/id; [ "$(setpriv --reuid 1234 --regid 1234 --clear-groups /tmp/id -u)" != 0 ] || echo ESCAPED`,
 	"capabilities":             `grep -E '^Cap(Eff|Bnd):' /proc/self/status | grep -v 00000000000000eb && echo ESCAPED`,
 	"hard links":               `ln /proc/1/environ e && echo ESCAPED; ln /etc/hostname h && echo ESCAPED; [ -x /.pygent-*/guest ] || echo ESCAPED; ln /.pygent-*/guest g && echo ESCAPED`,
