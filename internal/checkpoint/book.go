@@ -22,11 +22,13 @@
 // to every user does: inotify has no process, and what programs under a tracer cost is
 // too much for each command. But commands of a container, and those of a sandbox with
 // namespaces, write through a mount of their own, and Linux tells root (CAP_SYS_ADMIN)
-// what is written through ours: see package writewatch. So there it is exact as well. For
-// anybody else the change counts as the agent's, since a restore that keeps all that
-// commands have made would be of no use, and is marked as unsure: a restore takes it
-// back and names it, with the checkpoint that has it. The same goes for what tools of the
-// program's own change. In a volume of an engine nobody else writes.
+// what is written through ours: see package writewatch. That is others' and stays. Anything
+// else counts as the agent's, since a restore that keeps all that commands have made would
+// be of no use, and is marked as unsure: others may have moved a file there, made a link,
+// or written from another container. A restore takes it back and names it, with the
+// checkpoint that has it. The same goes for what tools of the program's own change, and
+// for what differs after the process died in a turn. In a volume of an engine nobody else
+// writes.
 //
 // A restore changes a file only from what the agent has left to what was before. If
 // others have changed it since, or in the same call, it stays, and is named. Commands in
@@ -136,7 +138,8 @@ type Note struct {
 	Only   []string `json:"only,omitempty"`
 	Not    []string `json:"not,omitempty"`
 	Unsure bool     `json:"unsure,omitempty"`
-	// Work, of an End, is what was done since the entry before; nil if that is not known.
+	// Work, of an End, is what was done since the entry before; nil if that is not known,
+	// as after the death of the process: then nobody knows either who did it.
 	Work *Work `json:"-"`
 
 	// On names where the files are, if that is not Dir: a volume.
@@ -364,6 +367,9 @@ func (b *Book) Take(ctx context.Context, w Workspace, e Entry) (Entry, error) {
 	defer unlock()
 	if b.pending() {
 		return e, ErrUnfinished
+	}
+	if e.Kind == End && e.Work == nil {
+		e.Work = &Work{Ran: true}
 	}
 	if e, err = b.take(ctx, w, e); err != nil {
 		return e, err

@@ -20,8 +20,8 @@ type Work struct {
 	// Only are the paths that it may have changed, if that is known; relative to the
 	// workspace.
 	Only []string
-	// Apart says that it wrote files through a mount of its own alone, so that a watch
-	// tells what others have written, and Watch that it is going to.
+	// Apart says that it wrote files through a mount of its own alone, so that what a
+	// watch tells was written by others, and Watch that it is going to.
 	Apart, Watch bool
 }
 
@@ -61,7 +61,6 @@ type others struct {
 	deaf  bool              // there can be none
 
 	since map[uint64]bool // the inodes of what was written since the last look began
-	known bool            // that is everything
 }
 
 // begin watches a directory, where the system can do that.
@@ -89,25 +88,21 @@ func (o *others) look() {
 	if o.watch == nil {
 		return
 	}
-	before, all := o.watch.Written()
-	if o.since == nil {
-		o.since = map[uint64]bool{}
-	}
-	maps.Copy(o.since, before)
-	o.known = o.known && all
+	before := o.watch.Written()
+	maps.Copy(before, o.since)
+	o.since = before
 }
 
-// looked returns what was written since the look before the last one began; all says that
-// this is everything.
-func (o *others) looked() (inodes map[uint64]bool, all bool) {
+// looked returns what is known to be written since the look before the last one began.
+func (o *others) looked() (inodes map[uint64]bool) {
 	if o.watch == nil {
-		return nil, false
+		return nil
 	}
-	during, whole := o.watch.Written()
-	inodes, all = maps.Clone(during), o.known && whole
+	during := o.watch.Written()
+	inodes = maps.Clone(during)
 	maps.Copy(inodes, o.since)
-	o.since, o.known = during, whole
-	return inodes, all
+	o.since = during
+	return inodes
 }
 
 // mayChange reports whether a path is one that was changed, or a directory on the way
@@ -118,7 +113,7 @@ func (w *Work) mayChange(name string) bool {
 
 // attribute notes who has changed what differs from the entry before.
 func (b *Book) attribute(ctx context.Context, e *Entry) error {
-	written, all := b.others.looked()
+	written := b.others.looked()
 	at := b.latest()
 	switch {
 	case e.On != "" || at < 0 || b.seen[at].Tree.IsZero() || b.seen[at].Dir != e.Dir:
@@ -135,11 +130,12 @@ func (b *Book) attribute(ctx context.Context, e *Entry) error {
 		case e.Work.Only != nil:
 			changed[c.Name] = true
 			rest = rest || !e.Work.mayChange(c.Name)
-		case !e.Work.Apart || !all:
-			e.Unsure = true
-			return nil
-		case c.New.Kind == treedir.File && written[b.cache.Inode(c.Name)]:
+		case e.Work.Apart && c.New.Kind == treedir.File && written[b.cache.Inode(c.Name)]:
 			not = append(not, c.Name)
+		default:
+			if e.Unsure = true; !e.Work.Apart || len(written) == 0 {
+				return nil
+			}
 		}
 	}
 	if rest {
@@ -175,15 +171,17 @@ func RelativeTo(dirs, paths []string) (all []string) {
 	return all
 }
 
-// withoutCalls returns the entries without those of calls that need not be there: what
-// differs before and after them is the agent's alone. The entries of the last turn stay.
+// withoutCalls returns the entries without those of calls that need not be there: as much
+// is known of what differs before them as of what differs after them, and nothing of it is
+// others'. The entries of the last turn stay.
 func (b *Book) withoutCalls() []Entry {
-	plain := func(e *Entry) bool { return !e.Others && !e.Unsure && e.Only == nil && e.Not == nil }
+	plain := func(e *Entry) bool { return !e.Others && e.Only == nil && e.Not == nil }
 	last := b.before(len(b.seen))
 	var all []Entry
 	for at := range b.seen {
 		e := &b.seen[at]
-		if next := at + 1; e.Kind == call && at < last && plain(e) && next < len(b.seen) && b.seen[next].hasFiles() && plain(&b.seen[next]) && b.seen[next].Kind != Restored {
+		if next := at + 1; e.Kind == call && at < last && plain(e) && next < len(b.seen) && b.seen[next].hasFiles() && plain(&b.seen[next]) &&
+			e.Unsure == b.seen[next].Unsure && b.seen[next].Kind != Restored {
 			continue
 		}
 		all = append(all, *e)

@@ -17,11 +17,12 @@ type Watch struct {
 	events *os.File
 	ended  chan struct{} // closed when nobody listens any more
 
-	mu      sync.Mutex      // guards what follows, and is held while events are read
+	mu      sync.Mutex      // guards what follows, and is held while some events are read
 	written map[uint64]bool // inodes
-	lost    bool            // some are missing
-	buf     []byte
+	buf     [atOnce * eventSize]byte
 }
+
+const eventSize = int(unsafe.Sizeof(unix.FanotifyEventMetadata{}))
 
 // Open watches a directory, whose path must have no links. The caller closes the watch.
 func Open(dir string) (*Watch, error) {
@@ -31,7 +32,7 @@ func Open(dir string) (*Watch, error) {
 		return nil, fmt.Errorf("watch writers: %w", err)
 	}
 	// A file that is not blocking can be waited for.
-	w := &Watch{dir: dir, events: os.NewFile(uintptr(fd), "fanotify"), ended: make(chan struct{}), written: map[uint64]bool{}, buf: make([]byte, 64<<10)}
+	w := &Watch{dir: dir, events: os.NewFile(uintptr(fd), "fanotify"), ended: make(chan struct{}), written: map[uint64]bool{}}
 	err = unix.FanotifyMark(fd, unix.FAN_MARK_ADD|unix.FAN_MARK_MOUNT, unix.FAN_MODIFY|unix.FAN_CLOSE_WRITE, unix.AT_FDCWD, dir)
 	if err != nil {
 		close(w.ended)
@@ -49,71 +50,74 @@ func (w *Watch) listen() {
 		return
 	}
 	_ = raw.Read(func(fd uintptr) (done bool) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.drain(int(fd))
+		for w.read(int(fd)) {
+			continue
+		}
 		return false // wait for more
 	})
 }
 
-// Written returns the inodes of the files that were written since the last call. all
-// says that there are no others.
-func (w *Watch) Written() (inodes map[uint64]bool, all bool) {
+// Bounds of what is read. Each event of a read opens a file, and other parts of this
+// process need some, too. The kernel keeps no more than queued events by default; where
+// others write without end, Written waits for those alone that are there.
+const (
+	atOnce = 64
+	queued = 16 << 10
+)
+
+// Written returns the inodes of the files that were written since the last call, as far as
+// they are known.
+func (w *Watch) Written() (inodes map[uint64]bool) {
+	if raw, err := w.events.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { // it fails after Close
+			for range queued / atOnce {
+				if !w.read(int(fd)) {
+					break
+				}
+			}
+		})
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	raw, err := w.events.SyscallConn()
-	if err == nil {
-		err = raw.Control(func(fd uintptr) { w.drain(int(fd)) })
-	}
-	inodes, all = w.written, !w.lost && err == nil
-	w.written, w.lost = map[uint64]bool{}, false
-	return inodes, all
+	inodes, w.written = w.written, map[uint64]bool{}
+	return inodes
 }
 
-// drain reads what events there are. The caller holds mu.
-func (w *Watch) drain(fd int) {
-	for {
-		n, err := unix.Read(fd, w.buf)
-		if errors.Is(err, unix.EINTR) {
-			continue
-		}
-		if err != nil && !errors.Is(err, unix.EAGAIN) {
-			w.lost = true
-		}
-		if err != nil || n <= 0 {
-			return
-		}
-		const size = int(unsafe.Sizeof(unix.FanotifyEventMetadata{}))
-		for rest := w.buf[:n]; len(rest) >= size; {
-			event := (*unix.FanotifyEventMetadata)(unsafe.Pointer(&rest[0]))
-			if int(event.Event_len) < size || int(event.Event_len) > len(rest) {
-				w.lost = true
-				break
-			}
-			w.note(event)
-			rest = rest[event.Event_len:]
-		}
+// read reads some events, and reports whether there may be more.
+func (w *Watch) read(fd int) (more bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n, err := unix.Read(fd, w.buf[:])
+	if err != nil || n <= 0 {
+		return errors.Is(err, unix.EINTR)
 	}
+	for rest := w.buf[:n]; len(rest) >= eventSize; {
+		event := (*unix.FanotifyEventMetadata)(unsafe.Pointer(&rest[0]))
+		if int(event.Event_len) < eventSize || int(event.Event_len) > len(rest) {
+			break
+		}
+		w.note(event)
+		rest = rest[event.Event_len:]
+	}
+	return true
 }
 
-// note notes the file of an event, if it is in the directory.
+// note notes the file of an event, if it is in the directory. One without a file says
+// that the kernel has dropped some.
 func (w *Watch) note(event *unix.FanotifyEventMetadata) {
-	if event.Mask&unix.FAN_Q_OVERFLOW != 0 || event.Fd < 0 {
-		w.lost = true
+	if event.Fd < 0 {
 		return
 	}
 	fd := int(event.Fd)
 	defer unix.Close(fd)
 	name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
-	if err == nil && !strings.HasPrefix(name, w.dir+"/") && w.dir != "/" {
+	if err != nil || !strings.HasPrefix(name, w.dir+"/") && w.dir != "/" {
 		return
 	}
 	var info unix.Stat_t
-	if err != nil || unix.Fstat(fd, &info) != nil || len(w.written) >= maxFiles {
-		w.lost = true
-		return
+	if unix.Fstat(fd, &info) == nil && len(w.written) < maxFiles {
+		w.written[info.Ino] = true
 	}
-	w.written[info.Ino] = true
 }
 
 // Close ends the watch.

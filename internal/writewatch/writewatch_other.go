@@ -11,7 +11,7 @@ type Watch struct{}
 func Open(string) (*Watch, error) { return nil, errors.ErrUnsupported }
 
 // Written returns nothing.
-func (*Watch) Written() (inodes map[uint64]bool, all bool) { return nil, false }
+func (*Watch) Written() (inodes map[uint64]bool) { return nil }
 
 // Close does nothing.
 func (*Watch) Close() error { return nil }
