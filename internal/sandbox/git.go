@@ -42,7 +42,7 @@ func (r *Sandbox) openGit(p Parts, c Config) git {
 		if len(outside) > 0 {
 			found = append(found, p.Git.Common)
 		}
-		return worktrees.New(found...)
+		return worktrees.New(dir, found...)
 	})
 	go g.keeper() // close waits for it
 	return g

@@ -40,18 +40,45 @@ const (
 // Keeper keeps nothing.
 type Keeper struct {
 	mu      sync.Mutex // guards what follows
-	repos   []string   // git directories
+	repos   []store
 	records map[string]*record
 	bytes   int64 // of all copies
 	cut     bool  // the limits left something out
 }
 
+// store is a git directory, and the directory from which it is reached.
+type store struct {
+	git, from string
+	was       fs.FileInfo // from, when the Keeper was made
+}
+
+// open opens the git directory. A command may have put a link into its path.
+func (r store) open() (*os.Root, error) {
+	root, err := os.OpenRoot(r.from)
+	if err != nil {
+		return nil, err
+	}
+	if now, err := root.Stat("."); err != nil || !os.SameFile(now, r.was) {
+		return nil, errors.Join(fmt.Errorf("%s is another directory now", r.from), err, root.Close())
+	}
+	if r.git == r.from {
+		return root, nil
+	}
+	defer root.Close()
+	name, err := filepath.Rel(r.from, r.git)
+	if err != nil {
+		return nil, err
+	}
+	return root.OpenRoot(name)
+}
+
 // record is the copy of the directory of one worktree.
 type record struct {
-	repo, name string
-	tree       string // the file .git of the worktree, which lies elsewhere
-	dirs       []string
-	files      map[string]file
+	store
+	name  string
+	tree  string // the file .git of the worktree, which lies elsewhere
+	dirs  []string
+	files map[string]file
 }
 
 // file is a copied file.
@@ -60,9 +87,21 @@ type file struct {
 	data []byte
 }
 
-// New returns a Keeper for repositories, named by their git directories.
-func New(repos ...string) *Keeper {
-	return &Keeper{repos: repos, records: map[string]*record{}}
+// New returns a Keeper for repositories, named by their git directories. Those in dir, which
+// commands can write, are reached from there and nowhere else.
+func New(dir string, repos ...string) *Keeper {
+	k := &Keeper{records: map[string]*record{}}
+	for _, git := range repos {
+		r := store{git: git, from: git}
+		if rel, err := filepath.Rel(dir, git); err == nil && filepath.IsLocal(rel) {
+			r.from = dir
+		}
+		var err error
+		if r.was, err = os.Lstat(r.from); err == nil && r.was.IsDir() {
+			k.repos = append(k.repos, r)
+		}
+	}
+	return k
 }
 
 // Take copies what has changed of the records since the last call. cut says that the
@@ -77,8 +116,8 @@ func (k *Keeper) Take() (cut bool) {
 	return k.cut
 }
 
-func (k *Keeper) takeAll(repo string) {
-	root, err := os.OpenRoot(repo)
+func (k *Keeper) takeAll(repo store) {
+	root, err := repo.open()
 	if err != nil {
 		return
 	}
@@ -88,13 +127,13 @@ func (k *Keeper) takeAll(repo string) {
 			continue
 		}
 		name := path.Join("worktrees", e.Name())
-		at := filepath.Join(repo, filepath.FromSlash(name))
+		at := filepath.Join(repo.git, filepath.FromSlash(name))
 		old := k.records[at]
 		if old == nil && len(k.records) >= maxRecords {
 			k.cut = true
 			return
 		}
-		r := &record{repo: repo, name: name, files: map[string]file{}}
+		r := &record{store: repo, name: name, files: map[string]file{}}
 		if k.take(root, r, old) && r.names(root) {
 			k.records[at] = r
 		} // else it is incomplete, and an earlier copy is the better one
@@ -165,7 +204,7 @@ func (r *record) names(root *os.Root) bool {
 		return false
 	}
 	if !filepath.IsAbs(to) {
-		to = filepath.Join(r.repo, filepath.FromSlash(r.name), to)
+		to = filepath.Join(r.git, filepath.FromSlash(r.name), to)
 	}
 	r.tree = filepath.Clean(to)
 	return true
@@ -192,12 +231,12 @@ func (r *record) isAlive() bool {
 	if !filepath.IsAbs(to) {
 		to = filepath.Join(filepath.Dir(r.tree), to)
 	}
-	want := filepath.Join(r.repo, filepath.FromSlash(r.name))
+	want := filepath.Join(r.git, filepath.FromSlash(r.name))
 	if filepath.Clean(to) == want {
 		return true
 	}
 	a, errA := os.Stat(filepath.Dir(filepath.Dir(to)))
-	b, errB := os.Stat(r.repo) // one may be named by a path with links
+	b, errB := os.Stat(r.git) // one may be named by a path with links
 	return errA == nil && errB == nil && os.SameFile(a, b) && filepath.Base(to) == filepath.Base(want)
 }
 
@@ -227,7 +266,7 @@ func (k *Keeper) PutBack() (trees []string, err error) {
 
 // isGone reports whether a record is not there any more, or has lost its HEAD.
 func (r *record) isGone() (bool, error) {
-	root, err := os.OpenRoot(r.repo)
+	root, err := r.open()
 	if err != nil {
 		return false, err
 	}
@@ -245,7 +284,7 @@ func (r *record) isGone() (bool, error) {
 
 // write makes the files of a record that are missing.
 func (r *record) write() error {
-	root, err := os.OpenRoot(r.repo)
+	root, err := r.open()
 	if err != nil {
 		return err
 	}

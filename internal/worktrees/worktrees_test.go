@@ -54,7 +54,7 @@ func forget(t *testing.T, repo, tree string) {
 func TestWhatIsStagedInAForgottenWorktreeIsPutBack(t *testing.T) {
 	t.Parallel()
 	repo, tree := repository(t)
-	k := New(filepath.Join(repo, ".git"))
+	k := New(repo, filepath.Join(repo, ".git"))
 	require.False(t, k.Take())
 	stage(t, tree, "second") // by the user, between two commands
 	require.False(t, k.Take())
@@ -92,7 +92,7 @@ func TestOnlyAWorktreeThatIsThereIsPutBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			repo, tree := repository(t)
-			k := New(filepath.Join(repo, ".git"))
+			k := New(repo, filepath.Join(repo, ".git"))
 			k.Take()
 			change(t, repo, tree)
 			trees, err := k.PutBack()
@@ -106,7 +106,7 @@ func TestOnlyAWorktreeThatIsThereIsPutBack(t *testing.T) {
 func TestNothingIsWrittenOutOfARepository(t *testing.T) {
 	t.Parallel()
 	repo, tree := repository(t)
-	k := New(filepath.Join(repo, ".git"))
+	k := New(repo, filepath.Join(repo, ".git"))
 	k.Take()
 	elsewhere := t.TempDir()
 	forget(t, repo, tree)
@@ -119,6 +119,29 @@ func TestNothingIsWrittenOutOfARepository(t *testing.T) {
 	require.Empty(t, left)
 }
 
+func TestNothingIsWrittenThroughALinkInPlaceOfARepository(t *testing.T) {
+	t.Parallel()
+	for _, below := range []bool{true, false} {
+		repo, tree := repository(t)
+		git := filepath.Join(repo, ".git")
+		k := New(t.TempDir(), git)
+		if below {
+			k = New(repo, git)
+		}
+		k.Take()
+		other := filepath.Join(t.TempDir(), "other")
+		run(t, ".", "init", "-q", other)
+		require.NoError(t, os.Rename(git, git+"-away"))
+		require.NoError(t, os.Symlink(filepath.Join(other, ".git"), git))
+		k.Take()
+		trees, err := k.PutBack()
+		require.NoError(t, err)
+		require.Empty(t, trees)
+		require.NoDirExists(t, filepath.Join(other, ".git", "worktrees"))
+		require.FileExists(t, filepath.Join(tree, ".git"))
+	}
+}
+
 func TestTheCopiesAreBounded(t *testing.T) {
 	t.Parallel()
 	repo, _ := repository(t)
@@ -126,7 +149,7 @@ func TestTheCopiesAreBounded(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, f.Truncate(maxBytes+1))
 	require.NoError(t, f.Close())
-	k := New(filepath.Join(repo, ".git"))
+	k := New(repo, filepath.Join(repo, ".git"))
 	require.True(t, k.Take())
 	require.Empty(t, k.records)
 }
