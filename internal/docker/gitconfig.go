@@ -16,17 +16,16 @@ import (
 	"github.com/x/pygent/internal/toolbox"
 )
 
-// gitConfig is the system's configuration of git in the containers of a sandbox: who the
-// user is, and then what the image's own says. A file of the system is the only place
-// that a repository's configuration, and that of the container's user, takes precedence
-// over. The text is empty where the user has told git no name.
+// gitConfig is the system's configuration of git in the containers of a sandbox: that git
+// works in directories of somebody else, who the user is, and then what the image's own
+// says. A file of the system is the only place that a repository's configuration, and that
+// of the container's user, takes precedence over. The programs that git starts for another
+// repository, as "git clone ." does, read it, too, while they get no settings of ours from
+// the environment.
 func gitConfig(ctx context.Context, workspace string) string {
-	name, email := toolbox.GitIdentity(ctx, os.Environ(), workspace, workspace)
-	if name == "" && email == "" {
-		return ""
-	}
 	var b strings.Builder
-	b.WriteString("[user]\n")
+	b.WriteString("[safe]\n\tdirectory = *\n[user]\n")
+	name, email := toolbox.GitIdentity(ctx, os.Environ(), workspace, workspace)
 	quote := strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 	for _, s := range [][2]string{{"name", name}, {"email", email}} {
 		if s[1] != "" {

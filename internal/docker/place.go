@@ -50,7 +50,7 @@ type place struct {
 	left    time.Time     // when the nonce was made, by the clock of its file system
 	socket  *guestSocket  // by which the guest may reach this process; nil for none
 
-	gitConfig     string // the system's configuration of git; empty for the image's own
+	gitConfig     string // the system's configuration of git; empty for the image's own, as while nothing but a guest runs
 	gitConfigFile string // with that, mounted from this machine; empty when it is copied with the guest
 }
 
