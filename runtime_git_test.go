@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -114,7 +115,7 @@ func TestGitWorksInEveryLayout(t *testing.T) {
 				contained := r.(pygent.Describer).Describe(t.Context()).Protection != "none"
 				for _, command := range []string{
 					"git status --porcelain", "git add . && git -c user.name=u -c user.email=u@v.w commit -q -m second",
-					"git worktree list", "git gc -q", "git worktree prune", "git status",
+					"git clone -q \"$(git rev-parse --show-toplevel)\" \"$(mktemp -d)/clone\"", "git worktree list", "git gc -q", "git worktree prune", "git status",
 				} {
 					res := bash(t, r, command)
 					if contained && command == "git gc -q" && strings.HasSuffix(tt.name, "linked worktree") {
@@ -268,5 +269,36 @@ func TestGitChangesOfARepositoryElsewhereAreTold(t *testing.T) {
 				require.Contains(t, agent.History().Messages()[0].Text(), "on branch main-tree")
 			})
 		}
+	}
+}
+
+func TestNothingIsShownInPlaceOfARepository(t *testing.T) {
+	t.Parallel()
+	for _, kind := range gitRuntimes() {
+		t.Run(kind.name, func(t *testing.T) {
+			t.Parallel()
+			w := newGitWorld(t)
+			w.repo("main")
+			w.write("secret/key")
+			r := kind.new(t, pygent.WithWorkspace(w.at("main-tree")))
+			if r.(pygent.Describer).Describe(t.Context()).Protection == "none" {
+				t.Skip("commands are not confined here")
+			}
+			if kind.name == "docker" { // its container starts by itself
+				require.Zero(t, bash(t, r, "git status").ExitCode)
+			}
+			require.NoError(t, os.Rename(w.at("main/.git/refs"), w.at("main/.git/was")))
+			require.NoError(t, os.Symlink(w.at("secret"), w.at("main/.git/refs")))
+			if kind.name == "docker" {
+				engine := testEngine(t)
+				require.NoError(t, engine.ContainerKill(t.Context(), containersOf(t, engine, w.at("main-tree"))[0].ID, "KILL"))
+				require.Eventually(t, func() bool { return len(containersOf(t, engine, w.at("main-tree"))) == 0 }, 30*time.Second, time.Millisecond)
+			}
+			res := bash(t, r, "cat "+w.at("main/.git/refs/key")+" "+w.at("secret/key")+"; touch "+w.at("main/.git/refs/x"))
+			require.NotContains(t, res.Output, "secret/key\n")
+			require.NoFileExists(t, w.at("secret/x"))
+			require.Contains(t, res.Note, "is not the directory any more that it was")
+			require.NoError(t, r.Cleanup())
+		})
 	}
 }

@@ -34,6 +34,8 @@ type commander struct {
 	user   atomic.Pointer[string] // the workspace's owner, if commands run as that instead of the image's user
 	beside []*owner.Claim         // of git's directories outside of the workspace that containers write
 
+	repository sandbox.Repository // of the workspace
+
 	life context.Context // ends at close, and with it every start
 	end  context.CancelFunc
 

@@ -339,7 +339,7 @@ func (c *commander) launchRemote(ctx context.Context, p place, name string, know
 
 // startIn starts a container in its place, in which commands can write.
 func (c *commander) startIn(ctx context.Context, p place, name string, know func(string)) (*Container, error) {
-	return c.startWriting(ctx, p, func() (*Container, error) { return c.startHeard(ctx, p, name, know) })
+	return c.startWriting(ctx, p, func() (*Container, error) { return c.startShowing(ctx, p, name, know) })
 }
 
 // startHeard starts a container in its place, with a socket of this process if the engine

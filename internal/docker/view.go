@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/docker/docker/api/types/mount"
 
@@ -62,6 +63,7 @@ func (c *commander) see(ctx context.Context, dir string, repository sandbox.Repo
 		v.repository = nil
 		notes = append(notes, noRepository)
 	}
+	c.repository = repository
 	c.spec.view, c.spec.config.WorkingDir = v, v.begin
 	c.notes.Add(notes...)
 	var claimed []string
@@ -77,6 +79,52 @@ func (c *commander) see(ctx context.Context, dir string, repository sandbox.Repo
 			c.beside = append(c.beside, claimWorkspace(ctx, c.engine, Config{Config: config, Host: c.config.Host, Image: c.config.Image, SharedFiles: c.config.SharedFiles, NoGuest: c.config.NoGuest}))
 		}
 	}
+}
+
+// startShowing starts a container that shows what git needs of the repository. An engine
+// mounts what is at a path when the container starts. Commands of another sandbox, whose
+// workspace has the main repository, may have put a link to anything there since it was
+// found, so the container has to see the very same directories before a command runs in it.
+func (c *commander) startShowing(ctx context.Context, p place, name string, know func(string)) (*Container, error) {
+	box, err := c.startHeard(ctx, p, name, know)
+	if err != nil || p.volume != "" || len(c.spec.view.repository) == 0 {
+		return box, err
+	}
+	moved := box.sees(ctx, c.repository)
+	if moved == "" {
+		return box, nil
+	}
+	if err := box.discard(); err != nil {
+		return nil, err
+	}
+	c.learn(sandbox.MovedNote(moved))
+	c.spec.view.repository = nil
+	return c.startHeard(ctx, p, name, know)
+}
+
+// seeTime is how long a container may take to say what it sees.
+const seeTime = 10 * time.Second
+
+// sees names a directory of a repository that a container does not see as it was found;
+// empty for none. A container with a kernel of its own numbers files in its own way: there
+// this machine looks at the paths again.
+func (b *Container) sees(ctx context.Context, r sandbox.Repository) (moved string) {
+	script := "cat /proc/sys/kernel/random/boot_id; stat -c %d:%i --"
+	for _, p := range r.Shown() {
+		script += " '" + strings.ReplaceAll(p.Dir, "'", `'\''`) + "'"
+	}
+	res, err := b.commands.Run(ctx, sandbox.Command{Script: script, Dir: ".", Timeout: seeTime, MaxOutput: 64 << 10})
+	said := strings.Split(strings.TrimSpace(res.Output), "\n")
+	if err == nil && said[0] != "" && !sameKernel(said[0]) {
+		return r.Moved()
+	}
+	for i, p := range r.Shown() {
+		id := r.Identity(p.Dir)
+		if err != nil || i+1 >= len(said) || said[i+1] != fmt.Sprintf("%d:%d", id.Dev, id.Ino) {
+			return p.Dir
+		}
+	}
+	return ""
 }
 
 // learn adds a note that could not be given before a container was started.

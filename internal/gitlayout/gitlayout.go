@@ -132,14 +132,15 @@ func (l Layout) Allow() []string {
 }
 
 // Allowed reports whether git has all that it needs if the given directories, with all
-// in them, are allowed.
+// in them, are allowed. A git directory that does not name the workspace has to be given
+// itself: nothing but a file of the workspace has chosen it.
 func (l Layout) Allowed(dirs []string) bool {
 	return l.Broken == "" && !slices.ContainsFunc(l.Allow(), func(name string) bool {
 		return !slices.ContainsFunc(dirs, func(dir string) bool {
 			if real, err := filepath.EvalSymlinks(dir); err == nil {
 				dir = real
 			}
-			return holds(dir, name)
+			return dir == name || holds(dir, name) && !(l.Unproved && name == l.Dir)
 		})
 	})
 }

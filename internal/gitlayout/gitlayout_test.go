@@ -162,7 +162,8 @@ func TestEveryLayoutIsFound(t *testing.T) {
 			} else {
 				require.Equal(t, w.at(tt.top), l.Top)
 			}
-			require.True(t, l.Allowed([]string{w.dir}))
+			require.Equal(t, !tt.unproof, l.Allowed([]string{w.dir}))
+			require.True(t, l.Allowed(l.Allow()))
 			require.Equal(t, len(tt.needs) == 0, l.Allowed([]string{w.at("ws"), w.at("home")}))
 			require.Equal(t, len(tt.needs) == 0, l.Why() == "")
 			for _, name := range l.Allow() {

@@ -63,20 +63,16 @@ func NewLocal(ctx context.Context, c Config, l LocalConfig) (*Sandbox, Protectio
 	}
 	git, notes := FindRepository(c), new(Notes)
 	trust := dir
-	for _, p := range git.Shown() {
+	if len(git.Shown()) > 0 {
 		trust = git.Top
-		if p.ReadOnly {
-			l.Readable = append(slices.Clip(l.Readable), p.Dir)
-		} else {
-			l.Writable = append(slices.Clip(l.Writable), p.Dir)
-		}
 	}
-	if why := git.Note(); why != "" && support.Level != confine.None && (git.Broken != "" || !git.Allowed(slices.Concat(l.Readable, l.Writable))) {
+	if why := git.Note(); why != "" && support.Level != confine.None && (git.Broken != "" || !git.Allowed(slices.Concat(l.Readable, l.Writable, git.Writes()))) {
 		notes.Add(why)
 	}
 	commands := &localCommander{
 		path: path, dir: dir, was: was, env: env, given: c.Env, pace: c.Pace, emit: c.Events.Send, turn: make(chan struct{}, 1),
 		level: support.Level, sure: support.Sure(), readable: l.Readable, writable: l.Writable,
+		repository: git, notes: notes,
 	}
 	r, err := New(Parts{Workspace: w, Files: HostFiles{w.Tree}, Commands: commands, Git: git, GitTrust: trust, OnHost: true, Notes: notes}, c)
 	return r, describeProtection(support, dir), err
@@ -101,12 +97,15 @@ type localCommander struct {
 	sure     bool          // they cannot kill what ends them
 	readable []string      // besides what every command may read
 	writable []string      // likewise
+	notes    *Notes
 
 	told    sync.Once     // of what a guest cannot do here
 	turn    chan struct{} // a token for whoever uses what follows, also while a guest is started or ended
 	current *GuestCommander
 	place   confined // of current, or of the one that was ended for a rest
 	left    error    // of that one, which left processes behind; nobody has been told
+
+	repository Repository // as far as commands may use it
 }
 
 func (c *localCommander) Shell(context.Context) string { return shellName(c.path) }
@@ -162,6 +161,10 @@ func (c *localCommander) live(ctx context.Context) (*GuestCommander, error) {
 		return nil, localStartError(ctx, err)
 	}
 	c.current = &GuestCommander{Client: client}
+	if c.level != confine.None && c.repository.Moved() != "" { // while the guest opened it
+		_ = c.shut()
+		return nil, errMoved
+	}
 	c.told.Do(func() { c.current.TellLimits(c.emit) })
 	return c.current, nil
 }

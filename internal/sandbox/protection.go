@@ -103,15 +103,29 @@ func (c *localCommander) confineGuest() error {
 		}
 	}
 	policy := guest.NewPolicy(c.level, temp)
-	policy.Write = slices.Concat([]string{c.dir, cache}, c.writable)
+	git := c.showRepository()
+	policy.Write = slices.Concat([]string{c.dir, cache}, c.writable, git.Writes())
 	tools := toolbox.Find(c.env, cache, policy.Write...)
-	policy.Read = slices.Concat(tools.Read, c.readable)
+	policy.Read = slices.Concat(tools.Read, c.readable, git.reads())
 	env := slices.Concat(c.env, tools.Env, []string{"TMPDIR=" + temp})
 	if c.level == confine.Files { // /tmp is the machine's
 		env = append(env, toolbox.Temporary(env, temp)...)
 	}
 	c.place = confined{env: env, policy: policy, temp: temp}
 	return nil
+}
+
+// showRepository returns what commands may use of the repository: nothing from now on if
+// something else is in its place.
+func (c *localCommander) showRepository() Repository {
+	if moved := c.repository.Moved(); moved != "" {
+		note := MovedNote(moved)
+		if c.notes.Learn(note) {
+			c.emit(Event{Kind: Limited, Text: note})
+		}
+		c.repository = Repository{}
+	}
+	return c.repository
 }
 
 // makeTemp makes the directory for temporary files, unless there is one. A cleaner of

@@ -15,7 +15,8 @@ const NoRepository = "none"
 // Repository is the git repository of a workspace, as far as commands may use it.
 type Repository struct {
 	gitlayout.Layout
-	allowed bool // all that it needs
+	allowed bool                          // all that it needs
+	ids     map[string]gitlayout.Identity // of the shown directories
 }
 
 // FindRepository finds the repository of the workspace that is asked for. A temporary one
@@ -29,7 +30,35 @@ func FindRepository(c Config) Repository {
 	if slices.Contains(c.Repositories, NoRepository) {
 		l.Granted = nil
 	}
-	return Repository{l, l.Allowed(c.Repositories)}
+	r := Repository{Layout: l, allowed: l.Allowed(c.Repositories), ids: map[string]gitlayout.Identity{}}
+	for _, p := range r.Shown() {
+		id, err := gitlayout.Identify(p.Dir)
+		if err != nil {
+			return Repository{Layout: gitlayout.Layout{Dir: l.Dir, Top: l.Top, Broken: err.Error()}}
+		}
+		r.ids[p.Dir] = id
+	}
+	return r
+}
+
+// Moved names a shown directory that is not at its path any more; empty for none. Commands
+// of another sandbox, whose workspace has the main repository, may put a link to
+// anything in its place, and what is shown is found by its path.
+func (r Repository) Moved() string {
+	for _, p := range r.Shown() {
+		if id, err := gitlayout.Identify(p.Dir); err != nil || id != r.ids[p.Dir] {
+			return p.Dir
+		}
+	}
+	return ""
+}
+
+// Identity is that of a shown directory when the repository was found.
+func (r Repository) Identity(dir string) gitlayout.Identity { return r.ids[dir] }
+
+// MovedNote says that a directory is not shown any more, since it is another one.
+func MovedNote(dir string) string {
+	return fmt.Sprintf("git does not work in the workspace: %q is not the directory any more that it was at the start. Start again if that is right", dir)
 }
 
 // Shown are directories outside of the workspace that commands may use, since git needs
@@ -53,13 +82,23 @@ func (r Repository) Note() string {
 	case r.allowed:
 		return ""
 	}
-	return fmt.Sprintf("The workspace is a worktree of the git repository in %q. Commands can commit there, but not change its configuration, hooks and packed refs, so that git gc fails: --repository %s allows that, too", r.Common, r.Common)
+	return fmt.Sprintf("The workspace is a worktree of the git repository in %q. Commands can commit there, but not change its configuration, hooks and packed refs, so that deleting or renaming branches and tags fails, and so does git gc: --repository %s allows that, too", r.Common, r.Common)
 }
 
 // Writes are those of the shown directories that commands can write.
 func (r Repository) Writes() (dirs []string) {
 	for _, p := range r.Shown() {
 		if !p.ReadOnly {
+			dirs = append(dirs, p.Dir)
+		}
+	}
+	return dirs
+}
+
+// reads are the others.
+func (r Repository) reads() (dirs []string) {
+	for _, p := range r.Shown() {
+		if p.ReadOnly {
 			dirs = append(dirs, p.Dir)
 		}
 	}
