@@ -19,9 +19,11 @@ import (
 // through a whole workspace for it.
 type File struct {
 	*os.File
-	root   *os.Root
-	name   string
-	marker *os.File // nil for none
+	root *os.Root
+	name string
+
+	marker     *os.File // nil for none
+	markerName string
 }
 
 // maxPath bounds what is read of a marker.
@@ -30,32 +32,52 @@ const maxPath = 4096
 // Create makes a file in a directory of a workspace, for [File.Become] or [File.Remove].
 func Create(root *os.Root, dir string, perm fs.FileMode) (*File, error) {
 	f := &File{root: root, name: path.Join(dir, Prefix+rand.Text())}
-	if dir = path.Clean(dir); dir != "." && locked {
+	if path.Dir(f.name) != "." && locked {
 		// Where the top cannot be written, the file is made without a marker.
-		if marker, err := create(root, Prefix+rand.Text(), 0o600); err == nil {
-			f.marker = marker
+		if marker, name, err := create(root, Prefix+rand.Text(), 0o600); err == nil {
+			f.marker, f.markerName = marker, name
 			if _, err := marker.WriteString(f.name); err != nil {
 				return nil, errors.Join(err, f.unmark())
 			}
 		}
 	}
 	var err error
-	if f.File, err = create(root, f.name, perm); err != nil {
+	if f.File, f.name, err = create(root, f.name, perm); err != nil {
 		return nil, errors.Join(err, f.unmark())
 	}
 	return f, nil
 }
 
-// create makes a locked file.
-func create(root *os.Root, name string, perm fs.FileMode) (*os.File, error) {
-	f, err := root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, perm)
-	if errors.Is(err, fs.ErrPermission) { // such as of a mode that does not let its owner read
-		f, err = root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+// tries is how often a file is made, at most, while others sweep at that very moment.
+const tries = 100
+
+// create makes a locked file, and returns its name. A sweep may see a file at the top before
+// it is locked, and take it for one that was left; then one of another name is made.
+func create(root *os.Root, name string, perm fs.FileMode) (*os.File, string, error) {
+	for range tries {
+		f, err := root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, perm)
+		if errors.Is(err, fs.ErrPermission) { // such as of a mode that does not let its owner read
+			f, err = root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+		}
+		if err != nil || !locked {
+			return f, name, err
+		}
+		err = filelock.Lock(f)
+		if err == nil && isAt(root, name, f) || err != nil && !errors.Is(err, filelock.ErrHeld) {
+			return f, name, nil // a file system without locks grants none to Sweep either
+		}
+		_ = root.Remove(name) // unless the sweep has
+		_ = filelock.Close(f)
+		name = path.Join(path.Dir(name), Prefix+rand.Text())
 	}
-	if err == nil && locked {
-		_ = filelock.Lock(f) // a file system without locks grants none to Sweep either
-	}
-	return f, err
+	return nil, "", &os.PathError{Op: "create", Path: name, Err: filelock.ErrHeld}
+}
+
+// isAt reports whether a name is still that of an open file.
+func isAt(root *os.Root, name string, f *os.File) bool {
+	now, err := root.Lstat(name)
+	opened, statErr := f.Stat()
+	return err == nil && statErr == nil && os.SameFile(now, opened)
 }
 
 // Name is the path of the file in the workspace.
@@ -89,7 +111,7 @@ func (f *File) unmark() error {
 	if f.marker == nil {
 		return nil
 	}
-	err := f.root.Remove(filepath.Base(f.marker.Name()))
+	err := f.root.Remove(f.markerName)
 	return errors.Join(err, filelock.Close(f.marker))
 }
 
@@ -156,11 +178,8 @@ func abandoned(root *os.Root, name string) *os.File {
 	if err != nil {
 		return nil
 	}
-	if filelock.Lock(f) == nil {
-		now, err := root.Lstat(name)
-		if opened, statErr := f.Stat(); err == nil && statErr == nil && os.SameFile(now, opened) {
-			return f
-		}
+	if filelock.Lock(f) == nil && isAt(root, name, f) {
+		return f
 	}
 	_ = f.Close()
 	return nil

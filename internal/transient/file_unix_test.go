@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -69,6 +70,38 @@ func TestSweepRemovesWhatAKilledProcessLeft(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, other.Remove())
 	require.Equal(t, []string{"sub/file"}, filesBelow(t, dir))
+}
+
+// TestSweepLeavesWhatIsBeingMade sweeps all the time while files are written.
+func TestSweepLeavesWhatIsBeingMade(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "sub"), 0o700))
+	root, err := os.OpenRoot(dir)
+	require.NoError(t, err)
+	defer root.Close()
+	var sweeps sync.WaitGroup
+	defer sweeps.Wait()
+	written := make(chan struct{})
+	defer close(written)
+	for range 2 {
+		sweeps.Go(func() {
+			for {
+				select {
+				case <-written:
+					return
+				default:
+					transient.Sweep(root)
+				}
+			}
+		})
+	}
+	for range 500 {
+		for _, at := range []string{".", "sub"} {
+			f, err := transient.Create(root, at, 0o600)
+			require.NoError(t, err)
+			require.NoError(t, f.Become(filepath.Join(at, "file")))
+		}
+	}
 }
 
 func TestSweepLeavesWhatIsNotOurs(t *testing.T) {
