@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/x/pygent/internal/checkpoint"
+	"github.com/x/pygent/internal/progress"
 	"github.com/x/pygent/internal/sandbox"
 	"github.com/x/pygent/internal/treedir"
 )
@@ -156,10 +157,10 @@ type keptCheckpoints struct {
 
 	// The rest is guarded by busy, and belongs to what makes a checkpoint until taking
 	// is closed.
-	taking chan struct{} // closed when the checkpoint that is made is done; nil for none
-	far    *keepingSoFar // how far it is; safe for concurrent use
+	taking chan struct{}   // closed when the checkpoint that is made is done; nil for none
+	far    *progress.Level // how far it is; safe for concurrent use
 	// repaired is how far those are that opened closes after, until the first turn begins.
-	repaired *keepingSoFar
+	repaired *progress.Level
 	noFiles  string          // why files are not kept; empty if they are
 	told     map[string]bool // what was warned of
 	untold   []Event         // what the next run tells

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/x/pygent/internal/checkpoint"
@@ -167,9 +166,9 @@ func (a *Agent) keepKilled() {
 	files := a.keptFiles()
 	k.opened = make(chan struct{})
 	k.taking = k.opened
-	k.repaired = new(keepingSoFar)
+	k.repaired = new(progress.Level)
 	k.far = k.repaired
-	ctx = k.far.counts(ctx)
+	ctx = k.far.Of(ctx)
 	k.working.Go(func() {
 		defer close(k.opened)
 		ctx, cancel := context.WithTimeout(ctx, firstWithin)
@@ -259,37 +258,23 @@ func (r *run) awaitCheckpoint(ctx context.Context, made <-chan struct{}) error {
 			return context.Cause(ctx)
 		case <-next.C:
 		}
-		if p := r.agent.checkpoints.far.progress(); p.Current != told {
+		p := ProgressInfo{Text: "keeping the files of the workspace"}
+		if p.Current, p.Total = r.agent.checkpoints.far.Reached(); p.Current != told {
 			told = p.Current
 			r.agent.emit(Event{Type: EventKeeping, Text: keepingWords(p), Progress: &p})
 		}
 	}
 }
 
-// keepingSoFar is how much of a checkpoint is made.
-type keepingSoFar struct{ done, total atomic.Int64 }
-
 // tellsHowFar returns a context in which a checkpoint of a kind is made whose progress a
 // run tells that waits for it. The one at the start of the first turn goes on with the
 // count of the repair before it, which has read its files: whoever waits sees one count.
 func (k *keptCheckpoints) tellsHowFar(ctx context.Context, kind checkpoint.Kind) context.Context {
-	k.far = new(keepingSoFar)
+	k.far = new(progress.Level)
 	if kind != checkpoint.End {
 		k.far, k.repaired = cmp.Or(k.repaired, k.far), nil
 	}
-	return k.far.counts(ctx)
-}
-
-// counts returns a context whose progress is f.
-func (f *keepingSoFar) counts(ctx context.Context) context.Context {
-	return progress.With(ctx, func(done, total int64) {
-		f.total.Store(total)
-		f.done.Store(done)
-	})
-}
-
-func (f *keepingSoFar) progress() ProgressInfo {
-	return ProgressInfo{Text: "keeping the files of the workspace", Current: f.done.Load(), Total: f.total.Load()}
+	return k.far.Of(ctx)
 }
 
 // keepingWords says how far a checkpoint is.

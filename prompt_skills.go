@@ -16,10 +16,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/skills"
-	"github.com/x/pygent/internal/survey"
 	"github.com/x/pygent/internal/toolschema"
 	"github.com/x/pygent/internal/workspace"
 )
@@ -89,10 +87,8 @@ func (c Config) skillOptions() []Option {
 func WithProjectSkills(on bool) Option { return option(func(o *options) { o.skills.project = on }) }
 
 const (
-	maxSkills     = 64       // that a model is told of
-	maxSkillText  = 24 << 10 // bytes of a skill's instructions that one result shows
+	maxSkills     = 64 // that a model is told of
 	skillCopies   = ".pygent/user-skills"
-	skillTag      = "skill"
 	skillListTag  = "project_skills"
 	readSkillTool = "read_skill"
 )
@@ -246,7 +242,7 @@ func readProjectSkill(ctx context.Context, rt Runtime, f skills.Found, dir strin
 			}
 		}
 	}
-	return shownSkill{f.Skill, "of the project, and its word, not the user's", dir, "", files}.result(data)
+	return resultOf(skills.Shown{Skill: f.Skill, From: "of the project, and its word, not the user's", Dir: dir, Files: files}, data)
 }
 
 // readUserSkill shows a skill of this machine. If it has more than its
@@ -256,16 +252,16 @@ func (a *Agent) readUserSkill(ctx context.Context, rt Runtime, f skills.Found, d
 	if err != nil {
 		return nil, err
 	}
-	shown := shownSkill{Skill: f.Skill, from: "of the user"}
+	shown := skills.Shown{Skill: f.Skill, From: "of the user"}
 	files, err := skills.Files(dir)
-	if err == nil && (len(files) > 1 || len(data) > maxSkillText) {
-		shown.dir, shown.files = skillCopies+"/"+f.Name, files
-		err = a.copySkill(ctx, rt, dir, shown.dir)
+	if err == nil && (len(files) > 1 || len(data) > skills.MaxText) {
+		shown.Dir, shown.Files = skillCopies+"/"+f.Name, files
+		err = a.copySkill(ctx, rt, dir, shown.Dir)
 	}
 	if err != nil {
-		shown.dir, shown.files, shown.note = "", nil, fmt.Sprintf("Its other files could not be copied here: %v.", err)
+		shown.Dir, shown.Files, shown.Note = "", nil, fmt.Sprintf("Its other files could not be copied here: %v.", err)
 	}
-	return shown.result(data)
+	return resultOf(shown, data)
 }
 
 // copySkill copies a folder of this machine into the workspace, without links and
@@ -371,40 +367,13 @@ func (a *Agent) othersUseSkills(ctx context.Context) bool {
 	})
 }
 
-// shownSkill is a skill as a result shows it.
-type shownSkill struct {
-	skills.Skill
-	from  string   // whose it is
-	dir   string   // where its files are; empty if there are none
-	note  string   // what else there is to say
-	files []string // in dir
-}
-
-func (s shownSkill) result(data []byte) (*ToolResult, error) {
-	body, err := skills.Body(data)
+// resultOf shows a skill.
+func resultOf(s skills.Shown, data []byte) (*ToolResult, error) {
+	text, err := s.Text(data)
 	if err != nil {
-		return nil, fmt.Errorf("skill %s: %w", s.Name, err)
+		return nil, err
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "The skill %s is %s.", s.Name, s.from)
-	if s.Compatibility != "" {
-		fmt.Fprintf(&b, " It asks for: %s.", strings.TrimSuffix(s.Compatibility, "."))
-	}
-	if files := skills.ListFiles(s.files, survey.Name); files != "" {
-		fmt.Fprintf(&b, " Its paths start at `%s`, with the files %s.", s.dir, files)
-	}
-	if s.note != "" {
-		b.WriteString(" " + s.note)
-	}
-	text := body
-	if len(text) > maxSkillText {
-		text = cut.Head(text, maxSkillText) + fmt.Sprintf("\n[cut: the first %d of %d bytes]", maxSkillText, len(body))
-		if s.dir != "" {
-			text += fmt.Sprintf("\n[all of it is in %s/%s]", s.dir, skills.File)
-		}
-	}
-	fmt.Fprintf(&b, "\n<%s>\n%s\n</%s>", skillTag, unclosed(text, skillTag), skillTag)
-	return &ToolResult{Content: b.String(), Display: "read the skill " + s.Name}, nil
+	return &ToolResult{Content: text, Display: "read the skill " + s.Name}, nil
 }
 
 // ofSkills marks the tool that reads skills. It is offered only to agents that

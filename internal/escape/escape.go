@@ -91,3 +91,8 @@ func Seen(text string) string {
 		return r
 	}, text)
 }
+
+// Tag returns a text that does not close the tag that quotes it, such as </skill>.
+func Tag(text, tag string) string {
+	return strings.ReplaceAll(text, "</"+tag, "<\u200b/"+tag)
+}

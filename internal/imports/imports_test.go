@@ -32,11 +32,11 @@ var layers = [][]string{
 		"internal/feed", "internal/filetext", "internal/gallery", "internal/gitlayout", "internal/gitwatch", "internal/highlight", "internal/hostask", "internal/imports", "internal/inside", "internal/inventory", "internal/jsonfix", "internal/jsonobj",
 		"internal/keep", "internal/keyset", "internal/ledger", "internal/lineinput", "internal/markdown", "internal/mention", "internal/notices", "internal/nudge",
 		"internal/offline", "internal/owner", "internal/pace", "internal/pause", "internal/plain", "internal/presence", "internal/progress", "internal/repeat", "internal/rota",
-		"internal/screen", "internal/slash", "internal/skills", "internal/spelling", "internal/sse", "internal/standin", "internal/starlimit",
+		"internal/screen", "internal/slash", "internal/spelling", "internal/sse", "internal/standin", "internal/starlimit",
 		"internal/strict", "internal/survey", "internal/telemetry", "internal/termtest", "internal/toolbox", "internal/treedir", "internal/window", "internal/writewatch",
 	},
 	{ // Packages built from leaves.
-		"internal/ansimark", "internal/callwords", "internal/chatstream", "internal/compact", "internal/crew", "internal/dialect", "internal/edit", "internal/excerpt", "internal/guard", "internal/guest/...", "internal/htmlmark", "internal/jobbook", "internal/livearea", "internal/recap", "internal/tomlfile",
+		"internal/ansimark", "internal/callwords", "internal/chatstream", "internal/compact", "internal/crew", "internal/dialect", "internal/edit", "internal/excerpt", "internal/guard", "internal/guest/...", "internal/htmlmark", "internal/jobbook", "internal/livearea", "internal/recap", "internal/skills", "internal/tomlfile",
 		"internal/toolschema", "internal/workspace", "internal/worktrees",
 	},
 	{ // Packages that a part of the root is built on.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"io"
 	"sync"
+	"sync/atomic"
 )
 
 type key struct{}
@@ -84,3 +85,18 @@ func (r reader) Read(p []byte) (int, error) {
 	r.counter.change(func() { r.counter.done += int64(n) })
 	return n, err
 }
+
+// Level is how far a work is. The zero Level is at the beginning. It is safe for
+// concurrent use.
+type Level struct{ done, total atomic.Int64 }
+
+// Of returns a context in which work raises the level.
+func (l *Level) Of(ctx context.Context) context.Context {
+	return With(ctx, func(done, total int64) {
+		l.total.Store(total)
+		l.done.Store(done)
+	})
+}
+
+// Reached returns how much is done of how much; a total of 0 is not known.
+func (l *Level) Reached() (done, total int64) { return l.done.Load(), l.total.Load() }
