@@ -1,7 +1,6 @@
 package pygent_test
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -14,11 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/enginetest"
 )
 
 // clientsImage is an image with the clients of package registries.
 func clientsImage() string {
-	return cmp.Or(os.Getenv("PYGENT_TEST_CLIENTS_IMAGE"), "pygent.invalid/clients:latest")
+	return enginetest.Clients()
 }
 
 // newClientsRuntime makes a container with these clients and the tests' Go

@@ -22,6 +22,7 @@ import (
 	"github.com/docker/docker/client"
 	"github.com/stretchr/testify/require"
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/enginetest"
 	"github.com/x/pygent/internal/owner"
 )
 
@@ -29,7 +30,9 @@ import (
 // file system, such as the one that scripts/remote.sh starts.
 func onRemote(t *testing.T) []pygent.RuntimeOption {
 	t.Helper()
-	return []pygent.RuntimeOption{pygent.WithDockerHost(requireEngine(t, "PYGENT_TEST_REMOTE_ENGINE")), pygent.WithImage(testImage())}
+	host := requireEngine(t, "PYGENT_TEST_REMOTE_ENGINE")
+	enginetest.NeedAt(t, host, testImage())
+	return []pygent.RuntimeOption{pygent.WithDockerHost(host), pygent.WithImage(testImage())}
 }
 
 // requireEngine returns the engine's address from an environment variable. It
@@ -55,7 +58,9 @@ func newRemoteRuntime(t *testing.T, opts ...pygent.RuntimeOption) pygent.Runtime
 // leaves containers or volumes of this process there, and so cannot be parallel.
 func remoteEngine(t *testing.T) *client.Client {
 	t.Helper()
-	engine, err := client.NewClientWithOpts(client.WithHost(requireEngine(t, "PYGENT_TEST_REMOTE_ENGINE")), client.WithAPIVersionNegotiation())
+	host := requireEngine(t, "PYGENT_TEST_REMOTE_ENGINE")
+	enginetest.NeedAt(t, host, testImage())
+	engine, err := client.NewClientWithOpts(client.WithHost(host), client.WithAPIVersionNegotiation())
 	require.NoError(t, err)
 	require.NoError(t, started.close())
 	t.Cleanup(func() {

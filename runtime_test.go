@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/cmdtest"
+	"github.com/x/pygent/internal/enginetest"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -48,19 +48,9 @@ func runtimeCases() []runtimeCase {
 	}
 }
 
-func testImage() string {
-	if image := os.Getenv("PYGENT_TEST_IMAGE"); image != "" {
-		return image
-	}
-	return "pygent.invalid/debian:latest"
-}
+func testImage() string { return enginetest.Image() }
 
-func testBusyboxImage() string {
-	if image := os.Getenv("PYGENT_TEST_BUSYBOX_IMAGE"); image != "" {
-		return image
-	}
-	return "pygent.invalid/busybox:latest"
-}
+func testBusyboxImage() string { return enginetest.Busybox() }
 
 // requireDocker skips a test if no engine answers.
 func requireDocker(t *testing.T) {
@@ -78,7 +68,7 @@ var dockerAnswers = sync.OnceValue(func() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(r.Cleanup(), cmdtest.HasImage("", testImage()), cmdtest.HasImage("", testBusyboxImage()))
+	return errors.Join(r.Cleanup(), enginetest.Has("", testImage(), testBusyboxImage()))
 })
 
 func newTestRuntime(t *testing.T, construct func(context.Context, ...pygent.RuntimeOption) (pygent.Runtime, error), opts ...pygent.RuntimeOption) pygent.Runtime {

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent/internal/cmdtest"
+	"github.com/x/pygent/internal/enginetest"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -84,6 +85,7 @@ func (p *commandPlace) run(b *testing.B, program string, m *timedModel) (took co
 	}
 	args := append([]string{"run", "--quiet"}, p.flags...)
 	if p.docker {
+		enginetest.Need(b, testImage())
 		args = append(args, "--image", testImage())
 	}
 	c := exec.Command(program, append(args, "go")...)

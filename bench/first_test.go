@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/enginetest"
 )
 
 // errEnough ends a run whose first request is all that is wanted.
@@ -26,6 +26,9 @@ func BenchmarkFirstRequest(b *testing.B) {
 		mode pygent.DockerMode
 	}{{"local", pygent.DockerNever}, {"docker", pygent.DockerRequired}} {
 		b.Run(place.name, func(b *testing.B) {
+			if place.mode != pygent.DockerNever {
+				enginetest.Need(b, testImage())
+			}
 			for b.Loop() {
 				firstRequest(b, pygent.WithDocker(place.mode), pygent.WithImage(testImage()))
 			}
@@ -35,7 +38,7 @@ func BenchmarkFirstRequest(b *testing.B) {
 
 // testImage is the image of the containers.
 func testImage() string {
-	return cmp.Or(os.Getenv("PYGENT_TEST_IMAGE"), "pygent.invalid/debian:latest")
+	return enginetest.Image()
 }
 
 func firstRequest(b *testing.B, opts ...pygent.Option) {
@@ -96,6 +99,7 @@ func firstCommand(b *testing.B, writes time.Duration) (took time.Duration) {
 // BenchmarkRequestPrefix tells how many bytes come before the conversation in each request
 // of an agent in a container: the system message and the tools.
 func BenchmarkRequestPrefix(b *testing.B) {
+	enginetest.Need(b, testImage())
 	var size int
 	model := pygent.ModelFunc(func(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 		tools, err := json.Marshal(req.Tools)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/enginetest"
 )
 
 // hostScript is a program in the container that fetches a URL a number of times,
@@ -29,6 +30,7 @@ END`
 // BenchmarkProxy measures commands in a container that fetch from an allowed
 // host: small requests, and a large body.
 func BenchmarkProxy(b *testing.B) {
+	enginetest.Need(b, testImage())
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/large" {
 			_, _ = io.CopyN(w, endless{}, 64<<20)

@@ -23,6 +23,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/enginetest"
 )
 
 // soakers is how many runtimes are used at once.
@@ -79,7 +80,7 @@ func soakEngine(t *testing.T) *client.Client {
 	engine, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
 	require.NoError(t, err)
 	t.Cleanup(func() { engine.Close() })
-	if _, err := engine.Ping(t.Context()); err != nil {
+	if err := enginetest.Has("", enginetest.Image(), enginetest.Busybox()); err != nil {
 		if os.Getenv("PYGENT_TEST_REQUIRE_DOCKER") == "1" {
 			t.Fatalf("an engine is required: %v", err)
 		}
@@ -102,24 +103,17 @@ func warmUp(t *testing.T, engine *client.Client) {
 
 // soakRuntime makes one of four kinds of runtime.
 func soakRuntime(ctx context.Context, engine *client.Client, kind int) (pygent.Runtime, error) {
-	construct, opts := pygent.NewDockerRuntime, []pygent.RuntimeOption{pygent.WithImage(envOr("PYGENT_TEST_IMAGE", "pygent.invalid/debian:latest"))}
+	construct, opts := pygent.NewDockerRuntime, []pygent.RuntimeOption{pygent.WithImage(enginetest.Image())}
 	switch {
 	case engine == nil || kind%4 == 0:
 		construct = pygent.NewLocalRuntime
 		opts = append(opts, pygent.WithLocalProtection(pygent.ProtectionOff)) // so that commands can kill their guest
 	case kind%4 == 1:
-		opts = []pygent.RuntimeOption{pygent.WithImage(envOr("PYGENT_TEST_BUSYBOX_IMAGE", "pygent.invalid/busybox:latest"))}
+		opts = []pygent.RuntimeOption{pygent.WithImage(enginetest.Busybox())}
 	case kind%4 == 2:
 		opts = append(opts, pygent.WithSharedFiles(false))
 	}
 	return construct(ctx, opts...)
-}
-
-func envOr(name, otherwise string) string {
-	if s := os.Getenv(name); s != "" {
-		return s
-	}
-	return otherwise
 }
 
 // stock is what could leak, except goroutines.

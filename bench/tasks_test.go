@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/enginetest"
 )
 
 // fleet is a task manager that counts the steps of its agents.
@@ -148,14 +149,9 @@ func BenchmarkTasksAtRest(b *testing.B) {
 // BenchmarkTasksDocker runs 50 agents at once, each in a container of its own.
 func BenchmarkTasksDocker(b *testing.B) {
 	const n = 50
-	image := os.Getenv("PYGENT_TEST_BUSYBOX_IMAGE")
-	if image == "" {
-		image = "pygent.invalid/busybox:latest"
-	}
-	parent, err := pygent.NewDockerRuntime(b.Context(), pygent.WithImage(image), pygent.WithMemory(32<<20))
-	if err != nil {
-		b.Skip("no engine: ", err)
-	}
+	enginetest.Need(b, enginetest.Busybox())
+	parent, err := pygent.NewDockerRuntime(b.Context(), pygent.WithImage(enginetest.Busybox()), pygent.WithMemory(32<<20))
+	require.NoError(b, err)
 	var elapsed time.Duration
 	var steps int64
 	for b.Loop() {

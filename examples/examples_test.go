@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/x/pygent/internal/enginetest"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -112,7 +113,7 @@ func TestTheExampleOfATerminalTakesLines(t *testing.T) {
 }
 
 // runExample runs an example in the root of the repository, as its comment says, and
-// returns what it prints. It uses Docker if the test set-up has an image.
+// returns what it prints. It uses Docker if the engine has the image of the tests.
 func runExample(t *testing.T, cmd *exec.Cmd) string {
 	t.Helper()
 	server := pygenttest.NewServer(t,
@@ -120,9 +121,10 @@ func runExample(t *testing.T, cmd *exec.Cmd) string {
 		pygenttest.Call("stop", map[string]any{"summary": "It printed: hello, world"}))
 	cmd.Dir = ".."
 	cmd.Env = append(os.Environ(), server.Env()...)
-	if image := os.Getenv("PYGENT_TEST_IMAGE"); image != "" {
-		cmd.Env = append(cmd.Env, "PYGENT_IMAGE="+image)
+	if err := enginetest.Has("", enginetest.Image()); err == nil {
+		cmd.Env = append(cmd.Env, "PYGENT_IMAGE="+enginetest.Image())
 	} else {
+		require.NotEqual(t, "1", os.Getenv("PYGENT_TEST_REQUIRE_DOCKER"), "%v", err)
 		cmd.Env = append(cmd.Env, "PYGENT_USE_DOCKER=0")
 	}
 	var stdout, stderr bytes.Buffer

@@ -2,14 +2,13 @@ package web_test
 
 import (
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/cmdtest"
+	"github.com/x/pygent/internal/enginetest"
 	"github.com/x/pygent/pygenttest"
 	"github.com/x/pygent/web"
 )
@@ -151,11 +150,6 @@ func TestUsersAreAskedAboutHostsOnlyIfTheHostSaysSo(t *testing.T) {
 // requireImage skips a test without an engine that has the image of the tests.
 func requireImage(t *testing.T) string {
 	t.Helper()
-	if err := cmdtest.HasImage("", cmdtest.Image()); err != nil {
-		if os.Getenv("PYGENT_TEST_REQUIRE_DOCKER") == "1" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
-	return cmdtest.Image()
+	enginetest.Need(t, enginetest.Image())
+	return enginetest.Image()
 }

@@ -1,28 +1,21 @@
 package browser
 
 import (
-	"cmp"
-	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/enginetest"
 	"github.com/x/pygent/pygenttest"
 )
 
 // inContainer has commands run in a container, or skips the test.
 func inContainer(t *testing.T) pygent.Option {
 	t.Helper()
-	image := pygent.WithImage(cmp.Or(os.Getenv("PYGENT_TEST_IMAGE"), "pygent.invalid/debian:latest"))
-	rt, err := pygent.NewDockerRuntime(t.Context(), image)
-	if err != nil && os.Getenv("PYGENT_TEST_REQUIRE_DOCKER") != "1" {
-		t.Skip("no engine:", err)
-	}
-	require.NoError(t, err)
-	require.NoError(t, rt.Cleanup())
-	return image
+	enginetest.Need(t, enginetest.Image())
+	return pygent.WithImage(enginetest.Image())
 }
 
 // A whole session whose commands run in a container: a question about a call and its

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/cmdtest"
+	"github.com/x/pygent/internal/enginetest"
 )
 
 // place is a kind of runtime in which attacks begin.
@@ -48,22 +48,12 @@ func containers() []place {
 	}
 }
 
-const image = "pygent.invalid/debian:latest"
+var image = enginetest.Image()
 
 // requireEngine skips a test without the engine that it needs.
 func requireEngine(t *testing.T, host string) {
 	t.Helper()
-	r, err := pygent.NewDockerRuntime(t.Context(), pygent.WithImage(image), pygent.WithDockerHost(host))
-	if err == nil {
-		require.NoError(t, r.Cleanup())
-		if err = cmdtest.HasImage(host, image); err == nil {
-			return
-		}
-	}
-	if os.Getenv("PYGENT_TEST_REQUIRE_DOCKER") == "1" {
-		t.Fatalf("an engine is required: %v", err)
-	}
-	t.Skipf("no engine: %v", err)
+	enginetest.NeedAt(t, host, image)
 }
 
 func open(t *testing.T, construct func(context.Context, ...pygent.RuntimeOption) (pygent.Runtime, error), opts []pygent.RuntimeOption) pygent.Runtime {

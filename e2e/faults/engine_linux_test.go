@@ -209,12 +209,7 @@ func left(t *testing.T, e *enginetest.Own) []container.Summary {
 	return found
 }
 
-func image() string {
-	if image := os.Getenv("PYGENT_TEST_BUSYBOX_IMAGE"); image != "" {
-		return image
-	}
-	return "pygent.invalid/busybox:latest"
-}
+func image() string { return enginetest.Busybox() }
 
 // sharedEngine is the engine of all tests, which has the image.
 func sharedEngine(t *testing.T) *client.Client {
@@ -222,11 +217,6 @@ func sharedEngine(t *testing.T) *client.Client {
 	shared, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = shared.Close() })
-	if _, err := shared.ImageInspect(t.Context(), image()); err != nil {
-		if os.Getenv("PYGENT_TEST_REQUIRE_DOCKER") == "1" {
-			require.NoError(t, err, "make images")
-		}
-		t.Skipf("no engine with the images of the tests (make images): %v", err)
-	}
+	enginetest.Need(t, image())
 	return shared
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/docker/docker/client"
 	"github.com/stretchr/testify/require"
 
+	"github.com/x/pygent/internal/enginetest"
 	"github.com/x/pygent/internal/guest"
 	"github.com/x/pygent/internal/guest/binary"
 )
@@ -48,11 +49,11 @@ type running struct {
 }
 
 func debianImage(t testing.TB) string {
-	return image(t, cmp.Or(os.Getenv("PYGENT_TEST_IMAGE"), "pygent.invalid/debian:latest"))
+	return image(t, enginetest.Image())
 }
 
 func busyboxImage(t testing.TB) string {
-	return image(t, cmp.Or(os.Getenv("PYGENT_TEST_BUSYBOX_IMAGE"), "pygent.invalid/busybox:latest"))
+	return image(t, enginetest.Busybox())
 }
 
 // engine returns a client of the engine, or nil and the reason why there is
@@ -72,16 +73,7 @@ var engine = sync.OnceValues(func() (*client.Client, error) {
 // missing.
 func image(t testing.TB, name string) string {
 	t.Helper()
-	c, err := engine()
-	if err == nil {
-		_, err = c.ImageInspect(context.Background(), name)
-	}
-	if err != nil {
-		if os.Getenv("PYGENT_TEST_REQUIRE_DOCKER") == "1" {
-			t.Fatalf("no engine with image %s: %v", name, err)
-		}
-		t.Skipf("no engine with image %s: %v", name, err)
-	}
+	enginetest.Need(t, name)
 	return name
 }
 

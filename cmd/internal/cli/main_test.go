@@ -14,11 +14,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docker/docker/client"
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/cmdtest"
+	"github.com/x/pygent/internal/enginetest"
 	"github.com/x/pygent/internal/persontest"
 	"github.com/x/pygent/pygenttest"
 )
@@ -52,22 +52,8 @@ func finish(t *testing.T, cmd *exec.Cmd) outcome {
 // test if none answers.
 func dockerImage(t *testing.T) string {
 	t.Helper()
-	cli, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
-	require.NoError(t, err)
-	defer cli.Close()
-	if _, err := cli.Ping(t.Context()); err != nil {
-		if os.Getenv("PYGENT_TEST_REQUIRE_DOCKER") != "" {
-			t.Fatal("no Docker engine answers:", err)
-		}
-		t.Skip("no Docker engine answers:", err)
-	}
-	if err := cmdtest.HasImage("", cmdtest.Image()); err != nil {
-		if os.Getenv("PYGENT_TEST_REQUIRE_DOCKER") != "" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
-	return cmdtest.Image()
+	enginetest.Need(t, enginetest.Image())
+	return enginetest.Image()
 }
 
 // toolResults returns the results of the calls in a conversation.
