@@ -123,7 +123,8 @@ func (r Restored) Notes() (notes []string) {
 		if others := len(r.Unsure) - len(named); others > 0 {
 			text += " and " + numeral.Count(others, "other")
 		}
-		notes = append(notes, fmt.Sprintf("taken back, although perhaps you changed them while a command ran: %s (/redo brings them back; checkpoint %d has them)", text, r.From.ID))
+		redo := map[bool]string{true: "/redo brings them back; "}[r.Undo]
+		notes = append(notes, fmt.Sprintf("taken back, although perhaps you changed them while a command ran: %s (%scheckpoint %d has them)", text, redo, r.From.ID))
 	}
 	if named := r.To.LeftOut[:min(notedLeft, len(r.To.LeftOut))]; len(named) > 0 && r.NoFiles == "" {
 		left := strings.Join(named, ", ")

@@ -217,7 +217,7 @@ func sizeOfQuestion(q Question) int {
 }
 
 func sizeOfEnd(r Result) int {
-	n := len(r.Reason) + len(r.Summary) + sizeOfMessage(r.Message)
+	n := len(r.Reason) + len(r.Summary) + len(r.NoCommand) + sizeOfMessage(r.Message)
 	if r.APIError != nil {
 		n += len(r.APIError.Message)
 	}

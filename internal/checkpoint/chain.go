@@ -123,17 +123,13 @@ func (s step) isWhole() bool { return s.only == nil && s.not == nil }
 // is made again. Where the oldest checkpoints were dropped, there may be no such
 // checkpoint: then it is a single step.
 func (b *Book) steps(from, to int) (steps []step, back bool) {
-	dir, above := b.seen[to].Dir, map[int]bool{}
-	for at := from; at >= 0; at = b.parent(at) {
-		above[at] = true
-	}
-	var again []step
-	top := to
-	for ; top >= 0 && !above[top]; top = b.parent(top) {
-		again = b.turn(again, step{from: b.parent(top), to: top}, dir)
-	}
+	dir, top := b.seen[to].Dir, b.ancestor(from, to)
 	if top < 0 {
 		return []step{{from: from, to: to}}, false
+	}
+	var again []step
+	for at := to; at != top; at = b.parent(at) {
+		again = b.turn(again, step{from: b.parent(at), to: at}, dir)
 	}
 	for at := from; at != top; at = b.parent(at) {
 		steps = b.turn(steps, step{from: at, to: b.parent(at)}, dir)
@@ -142,6 +138,18 @@ func (b *Book) steps(from, to int) (steps []step, back bool) {
 		steps = append(steps, s)
 	}
 	return b.joined(steps), top == to
+}
+
+// ancestor returns the index of the last entry of files that two have come from, or -1.
+func (b *Book) ancestor(one, other int) int {
+	above := map[int]bool{}
+	for at := one; at >= 0; at = b.parent(at) {
+		above[at] = true
+	}
+	for other >= 0 && !above[other] {
+		other = b.parent(other)
+	}
+	return other
 }
 
 // turn adds a step between a checkpoint and its parent, if the agent made what

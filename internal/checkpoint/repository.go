@@ -78,14 +78,7 @@ func (b *Book) putsBack(ctx context.Context, from, to int) (step, error) {
 // isOfAgent reports whether nobody but the agent has changed a repository between two
 // checkpoints, as far as its commits go.
 func (b *Book) isOfAgent(ctx context.Context, name string, from, to int) (bool, error) {
-	above := map[int]bool{}
-	for at := from; at >= 0; at = b.parent(at) {
-		above[at] = true
-	}
-	top := to
-	for top >= 0 && !above[top] {
-		top = b.parent(top)
-	}
+	top := b.ancestor(from, to)
 	if top < 0 {
 		return false, nil
 	}

@@ -142,7 +142,7 @@ func (b *Book) carryOut(ctx context.Context, w Workspace, line Entry, c Conversa
 	if out.NoFiles == "" {
 		err = errors.Join(b.compare(ctx, &out, conflicts), b.putBack(ctx, &out))
 	}
-	if err == nil && line.Undo {
+	if err == nil && out.NoFiles == "" {
 		out.Unsure, err = b.unsure(ctx, from, to)
 	}
 	return out, err

@@ -280,6 +280,15 @@ func TestOnlyWhatIsTakenBackIsUnsure(t *testing.T) {
 	require.Equal(t, []string{"b"}, out.Unsure)
 	require.Empty(t, b.mustRestore(out.From.N).Unsure, "brought back")
 	require.Equal(t, []string{"b"}, b.mustRestore(first.N).Unsure)
+
+	b = newBench(t)
+	b.set("a", "0", "b", "0")
+	start := b.turn(func() { b.set("a", "1"); call() })
+	done := b.Entries()[1]
+	b.mustRestore(start.N)
+	b.turn(func() { b.set("b", "1"); call() })
+	require.Equal(t, []string{"b"}, b.mustRestore(done.N).Unsure, "that it goes on elsewhere is no matter")
+	require.Equal(t, "a=1 b=0", b.files())
 }
 
 // An error, or the death of the process, at any step: the next one makes the rest.

@@ -189,23 +189,35 @@ func (b *Book) withoutCalls() []Entry {
 	return all
 }
 
-// unsure returns the names of the files that differ in a step, from a checkpoint back to
-// another, of which nobody knows who made it.
+// unsure returns the names of the files that a restore takes back, on the way from one
+// checkpoint to another, although nobody knows who changed them. These are all if the
+// checkpoints in between were dropped.
 func (b *Book) unsure(ctx context.Context, from, to int) ([]string, error) {
 	names := map[string]bool{}
-	for at := from; at >= 0 && at != to; at = b.parent(at) {
-		parent := b.parent(at)
-		if parent < 0 || !b.seen[at].Unsure || !b.byAgent(parent, at) {
-			continue
-		}
-		for c, err := range b.store.Diff(ctx, b.seen[parent].Tree, b.seen[at].Tree) {
-			if err != nil {
+	top := b.ancestor(from, to)
+	if top < 0 {
+		err := b.filesOf(ctx, to, from, names)
+		return slices.Sorted(maps.Keys(names)), err
+	}
+	for at := from; at != top; at = b.parent(at) {
+		if parent := b.parent(at); b.seen[at].Unsure && b.byAgent(parent, at) {
+			if err := b.filesOf(ctx, parent, at, names); err != nil {
 				return nil, err
-			}
-			if !store.OfGit(c.Name) && (c.New.Kind == treedir.File || c.New.Kind == treedir.Link) && len(names) < maxNamed {
-				names[c.Name] = true
 			}
 		}
 	}
 	return slices.Sorted(maps.Keys(names)), nil
+}
+
+// filesOf adds the names of the files and links of an entry that differ from another one.
+func (b *Book) filesOf(ctx context.Context, before, at int, names map[string]bool) error {
+	for c, err := range b.store.Diff(ctx, b.seen[before].Tree, b.seen[at].Tree) {
+		if err != nil {
+			return err
+		}
+		if !store.OfGit(c.Name) && (c.New.Kind == treedir.File || c.New.Kind == treedir.Link) && len(names) < maxNamed {
+			names[c.Name] = true
+		}
+	}
+	return nil
 }
