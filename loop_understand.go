@@ -266,7 +266,7 @@ func (r *run) takeWritten(resp *ChatResponse) {
 	if read.err != nil || r.wasRead(written) {
 		return
 	}
-	if key := keyset.Of(read.Name, inOrder(read.Arguments)); !read.tool.ReadOnly && key != before && !r.agent.canAsk() {
+	if key := keyset.Of(read.Name, jsonobj.Sorted(read.Arguments)); !read.tool.ReadOnly && key != before && !r.agent.canAsk() {
 		r.withheld, r.written = key, read.Name
 		return
 	}
@@ -276,14 +276,6 @@ func (r *run) takeWritten(resp *ChatResponse) {
 		r.toldWritten = true
 		r.emit(Event{Type: EventNotice, Step: r.result.Steps, Text: fmt.Sprintf("the model printed a call of %s as text, which is taken as a call: %s", read.Name, needsParser)})
 	}
-}
-
-// inOrder returns the arguments of a call with their names in one order, and without blanks.
-func inOrder(arguments string) string {
-	var object map[string]any
-	_ = json.Unmarshal([]byte(arguments), &object) // it was read before
-	sorted, _ := json.Marshal(object)
-	return string(sorted)
 }
 
 // writtenID begins the id of a call that the model wrote as text.

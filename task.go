@@ -12,6 +12,7 @@ import (
 
 	"github.com/x/pygent/internal/crew"
 	"github.com/x/pygent/internal/jsonobj"
+	"github.com/x/pygent/internal/notices"
 )
 
 // Errors of tasks, to be tested with errors.Is.
@@ -98,7 +99,7 @@ func (s TaskStatus) String() string {
 	case TaskTimedOut:
 		return "timeout after " + s.Timeout.String()
 	case TaskFailed:
-		line, _, _ := strings.Cut(lineEnds.Replace(s.Reason), "\n")
+		line, _, _ := strings.Cut(notices.Lines(s.Reason), "\n")
 		return "error: " + line
 	case TaskAwaitingUser:
 		return "awaiting user"

@@ -37,7 +37,7 @@ func (s TaskStatus) asksParent() bool { return s.Asked != nil && s.Asked.Request
 // words is a question for a model that answers it by send_task: what is asked and
 // what there is to choose, each further line indented, and how to answer.
 func (q *Question) words() string {
-	text, how := plain.Clean(lineEnds.Replace(cut.Middle(q.Prompt, maxAskedPrompt))), "(answer with send_task"
+	text, how := plain.Clean(notices.Lines(cut.Middle(q.Prompt, maxAskedPrompt))), "(answer with send_task"
 	size := 0
 	for i, option := range q.Options {
 		line := fmt.Sprintf("\n%d. %s", i+1, onOneLine(plain.Clean(cut.Head(option, maxAskedOptions))))
@@ -53,7 +53,7 @@ func (q *Question) words() string {
 		}
 		how += `: as message a JSON object of these fields, or "decline"`
 	}
-	if text = indented(text); strings.Contains(text, "\n") {
+	if text = notices.Indented(text); strings.Contains(text, "\n") {
 		return text + "\n" + how + ")"
 	}
 	return text + " " + how + ")"
@@ -81,10 +81,10 @@ func describeTask(s TaskStatus) string {
 		b.WriteString("\n" + waits)
 	}
 	if text := s.Summary(); text != "" {
-		b.WriteString("\n  " + indented(text))
+		b.WriteString("\n  " + notices.Indented(text))
 	}
 	if s.Left != nil {
-		b.WriteString("\n  " + indented(s.Left.words()))
+		b.WriteString("\n  " + notices.Indented(s.Left.words()))
 	}
 	return b.String()
 }
@@ -98,7 +98,7 @@ func listedTask(s TaskStatus, news bool) string {
 	if words == "" || !news && s.asks() == nil && s.waitsForUser() == "" {
 		return line
 	}
-	return line + "\n  " + indented(words)
+	return line + "\n  " + notices.Indented(words)
 }
 
 // openTask says in a line that a task is still at work, or what it asks.
@@ -107,21 +107,6 @@ func openTask(s TaskStatus) string {
 		return fmt.Sprintf("task %s asks: %s (answer with send_task, or end it with cancel_task)", s.ID, plainLine(q.Prompt))
 	}
 	return fmt.Sprintf("task %s is %s", s.ID, s.State)
-}
-
-// lineEnds are all that some program takes for the end of a line.
-var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\v", "\n", "\f", "\n", "\u0085", "\n", "\u2028", "\n", "\u2029", "\n")
-
-// indented has each further line of a text begin with blanks, so that none can
-// pass for a task or a notice of its own.
-func indented(text string) string {
-	lines := strings.Split(strings.Trim(lineEnds.Replace(text), "\n"), "\n")
-	for i, line := range lines {
-		if i > 0 && line != "" {
-			lines[i] = "  " + line
-		}
-	}
-	return strings.Join(lines, "\n")
 }
 
 func taskFigures(s TaskStatus) string {
@@ -168,7 +153,7 @@ func (n *taskNotices) noteQuestion(task string, e Event) {
 	case e.Type == EventAnswer:
 		n.list.Known(questionsOf(task), int(e.Seq))
 	case e.Question.AsksParent:
-		n.list.Add(questionsOf(task), int(e.Seq), fmt.Sprintf("[task %s asks: %s]", task, indented(e.Question.words())))
+		n.list.Add(questionsOf(task), int(e.Seq), fmt.Sprintf("[task %s asks: %s]", task, notices.Indented(e.Question.words())))
 	}
 }
 
@@ -201,7 +186,7 @@ func (n *taskNotices) take() string { return strings.Join(n.list.Take(), "\n") }
 
 // noticeOf describes how a task ended.
 func noticeOf(s TaskStatus) string {
-	about := indented(lastWords(s))
+	about := notices.Indented(lastWords(s))
 	if about != "" {
 		about = ": " + about
 	}

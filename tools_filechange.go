@@ -16,6 +16,7 @@ import (
 
 	"github.com/x/pygent/internal/charset"
 	"github.com/x/pygent/internal/edit"
+	"github.com/x/pygent/internal/filetext"
 	"github.com/x/pygent/internal/gitwatch"
 	"github.com/x/pygent/internal/numeral"
 )
@@ -213,24 +214,13 @@ func checkWritable(ctx context.Context, rt Runtime, name string) error {
 func (f formerText) replacedBy(name, text string) string {
 	switch {
 	case f.missing:
-		return fmt.Sprintf("created %s with %s", name, extent(text))
+		return fmt.Sprintf("created %s with %s", name, filetext.Extent(text))
 	case f.note != "" && f.size > 0:
-		return fmt.Sprintf("replaced %s, which had %s and now has %s", name, numeral.Count(f.size, "byte"), extent(text))
+		return fmt.Sprintf("replaced %s, which had %s and now has %s", name, numeral.Count(f.size, "byte"), filetext.Extent(text))
 	case f.note != "":
-		return fmt.Sprintf("wrote %s to %s", extent(text), name)
+		return fmt.Sprintf("wrote %s to %s", filetext.Extent(text), name)
 	}
-	said := fmt.Sprintf("replaced %s, which had %s and now has %s", name, extent(string(f.data)), extent(text))
-	before, after := edit.LineEnds(string(f.data)), edit.LineEnds(text)
-	if before != after && before != "" && after != "" {
-		said += fmt.Sprintf("; its lines ended in %s and now end in %s", before, after)
-	}
-	if is := charset.Of(f.data); !is.IsUTF8() && charset.Of([]byte(text)).IsUTF8() {
-		said += "; it was in " + is.Name + " and is UTF-8 now"
-	}
-	if mark := "\ufeff"; strings.HasPrefix(string(f.data), mark) && !strings.HasPrefix(text, mark) {
-		said += "; it began with a byte order mark (U+FEFF) and does not any more"
-	}
-	return said
+	return edit.Replaced(name, f.data, text)
 }
 
 // becomes returns the change to another text.
@@ -334,7 +324,7 @@ func changeIn(call ToolCall) (fileChange, bool) {
 	case "edit_file":
 		var in editInput
 		err = json.Unmarshal([]byte(call.Arguments), &in)
-		name, what = in.Path, in.words()
+		name, what = in.Path, edit.Words(in.edits())
 	case "collect_file":
 		var in collectInput
 		err = json.Unmarshal([]byte(call.Arguments), &in)
@@ -368,27 +358,10 @@ func isOurs(call ToolCall) bool {
 	return ok && d.Decode(in) == nil
 }
 
-// words shows the edits to the person who decides about them.
-func (in editInput) words() string {
-	var pieces []string
-	for _, e := range in.edits() {
-		words := prefixLines("- ", e.Old) + "\n" + prefixLines("+ ", e.New)
-		if e.All {
-			words = "everywhere:\n" + words
-		}
-		pieces = append(pieces, words)
-	}
-	return strings.Join(pieces, "\n\n")
-}
-
 // withDiff adds the difference that a change makes to what is said of it.
 func withDiff(said string, c FileChange) string {
 	if diff := c.Diff(); diff != "" {
 		return said + "\n" + diff
 	}
 	return said
-}
-
-func prefixLines(prefix, text string) string {
-	return prefix + strings.ReplaceAll(text, "\n", "\n"+prefix)
 }

@@ -76,9 +76,9 @@ func (in writeInput) appended(former formerText) (after, said string, err error)
 	}
 	after = string(data)
 	if former.missing {
-		return after, fmt.Sprintf("created %s with %s", in.Path, extent(after)), nil
+		return after, fmt.Sprintf("created %s with %s", in.Path, filetext.Extent(after)), nil
 	}
-	said = fmt.Sprintf("appended %s to %s, which now has %s", numeral.Count(len(data)-len(former.data), "byte"), in.Path, extent(after))
+	said = fmt.Sprintf("appended %s to %s, which now has %s", numeral.Count(len(data)-len(former.data), "byte"), in.Path, filetext.Extent(after))
 	if encoding.Known && !encoding.IsUTF8() {
 		said += ", in " + encoding.Name
 	}
@@ -86,11 +86,6 @@ func (in writeInput) appended(former formerText) (after, said string, err error)
 		said += "; it had no newline at its end, so that the text goes on in the last line"
 	}
 	return after, said, nil
-}
-
-// extent tells how long a text is.
-func extent(text string) string {
-	return fmt.Sprintf("%s (%s)", numeral.Count(len(text), "byte"), numeral.Count(filetext.LineCount(text), "line"))
 }
 
 // written is the result of a call that has changed a file.
@@ -203,34 +198,11 @@ func editFile(ctx context.Context, rt Runtime, in editInput) (*ToolResult, error
 
 // apply makes the edits in a file's content.
 func (in editInput) apply(data []byte) (edit.Applied, error) {
-	encoding := charset.Of(data)
-	_, err := encoding.Append(nil, "")
-	if err != nil {
-		return edit.Applied{}, fmt.Errorf("%s: %w", in.Path, err)
-	}
-	edited, err := edit.Apply(encoding.Decode(data), in.edits())
-	if err == nil && !encoding.IsUTF8() {
-		edited.Text, err = in.encoded(encoding, edited.Text)
-	}
+	edited, err := edit.InFile(data, in.edits())
 	if err != nil {
 		return edited, fmt.Errorf("%s: %w", in.Path, err)
 	}
 	return edited, nil
-}
-
-// encoded returns an edited text in the encoding of its file. Where that is not known, the
-// bytes of the text are those of the file, and what is new may only be ASCII.
-func (in editInput) encoded(encoding charset.Charset, text string) (string, error) {
-	if encoding.Known {
-		data, err := encoding.Encode(text)
-		return string(data), err
-	}
-	for _, e := range in.edits() {
-		if _, err := encoding.Append(nil, e.New); err != nil {
-			return text, err
-		}
-	}
-	return text, nil
 }
 
 type imageInput struct {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/x/pygent/internal/crew"
 	"github.com/x/pygent/internal/cut"
+	"github.com/x/pygent/internal/notices"
 )
 
 // Bounds of the delegation tools.
@@ -276,7 +277,7 @@ func sendTask(ctx context.Context, _ Runtime, in sendInput) (*ToolResult, error)
 		return nil, fmt.Errorf("task %s has ended (%s) and hears nothing any more: fetch what it made with collect_file, and delegate the rest anew", s.ID, s)
 	}
 	if q := s.asks(); q != nil && call.agent.notices.known(s) {
-		return nil, fmt.Errorf("nothing was sent: task %s asks meanwhile: %s", s.ID, indented(q.words()))
+		return nil, fmt.Errorf("nothing was sent: task %s asks meanwhile: %s", s.ID, notices.Indented(q.words()))
 	}
 	if s.asksParent() {
 		return answerTask(ctx, call, tasks, s, in.Message)

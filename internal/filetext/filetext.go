@@ -361,3 +361,8 @@ func LineCount(text string) int {
 	}
 	return n
 }
+
+// Extent says how long a text is.
+func Extent(text string) string {
+	return fmt.Sprintf("%s (%s)", numeral.Count(len(text), "byte"), numeral.Count(LineCount(text), "line"))
+}

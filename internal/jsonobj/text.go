@@ -2,7 +2,9 @@ package jsonobj
 
 import (
 	"bytes"
+	"encoding/json"
 	"strconv"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -56,4 +58,15 @@ func escapedUnit(encoded []byte) (unit rune, ok bool) {
 	}
 	n, err := strconv.ParseUint(string(encoded[2:escapeLength]), 16, 16)
 	return rune(n), err == nil
+}
+
+// Sorted returns an object with its names in one order at every depth, and without blanks.
+// It is "null" for what is no object.
+func Sorted(object string) string {
+	var fields map[string]any
+	decoder := json.NewDecoder(strings.NewReader(object))
+	decoder.UseNumber() // large numbers differ, too
+	_ = decoder.Decode(&fields)
+	sorted, _ := json.Marshal(fields)
+	return string(sorted)
 }
