@@ -302,3 +302,26 @@ func TestNothingIsShownInPlaceOfARepository(t *testing.T) {
 		})
 	}
 }
+
+func TestWhatIsStagedElsewhereOutlivesAPruneAndAGC(t *testing.T) {
+	t.Parallel()
+	for _, kind := range gitRuntimes() {
+		for _, tt := range gitLayouts[:3] {
+			t.Run(kind.name+"/"+tt.name, func(t *testing.T) {
+				t.Parallel()
+				w := newGitWorld(t)
+				tt.make(w)
+				opts := []pygent.RuntimeOption{pygent.WithWorkspace(w.at(tt.ws))}
+				if tt.allow != "" {
+					opts = append(opts, pygent.WithRepositories(w.at(tt.allow)))
+				}
+				r := kind.new(t, opts...)
+				bash(t, r, "git worktree prune; git gc -q --prune=now")
+				require.NoError(t, r.Cleanup())
+				require.Equal(t, "A  staged\n", w.git("main-tree", "status", "--porcelain"))
+				w.git("main-tree", "fsck")
+				w.git("main-tree", "commit", "-q", "-m", "staged")
+			})
+		}
+	}
+}

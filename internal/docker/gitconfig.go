@@ -39,9 +39,9 @@ func gitConfig(ctx context.Context, workspace string) string {
 // gitConfigPath is where a container sees its configuration of git.
 func (s containerSpec) gitConfigPath() string { return path.Join(s.guestDir(), "gitconfig") }
 
-// keepGitConfig writes a configuration into the user's cache, for engines to mount, under
-// a name made of its content. It is an error where others may change it.
-func keepGitConfig(text string) (string, error) {
+// keepForMount writes a file into the user's cache, for engines to mount, under a name made
+// of its content. It is an error where others may change it.
+func keepForMount(kind, text string) (string, error) {
 	dir, err := binary.CacheDir()
 	if err != nil {
 		return "", err
@@ -51,7 +51,7 @@ func keepGitConfig(text string) (string, error) {
 		return "", err
 	}
 	defer root.Close()
-	name := fmt.Sprintf("gitconfig-%x", sha256.Sum256([]byte(text)))[:32]
+	name := fmt.Sprintf("%s-%x", kind, sha256.Sum256([]byte(text)))[:len(kind)+23]
 	if is, err := root.ReadFile(name); err != nil || string(is) != text {
 		temp := name + "-" + rand.Text() + ".tmp"
 		err := root.WriteFile(temp, []byte(text), 0o644)

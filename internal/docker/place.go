@@ -52,6 +52,8 @@ type place struct {
 
 	gitConfig     string // the system's configuration of git; empty for the image's own, as while nothing but a guest runs
 	gitConfigFile string // with that, mounted from this machine; empty when it is copied with the guest
+
+	worktrees []mount.Mount // where git looks for worktrees that the container does not see
 }
 
 // sharesFiles reports whether an engine can be expected to see our files: one
@@ -68,7 +70,7 @@ func (p place) apply(spec containerSpec) containerSpec {
 		mounts = append(mounts, p.workspaceAt(spec.view.own))
 	}
 	if p.volume == "" {
-		mounts = append(mounts, spec.view.repository...)
+		mounts = append(append(mounts, spec.view.repository...), p.worktrees...)
 	}
 	spec.host.Mounts = append(mounts, spec.host.Mounts...)
 	p.applyGitConfig(&spec)

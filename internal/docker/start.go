@@ -302,8 +302,9 @@ func (c *commander) launchShared(ctx context.Context, p place, name string, know
 		p.file, _ = p.program.file() // it is copied where no directory here is ours alone
 	}
 	if p.gitConfig != "" {
-		p.gitConfigFile, _ = keepGitConfig(p.gitConfig) // likewise
+		p.gitConfigFile, _ = keepForMount("gitconfig", p.gitConfig) // likewise
 	}
+	p.worktrees = c.worktreesElsewhere()
 	if !c.proved && p.program != nil {
 		remove, err := p.leaveNonce()
 		if err != nil {

@@ -127,6 +127,32 @@ func (b *Container) sees(ctx context.Context, r sandbox.Repository) (moved strin
 	return ""
 }
 
+const (
+	// maxElsewhere is how many worktrees elsewhere a container is told of.
+	maxElsewhere = 64
+	// worktreeText is what a container has as the file .git of one. It is no such file for
+	// git, which would take all files of the worktree for deleted.
+	worktreeText = "this worktree is on the user's machine, outside of the workspace\n"
+)
+
+// worktreesElsewhere is a file of ours for each worktree of the repository that lies where
+// containers do not see it. So git does not take it for removed: what it knows of it stays,
+// and so do the objects that only its index holds.
+func (c *commander) worktreesElsewhere() (files []mount.Mount) {
+	for _, name := range c.repository.Elsewhere(c.files.tree.Dir()) {
+		shown := func(m mount.Mount) bool { return within(name, m.Source) }
+		if checkOwnPath(path.Dir(name), c.config.Mounts) != nil || slices.ContainsFunc(c.spec.view.repository, shown) || len(files) == maxElsewhere {
+			continue
+		}
+		source, err := keepForMount("worktree", worktreeText)
+		if err != nil {
+			return nil
+		}
+		files = append(files, mount.Mount{Type: mount.TypeBind, Source: source, Target: name, ReadOnly: true})
+	}
+	return files
+}
+
 // learn adds a note that could not be given before a container was started.
 func (c *commander) learn(note string) {
 	if c.notes.Learn(note) {

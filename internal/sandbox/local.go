@@ -106,6 +106,7 @@ type localCommander struct {
 	left    error    // of that one, which left processes behind; nobody has been told
 
 	repository Repository // as far as commands may use it
+	elsewhere  []string   // the files .git of its other worktrees, for the current guest
 }
 
 func (c *localCommander) Shell(context.Context) string { return shellName(c.path) }
@@ -161,9 +162,8 @@ func (c *localCommander) live(ctx context.Context) (*GuestCommander, error) {
 		return nil, localStartError(ctx, err)
 	}
 	c.current = &GuestCommander{Client: client}
-	if c.level != confine.None && c.repository.Moved() != "" { // while the guest opened it
-		_ = c.shut()
-		return nil, errMoved
+	if c.isMoved() {
+		return nil, errors.Join(errRepositoryMoved, c.shut())
 	}
 	c.told.Do(func() { c.current.TellLimits(c.emit) })
 	return c.current, nil

@@ -106,7 +106,8 @@ func (c *localCommander) confineGuest() error {
 	git := c.showRepository()
 	policy.Write = slices.Concat([]string{c.dir, cache}, c.writable, git.Writes())
 	tools := toolbox.Find(c.env, cache, policy.Write...)
-	policy.Read = slices.Concat(tools.Read, c.readable, git.reads())
+	c.elsewhere = git.Elsewhere(c.dir)
+	policy.Read = slices.Concat(tools.Read, c.readable, git.reads(), c.elsewhere)
 	env := slices.Concat(c.env, tools.Env, []string{"TMPDIR=" + temp})
 	if c.level == confine.Files { // /tmp is the machine's
 		env = append(env, toolbox.Temporary(env, temp)...)
@@ -128,6 +129,14 @@ func (c *localCommander) showRepository() Repository {
 	return c.repository
 }
 
+// isMoved reports whether what a guest has just opened of the repository may be something
+// else than what was looked at.
+func (c *localCommander) isMoved() bool {
+	now := c.repository.Elsewhere(c.dir)
+	gone := func(name string) bool { return !slices.Contains(now, name) }
+	return c.level != confine.None && (c.repository.Moved() != "" || slices.ContainsFunc(c.elsewhere, gone))
+}
+
 // makeTemp makes the directory for temporary files, unless there is one. A cleaner of
 // the machine may have removed it while nothing ran, and another user may have made
 // something of that name since.
@@ -144,6 +153,10 @@ func (c *localCommander) makeTemp() error {
 
 // errMoved is the error when a workspace's path no longer leads to the workspace.
 var errMoved = errors.New("the workspace is not the directory any more that it was")
+
+// errRepositoryMoved is the error when the repository was replaced while a guest started.
+// The next one is shown nothing of it, or what is there then.
+var errRepositoryMoved = errors.New("git's directories outside of the workspace were replaced while commands were made ready; try again")
 
 // remove removes the temporary files.
 func (c confined) remove() error {

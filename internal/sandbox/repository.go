@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/x/pygent/internal/gitlayout"
+	"github.com/x/pygent/internal/worktrees"
 )
 
 // NoRepository among the repositories that commands may use says that nothing is granted
@@ -103,4 +104,13 @@ func (r Repository) reads() (dirs []string) {
 		}
 	}
 	return dirs
+}
+
+// Elsewhere are the files .git of worktrees of the repository that lie outside of a
+// directory. Git takes worktrees for removed whose file it does not see.
+func (r Repository) Elsewhere(dir string) []string {
+	if r.Common == "" || !r.Works() {
+		return nil
+	}
+	return worktrees.Elsewhere(r.Common, dir)
 }

@@ -9,6 +9,10 @@
 // asks for: it copies the records before each command, and puts back afterwards those
 // that are gone although their worktrees are still there, as this machine sees it.
 //
+// A copy comes too late for one thing: "git gc --prune=now" after a prune in the same
+// command deletes what only the index or the HEAD of such a worktree holds. So there is
+// a file where git looks for each of those worktrees (Elsewhere), and git forgets none.
+//
 // Copies are in memory, up to a limit. Everything is read and written below the git
 // directory, whatever symbolic links a command has left there.
 package worktrees
@@ -138,6 +142,32 @@ func (k *Keeper) takeAll(repo store) {
 			k.records[at] = r
 		} // else it is incomplete, and an earlier copy is the better one
 	}
+}
+
+// Elsewhere returns the files .git of a repository's worktrees that are there, and lie
+// outside of a directory.
+func Elsewhere(git, dir string) (files []string) {
+	k := New(dir, git)
+	for _, repo := range k.repos {
+		root, err := repo.open()
+		if err != nil {
+			continue
+		}
+		defer root.Close()
+		for _, e := range list(root, "worktrees", maxRecords) {
+			r := &record{store: repo, name: path.Join("worktrees", e.Name()), files: map[string]file{}}
+			for _, name := range []string{"gitdir", "HEAD"} {
+				k.copy(root, r, nil, path.Join(r.name, name)) // without them it names nothing
+			}
+			if !r.names(root) || !r.isAlive() {
+				continue
+			}
+			if rel, err := filepath.Rel(dir, r.tree); err != nil || !filepath.IsLocal(rel) {
+				files = append(files, r.tree)
+			}
+		}
+	}
+	return files
 }
 
 // take copies a record, of which there may be an earlier copy. It reports false if the

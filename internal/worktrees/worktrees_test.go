@@ -103,6 +103,19 @@ func TestOnlyAWorktreeThatIsThereIsPutBack(t *testing.T) {
 	}
 }
 
+func TestWorktreesElsewhereAreFound(t *testing.T) {
+	t.Parallel()
+	repo, tree := repository(t)
+	run(t, repo, "worktree", "add", "-q", filepath.Join(repo, "inside"))
+	run(t, repo, "worktree", "add", "-q", tree+"-gone")
+	require.NoError(t, os.RemoveAll(tree+"-gone"))
+	git := filepath.Join(repo, ".git")
+	require.Equal(t, []string{filepath.Join(tree, ".git")}, Elsewhere(git, repo))
+	require.NoError(t, os.WriteFile(filepath.Join(git, "worktrees", "tree-gone", "gitdir"), []byte(filepath.Join(tree, ".git")), 0o644))
+	require.Len(t, Elsewhere(git, repo), 1, "a record that the worktree does not name")
+	require.Empty(t, Elsewhere(filepath.Join(repo, "none"), repo))
+}
+
 func TestNothingIsWrittenOutOfARepository(t *testing.T) {
 	t.Parallel()
 	repo, tree := repository(t)
