@@ -1006,3 +1006,38 @@ func longLog(t *testing.T, work checkpoint.Work) {
 	b.mustRestore(start.N)
 	require.Equal(t, "a=0 u=user", b.files())
 }
+
+// What a watch tells is others', and stays so in a long log. It does not tell of links.
+func TestWhatAWatchTellsStays(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root may watch writers")
+	}
+	b := newBench(t)
+	watched := checkpoint.Work{Ran: true, Apart: true, Watch: true}
+	look := func(w checkpoint.Work) { require.NoError(t, b.Look(t.Context(), b.work.open, w)) }
+	look(checkpoint.Work{Watch: true}) // before there is any checkpoint
+	for range 995 {
+		require.NoError(t, b.Begin(t.Context(), checkpoint.Entry{}))
+	}
+	b.set("u", "0")
+	start := b.turn(func() {
+		look(checkpoint.Work{Watch: true})
+		b.set("u", "user")
+		require.NoError(t, os.Symlink("u", filepath.Join(b.work.dir, "l1")))
+		look(watched)
+		require.NoError(t, os.Symlink("u", filepath.Join(b.work.dir, "l2")))
+		look(watched)
+	})
+	for range 5 {
+		require.NoError(t, b.Begin(t.Context(), checkpoint.Entry{}))
+	}
+	b.take(checkpoint.Start)
+	b.reopen()
+	b.messages += 2
+	b.take(checkpoint.End)
+	out := b.mustRestore(start.N)
+	require.Equal(t, "u=user", b.files())
+	require.Equal(t, []string{"u"}, keptNames(out.Kept))
+	require.Equal(t, []string{"l1", "l2"}, out.Unsure)
+}

@@ -209,13 +209,15 @@ func (b *Book) unsure(ctx context.Context, from, to int) ([]string, error) {
 	return slices.Sorted(maps.Keys(names)), nil
 }
 
-// filesOf adds the names of the files and links of an entry that differ from another one.
+// filesOf adds the names of the files and links of an entry that differ from another one,
+// but for those that others have written.
 func (b *Book) filesOf(ctx context.Context, before, at int, names map[string]bool) error {
 	for c, err := range b.store.Diff(ctx, b.seen[before].Tree, b.seen[at].Tree) {
 		if err != nil {
 			return err
 		}
-		if !store.OfGit(c.Name) && (c.New.Kind == treedir.File || c.New.Kind == treedir.Link) && len(names) < maxNamed {
+		_, theirs := slices.BinarySearch(b.seen[at].Not, c.Name)
+		if !theirs && !store.OfGit(c.Name) && (c.New.Kind == treedir.File || c.New.Kind == treedir.Link) && len(names) < maxNamed {
 			names[c.Name] = true
 		}
 	}
