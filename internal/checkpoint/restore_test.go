@@ -1041,3 +1041,16 @@ func TestWhatAWatchTellsStays(t *testing.T) {
 	require.Equal(t, []string{"u"}, keptNames(out.Kept))
 	require.Equal(t, []string{"l1", "l2"}, out.Unsure)
 }
+
+// What has no files cannot be brought home, wherever they are.
+func TestACheckpointWithoutFilesIsNotAway(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.set("a", "0")
+	b.toVolume()
+	_, err := b.Take(t.Context(), nil, checkpoint.Entry{Note: checkpoint.Note{Kind: checkpoint.Start, Place: place(0)}})
+	require.NoError(t, err)
+	require.NoError(t, b.WentAway(t.Context(), b.work.open))
+	_, is := b.Away()
+	require.False(t, is)
+}
