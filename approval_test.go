@@ -3,6 +3,8 @@ package pygent_test
 import (
 	"context"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -288,4 +290,40 @@ func TestAlwaysCoversTheVeryCommandOnly(t *testing.T) {
 	require.Contains(t, asked[1], `"background":true`, "in the background it is another one")
 	require.Equal(t, `{"cmd":"echo old"}`, asked[2])
 	require.Equal(t, `{"cmd":"echo old"}`, asked[3], "the changed arguments were allowed, not these")
+}
+
+// "Always" never covers a file that git obeys, also where a container writes it.
+func TestAlwaysNeverCoversWhatGitObeys(t *testing.T) {
+	t.Parallel()
+	for _, kind := range runtimeCases()[:2] {
+		t.Run(kind.name, func(t *testing.T) {
+			dir := t.TempDir()
+			require.NoError(t, os.MkdirAll(filepath.Join(dir, ".git", "hooks"), 0o755))
+			paths := []string{"plain", ".git/config", "sub/.git/hooks/post-checkout", ".GIT/info"}
+			if kind.name == "local" {
+				require.NoError(t, os.Symlink(".git", filepath.Join(dir, "link")))
+				paths = append(paths, "link/config")
+			}
+			var replies []pygenttest.Reply
+			for _, path := range paths {
+				for range 2 {
+					replies = append(replies, pygenttest.Call("write_file", map[string]any{"path": path, "content": path}))
+				}
+			}
+			asked := map[string][]string{}
+			agent := newAgentOn(t, kind.new(t, pygent.WithWorkspace(dir)), pygenttest.NewScriptedModel(append(replies, stop)...),
+				pygent.WithApproval(func(_ context.Context, r pygent.ApprovalRequest) (pygent.Decision, error) {
+					path := r.Changes[0].Path
+					asked[path] = append(asked[path], r.Session)
+					return pygent.Decision{Allow: true, Session: true}, nil
+				}))
+			_, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxSteps(20))
+			require.NoError(t, err)
+			want := map[string][]string{"plain": {"writes to this file"}}
+			for _, path := range paths[1:] {
+				want[path] = []string{"", ""}
+			}
+			require.Equal(t, want, asked)
+		})
+	}
 }

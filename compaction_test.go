@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -258,6 +259,25 @@ func TestCompactionCanBeSwitchedOff(t *testing.T) {
 	}
 	_, err = pygent.New(pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithRuntime(nowhere{}), pygent.WithContextWindow(-3))
 	require.EqualError(t, err, "option WithContextWindow: want a number of tokens, or 0 for the default, and not -3")
+}
+
+// Neither a conversation that becomes too long nor a server that says so has one that is
+// switched off done all the same.
+func TestACompactionThatIsSwitchedOffNeverHappens(t *testing.T) {
+	t.Parallel()
+	for name, window := range map[string]int64{"the window is known": 24_000, "the server says so": 0} {
+		t.Run(name, func(t *testing.T) {
+			server := worker(t, 60, pygenttest.Text("A summary.")).Window(24_000)
+			all, collect := compactions()
+			agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(spill(6_000)),
+				pygent.WithContextWindow(window), pygent.WithCompaction(pygent.CompactionPolicy{Disabled: true}), collect)
+			result, err := agent.RunUntilStop(t.Context(), "do the work", pygent.MaxSteps(70))
+			require.Error(t, err)
+			require.Equal(t, pygent.StatusContextFull, result.Status)
+			require.Empty(t, *all)
+			require.False(t, slices.ContainsFunc(server.Requests(), asksSummary))
+		})
+	}
 }
 
 func TestAWindowThatHoldsNothingEndsTheRunAtOnce(t *testing.T) {

@@ -362,3 +362,19 @@ func TestTheNumberOfALaterEntryFollowsTheStored(t *testing.T) {
 	entries := store.Entries()
 	require.EqualValues(t, 7, entries[2].Seq)
 }
+
+// A rewind that another program has written may say how many messages there were, and
+// not which was the last.
+func TestARewindWithoutADigestCounts(t *testing.T) {
+	t.Parallel()
+	said := func(m pygent.Message) pygent.HistoryEntry { return pygent.HistoryEntry{Message: m} }
+	for messages, want := range map[int][]string{
+		0: {}, 1: {"user: one"}, 2: {"user: one", "assistant: two"},
+		4: {"user: one", "assistant: two", "user: three", "assistant: four"},
+		5: {"user: one", "assistant: two", "user: three", "assistant: four"}, // there never were so many
+	} {
+		h := loadHistory(t, loadOnly{said(pygent.UserMessage("one")), said(pygent.AssistantMessage("two")), said(pygent.UserMessage("three")),
+			said(pygent.AssistantMessage("four")), {Rewind: &pygent.Rewind{Messages: messages}}})
+		require.Equal(t, append(want, "user: five"), append(append([]string{}, saidIn(h.Current())...), "user: five"), messages)
+	}
+}

@@ -476,3 +476,33 @@ func TestConversationsAreBounded(t *testing.T) {
 	require.Equal(t, pygent.StatusContextFull, result.Status)
 	require.Equal(t, 8, result.Steps)
 }
+
+// A call that has not begun when the context of the run ends does not run.
+func TestNoCallBeginsAfterTheEndOfItsContext(t *testing.T) {
+	t.Parallel()
+	for name, readOnly := range map[string]bool{"one after the other": false, "at the same time": true} {
+		for _, from := range []pygent.EventType{"", pygent.EventToolCall} {
+			t.Run(name+" "+string(from), func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				first := actionTool(t, "first", func() string {
+					if from == "" {
+						cancel()
+					}
+					return "done"
+				})
+				late := actionTool(t, "late", func() string { t.Error("it began after the end"); return "" })
+				late.ReadOnly = readOnly
+				agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Calls(pygenttest.Call("first", nil), pygenttest.Call("late", nil), pygenttest.Call("late", nil))),
+					pygent.WithTools(first, late))
+				result, err := agent.RunUntilStop(ctx, "go", pygent.OnEvent(func(e pygent.Event) {
+					if e.Type == from && e.Call.Name == "late" {
+						cancel()
+					}
+				}))
+				require.ErrorIs(t, err, context.Canceled)
+				require.Equal(t, pygent.StatusCancelled, result.Status)
+			})
+		}
+	}
+}

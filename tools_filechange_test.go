@@ -249,3 +249,21 @@ func TestProgressOfATaskReachesItsParent(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, all[0].ID, task)
 }
+
+func TestAnAgentRemembersWhatItsToolsChanged(t *testing.T) {
+	t.Parallel()
+	write := func(path, content string) pygenttest.Reply {
+		return pygenttest.Call("write_file", map[string]any{"path": path, "content": content})
+	}
+	agent := newAgent(t, pygenttest.NewScriptedModel(write("a", "1\n"), write("b", "1\n"), callBash("echo x >c"),
+		pygenttest.Call("edit_file", map[string]any{"path": "a", "old_text": "1", "new_text": "2"}), stop,
+		write("b", "3\n"), stop))
+	for range 2 {
+		_, err := agent.RunUntilStop(t.Context(), "go")
+		require.NoError(t, err)
+	}
+	require.Equal(t, []pygent.FileChange{
+		{Path: "a", After: "2\n", Line: 1, Created: true},
+		{Path: "b", After: "3\n", Line: 1, Created: true},
+	}, agent.Changes())
+}

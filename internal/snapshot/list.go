@@ -25,6 +25,7 @@ const (
 	maxLine     = 1 << 20 // bytes of a line of the list
 	maxEntries  = 10 << 20
 	maxOwn      = 1 << 30 // bytes of the conversation, the notes or the log
+	maxHoles    = 4 << 30 // bytes of all files that no disk holds
 )
 
 // line is a line of the list.
@@ -51,6 +52,7 @@ type lister struct {
 	contents Contents
 	buf      []byte
 	expect   func(line) error // checks what is known of a file before it is read; nil for nothing
+	holes    int64            // bytes of the files so far that no disk holds
 	each     func(line) error
 }
 
@@ -124,13 +126,23 @@ func (l *lister) describe(one *line, e tree.Entry) error {
 			return fmt.Errorf("%s has %d bytes, and no more than %d are read", shown(e.Name), one.Size, maxOwn)
 		}
 		if l.expect != nil {
-			if err := l.expect(*one); err != nil {
+			if err := errors.Join(l.expect(*one), l.bound(e)); err != nil {
 				return err
 			}
 		}
 		return l.content(one, e)
 	}
 	return fmt.Errorf("%s is no file, directory or link", shown(e.Name))
+}
+
+// bound refuses files with holes of a size that nobody waits for. They cost whoever made
+// the snapshot nothing. What a disk holds has the size of the disk as its bound.
+func (l *lister) bound(e tree.Entry) error {
+	l.holes += max(0, e.Info.Size()-onDisk(e.Info))
+	if l.holes > maxHoles {
+		return fmt.Errorf("%s has %d bytes, and hardly any of them on the disk: no more than %d such bytes are read (copy the snapshot with cp -r --sparse=never if you want them)", shown(e.Name), e.Info.Size(), int64(maxHoles))
+	}
+	return nil
 }
 
 // content adds size and digest of a file.

@@ -11,6 +11,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -281,6 +283,26 @@ func TestFilesOfAnotherSizeAreNotRead(t *testing.T) {
 			require.ErrorContains(t, err, " has 1099511627776 bytes")
 		})
 	}
+}
+
+// Nor is a file of the workspace that has hardly anything but holes, and whose size the
+// list says, too.
+func TestHolesHaveABound(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("holes are not known there")
+	}
+	dir := filepath.Join(t.TempDir(), "snap")
+	require.NoError(t, put(t.Context(), dir, "one", 1, false))
+	require.NoError(t, os.Truncate(filepath.Join(dir, snapshot.Workspace, "d", "0"), 1<<40))
+	list := filepath.Join(dir, snapshot.List)
+	lines, err := os.ReadFile(list)
+	require.NoError(t, err)
+	said := regexp.MustCompile(`("path":"`+snapshot.Workspace+`/d/0".*"size":)[0-9]+`).ReplaceAllString(string(lines), "${1}1099511627776")
+	require.NotEqual(t, string(lines), said)
+	require.NoError(t, os.WriteFile(list, []byte(said), 0o600))
+	_, err = snapshot.Open(t.Context(), dir)
+	require.ErrorIs(t, err, snapshot.ErrDamaged)
+	require.ErrorContains(t, err, "has 1099511627776 bytes, and hardly any of them on the disk")
 }
 
 // The list may say the same: a conversation has a bound all the same.
