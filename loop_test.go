@@ -499,9 +499,15 @@ func TestNoCallBeginsAfterTheEndOfItsContext(t *testing.T) {
 					if e.Type == from && e.Call.Name == "late" {
 						cancel()
 					}
+					if e.Type == pygent.EventToolStart && e.Call.Name == "late" {
+						t.Error("it was started after the end")
+					}
 				}))
 				require.ErrorIs(t, err, context.Canceled)
 				require.Equal(t, pygent.StatusCancelled, result.Status)
+				if from == "" {
+					require.Equal(t, 1, result.ToolCalls, "the others are not even announced")
+				}
 			})
 		}
 	}

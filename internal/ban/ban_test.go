@@ -32,7 +32,7 @@ func TestBannedCommandIsSeenWhereverItRuns(t *testing.T) {
 		`find . -exec rm {} \;`, "find . -name '*.o' -execdir rm {} +", `find . -exec sh -c 'rm "$1"' _ {} \;`, `find . -exec sh -c 'rm {}' \;`,
 		"sh -c 'rm x'", "bash -lc 'ls; rm x'", "bash -c -e 'rm x'", "bash --norc -o pipefail -c 'rm x'", "sh -c \"sh -c 'rm x'\"", "env sh -c 'rm x'", "/bin/sh -c 'rm x'",
 		"sh <<EOF\nrm x\nEOF", "bash -s <<'EOF'\nls\nrm x\nEOF", "sh -s -- arg <<EOF\nrm x\nEOF", "bash <<< 'rm x'", "{ sh; } <<EOF\nrm x\nEOF", "cat x | sh <<EOF\nrm x\nEOF",
-		"su root -c 'rm x'", "su -c 'rm x' root", "su - root --command='rm x'", "runuser -u me rm x", "script -qc 'rm x' log",
+		"su root -c 'rm x'", "su -c 'rm x' root", "su - root --command='rm x'", "runuser -u me rm x", "runuser -c 'rm x' me", "runuser me -c 'rm x'", "runuser -l me --session-command='rm x'", "script -qc 'rm x' log",
 		"eval rm x", "eval 'ls; rm x'", `eval "rm" x`, "trap 'rm x' EXIT", "trap -- 'rm x' EXIT", "alias l='rm x'",
 		"ls\\\n && rm x", "r\\\nm x",
 	} {
@@ -47,7 +47,7 @@ func TestMereWordsAreNoCommands(t *testing.T) {
 		"cat <<EOF\nrm x\nEOF", "cat > x.sh <<'EOF'\nrm x\nEOF", "xargs grep rm", "nice -n 5 grep rm x", "sudo -u rm ls", "timeout 5 grep rm", "env A=rm ls", "command -v rm",
 		"find . -name rm", "find rm -type f", "sh -c 'echo rm'", "sh x.sh", "bash -x ./run rm", "sh rm", "sh < x.sh", "trap - EXIT", "trap", "trap -l", "[ -f rm ]", "[[ rm == x ]]", "test rm",
 		"x=rm", "case rm in rm) ls;; esac", "for rm in a b; do ls; done", "git log", ". ./venv/bin/activate", "source x", "echo curl", "type rm; which rm",
-		"alias", "eval ls", "alias l='ls -l'", "xargs", "exec 3>&1", "", "ls |\n cat", `"$HOME/bin/tool" rm`, "x=1; y=2", "declare -a x", "parallel echo ::: rm", `timeout "$T" ls`, "su me", "python -c 'print(1)'",
+		"alias", "command", "eval", "exec", "sudo", "env", "su", "runuser me -c ls", "eval ls", "alias l='ls -l'", "xargs", "exec 3>&1", "", "ls |\n cat", `"$HOME/bin/tool" rm`, "x=1; y=2", "declare -a x", "parallel echo ::: rm", `timeout "$T" ls`, "su me", "python -c 'print(1)'",
 	} {
 		require.NoError(t, l.Check(script), script)
 	}
@@ -149,6 +149,8 @@ func TestWhatIsNoNameIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, `banned application "curl|sh"`)
 	_, err = ban.New(nil, []string{"two words"})
 	require.ErrorContains(t, err, `banned application "two words"`)
+	_, err = ban.New(nil, []string{"rm,curl"})
+	require.ErrorContains(t, err, `banned application "rm,curl"`)
 }
 
 func FuzzCheck(f *testing.F) {

@@ -96,7 +96,6 @@ func (p *Proxy) tunnelThrough(ctx context.Context, via *url.URL, t Target) (net.
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
 	defer stop()
 	conn := raw
-	_ = conn.SetDeadline(time.Now().Add(dialTime))
 	if via.Scheme == "https" {
 		conn = tls.Client(conn, &tls.Config{ServerName: via.Hostname()})
 	}
@@ -104,12 +103,15 @@ func (p *Proxy) tunnelThrough(ctx context.Context, via *url.URL, t Target) (net.
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	return &bufferedConn{Conn: conn, reader: reader}, conn.SetDeadline(time.Time{})
+	return &bufferedConn{Conn: conn, reader: reader}, nil
 }
 
 // askProxy sends the CONNECT request of a tunnel, and returns a reader of what
-// follows the answer.
+// follows the answer. Only the answer has a time limit: a tunnel may last.
 func askProxy(conn net.Conn, via *url.URL, t Target) (*bufio.Reader, error) {
+	if err := conn.SetDeadline(time.Now().Add(dialTime)); err != nil {
+		return nil, err
+	}
 	request := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: t.String()}, Host: t.String(), Header: http.Header{}}
 	if user := via.User; user != nil {
 		password, _ := user.Password()
@@ -129,7 +131,7 @@ func askProxy(conn net.Conn, via *url.URL, t Target) (*bufio.Reader, error) {
 		return nil, fmt.Errorf("it answered %s", answer.Status)
 	}
 	limited.N = 1<<63 - 1
-	return reader, nil
+	return reader, conn.SetDeadline(time.Time{})
 }
 
 // bufferedConn is a connection whose beginning has already been read into a

@@ -140,7 +140,18 @@ func TestAddressesAreChecked(t *testing.T) {
 	require.Error(t, check("a.test:80", "169.254.169.254", true), "a name must not lead to the secrets of a cloud")
 	require.NoError(t, check("169.254.169.254:80", "169.254.169.254", true))
 	require.Error(t, check("a.test:80", "64:ff9b::a00:1", true))
+	require.Error(t, check("240.0.0.1:80", "240.0.0.1", true), "it is nobody's, whatever is allowed")
 	require.Error(t, check("a.test:80", "::ffff:127.0.0.1", false))
+}
+
+// Only the name of one host with its port reaches a private address, and no wildcard.
+func TestWildcardsNameNoHostExactly(t *testing.T) {
+	r, err := parseRules([]string{"*.corp.test:8443", "corp.test", "a.corp.test:8443", "b.corp.test"})
+	require.NoError(t, err)
+	for host, want := range map[string]bool{"a.corp.test": true, "b.corp.test": false, "c.corp.test": false, "corp.test": false} {
+		require.Equal(t, want, r.exactly(Target{Host: host, Port: 8443}), host)
+		require.False(t, r.exactly(Target{Host: host, Port: 443}), host)
+	}
 }
 
 // An address of this machine is private, whatever range it is in.

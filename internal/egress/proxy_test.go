@@ -889,3 +889,36 @@ func TestOnlyWhatHelpsIsOffered(t *testing.T) {
 		})
 	}
 }
+
+// A tunnel through another proxy is not cut at the time limit of that one's answer.
+func TestATunnelOutlivesTheTimeLimitOfItsAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		defer ours.Close()
+		go func() {
+			defer theirs.Close()
+			if _, err := http.ReadRequest(bufio.NewReader(theirs)); err == nil {
+				_, _ = io.WriteString(theirs, "HTTP/1.1 200 OK\r\n\r\n")
+				time.Sleep(2 * dialTime)
+				_, _ = io.WriteString(theirs, "late")
+			}
+		}()
+		reader, err := askProxy(ours, &url.URL{Scheme: "http", Host: "proxy.test"}, Target{Host: "a.test", Port: 443})
+		require.NoError(t, err)
+		late, err := io.ReadAll(reader)
+		require.NoError(t, err)
+		require.Equal(t, "late", string(late))
+	})
+}
+
+// A proxy that does not answer is waited for no longer than that.
+func TestAProxyThatDoesNotAnswerIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		defer ours.Close()
+		go func() { _, _ = io.Copy(io.Discard, theirs) }()
+		defer theirs.Close()
+		_, err := askProxy(ours, &url.URL{Scheme: "http", Host: "proxy.test"}, Target{Host: "a.test", Port: 443})
+		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	})
+}

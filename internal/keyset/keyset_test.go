@@ -57,6 +57,19 @@ func TestALayerTakesItsOwnKeysAlong(t *testing.T) {
 	require.Empty(t, has(), "no key of a layer that is gone counts twice")
 }
 
+// What a layer took goes with it, so that it makes others forget nothing.
+func TestALayerThatIsGoneTakesNoRoom(t *testing.T) {
+	var s keyset.Set
+	s.Add(keyset.Of("first"))
+	remove := s.Layer()
+	for i := range keyset.Most - 1 {
+		s.Add(keyset.Of(strconv.Itoa(i)))
+	}
+	remove()
+	s.Add(keyset.Of("last"))
+	require.True(t, s.Has(keyset.Of("first")))
+}
+
 func TestTheZeroKeyIsInNoSet(t *testing.T) {
 	var s keyset.Set
 	s.Add(keyset.Key{})
