@@ -62,3 +62,31 @@ func TestCommandsCanWriteTheWorkspaceWhoeverTheImageNames(t *testing.T) {
 		}
 	}
 }
+
+func TestCommandsReachAWorktreeBelowADirectoryOfRoot(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root has a directory in /root")
+	}
+	requireDocker(t)
+	dir, err := os.MkdirTemp("/root", "pygent-test-")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	w := gitWorld{t, dir}
+	w.repo("main")
+	for user, says := range map[string]string{"": "Commands run as the workspace's owner, 0:0, since the user", "1000": "choose another one with --user, or --repository none"} {
+		opts := []pygent.RuntimeOption{pygent.WithImage(imageOf(t, "1000", testImage())), pygent.WithWorkspace(w.at("main-tree"))}
+		if user != "" {
+			opts = append(opts, pygent.WithContainerUser(user))
+		}
+		r := newTestRuntime(t, pygent.NewDockerRuntime, opts...)
+		res, err := r.Bash(t.Context(), "git status --porcelain")
+		if user != "" {
+			require.ErrorContains(t, err, says)
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, "A  staged\n", res.Output)
+		require.Contains(t, res.Note, says)
+	}
+}

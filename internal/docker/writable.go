@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/x/pygent/internal/sandbox"
@@ -23,6 +24,9 @@ const writeTime = 10 * time.Second
 // by start, and ends the one that is not to be used.
 func (c *commander) startWriting(ctx context.Context, p place, start func() (*Container, error)) (*Container, error) {
 	box, err := start()
+	if c.cannotReach(err) {
+		return c.startReaching(start, err)
+	}
 	if err != nil || !c.keep || p.volume != "" || box.canWrite(ctx, p.dir, c.may("DAC_OVERRIDE")) {
 		return box, err // any user can write a temporary workspace, and a volume
 	}
@@ -35,11 +39,7 @@ func (c *commander) startWriting(ctx context.Context, p place, start func() (*Co
 	if err := box.discard(); err != nil {
 		return nil, err
 	}
-	c.spec.config.User = owner
-	c.user.Store(&owner)
-	if owner != "0:0" {
-		c.spec.config.Env = append(c.spec.config.Env[:len(c.spec.config.Env):len(c.spec.config.Env)], "HOME=/tmp") // nothing else may be theirs
-	}
+	c.runAs(owner)
 	if box, err = start(); err != nil {
 		return nil, err
 	}
@@ -49,6 +49,37 @@ func (c *commander) startWriting(ctx context.Context, p place, start func() (*Co
 		c.learn("Commands cannot write the workspace, not even as its owner, " + owner + ": it may be mounted to be read only")
 	}
 	return box, nil
+}
+
+// runAs has commands run as the workspace's owner.
+func (c *commander) runAs(owner string) {
+	c.spec.config.User = owner
+	c.user.Store(&owner)
+	if owner != "0:0" {
+		c.spec.config.Env = append(c.spec.config.Env[:len(c.spec.config.Env):len(c.spec.config.Env)], "HOME=/tmp") // nothing else may be theirs
+	}
+}
+
+// cannotReach reports whether a container did not start because its user may not pass
+// through the directories above the workspace, such as /root, which images keep to root.
+// Commands begin there only where git needs it.
+func (c *commander) cannotReach(err error) bool {
+	return err != nil && c.spec.view.begin != Workspace && strings.Contains(err.Error(), "open the workspace: open "+c.spec.view.begin+": permission denied")
+}
+
+// startReaching starts a container as the workspace's owner after one that did not reach
+// the workspace, unless somebody has chosen its user.
+func (c *commander) startReaching(start func() (*Container, error), err error) (box *Container, _ error) {
+	if o := c.spec.hostOwner.Owner; c.spec.config.User == "" && o.Known {
+		c.runAs(fmt.Sprintf("%d:%d", o.UID, o.GID))
+		if box, err = start(); err == nil {
+			c.learn("Commands run as the workspace's owner, " + c.spec.config.User + ", since the user whom the image names cannot reach it")
+		}
+	}
+	if c.cannotReach(err) {
+		err = fmt.Errorf("%w: the container's user cannot reach the workspace at its path on this machine, where git needs it; choose another one with --user, or --repository none, with which git does not work", err)
+	}
+	return box, err
 }
 
 // user names whom commands run as.
