@@ -152,7 +152,7 @@ type RetryPolicy struct {
 	MaxAttempts int           // calls in all, overloads included; 1 never repeats. Default: 5, without counting overloads
 	BaseDelay   time.Duration // the pause after the first failure, default 1 s; it doubles each time, and is random between half of that and all
 	MaxDelay    time.Duration // the longest pause that the server does not ask for; default 30 s
-	MaxWait     time.Duration // how long it is tried from the first failure on; default 5 minutes, [NoLimit] for ever
+	MaxWait     time.Duration // how long overloads in a row are waited out; default 5 minutes, [NoLimit] for ever
 }
 
 // retryFailure is what a [RetryPolicy] looks at.

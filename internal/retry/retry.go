@@ -21,7 +21,7 @@ type Policy struct {
 	MaxAttempts int           // calls in all; by default 5, of which overloads do not count
 	BaseDelay   time.Duration // the first pause; it doubles each time; default 1 s
 	MaxDelay    time.Duration // the longest pause that the server does not ask for; default 30 s
-	MaxWait     time.Duration // from the first failure on; default 5 minutes
+	MaxWait     time.Duration // that overloads in a row are waited out; default 5 minutes
 }
 
 // The defaults of a [Policy].
@@ -46,7 +46,7 @@ type Calls struct {
 	counts   bool // overloads count as attempts, too
 	attempts int
 	failures int       // that are no overload
-	since    time.Time // the first failure
+	since    time.Time // the first failure, or the last that is no overload: an answer may have broken off after minutes
 }
 
 // Begin returns the attempts at a call.
@@ -65,7 +65,7 @@ func (p Policy) Begin() *Calls {
 // is left for it to succeed (0 when that has no limit), or the error with which to give
 // up.
 func (c *Calls) Failed(ctx context.Context, f Failure) (wait, left time.Duration, err error) {
-	if c.attempts++; c.attempts == 1 {
+	if c.attempts++; c.attempts == 1 || !f.Overload {
 		c.since = time.Now()
 	}
 	if !f.Overload {
@@ -85,13 +85,16 @@ func (c *Calls) Failed(ctx context.Context, f Failure) (wait, left time.Duration
 		return 0, 0, fmt.Errorf("%w (gave up after %s; retry_time, PYGENT_RETRY_TIME, --retry-time and RetryPolicy.MaxWait wait longer)",
 			f.Err, time.Since(c.since).Round(time.Second))
 	}
-	wait = f.After
-	if wait <= 0 {
-		wait = min(c.policy.delay(c.attempts), left)
-	}
 	budget := left
 	if deadline, ok := pause.Deadline(ctx); ok {
 		budget = min(budget, time.Until(deadline))
+	}
+	wait = f.After
+	if wait <= 0 || c.attempts >= maxAttempts { // a server that says "1 ms" each time is not asked thousands of times
+		wait = max(wait, min(c.policy.delay(c.attempts), left, max(budget/2, c.policy.BaseDelay)))
+	}
+	if wait > budget && f.After <= 0 {
+		return 0, 0, fmt.Errorf("%w (no time is left for another attempt)", f.Err)
 	}
 	if wait > budget {
 		return 0, 0, fmt.Errorf("%w (a retry is possible %s, past the time that is left)", f.Err, when(wait))
