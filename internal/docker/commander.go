@@ -47,17 +47,19 @@ type commander struct {
 	wg      sync.WaitGroup // of starts; added to under mu
 
 	// Only one start goes on at a time, and what follows is its own.
-	last    *Container // that was made; nil when it is known to have ended
-	failed  error      // of pulling the image: no command tries that again
-	pulls   func()     // says that the image is being pulled
-	news    *startNews // of this start
-	again   bool       // a container has run before
-	reached string     // what the last one did at its memory limit while no command ran; empty for nothing
-	shared  bool       // the engine may see our file system
-	proved  bool       // it is known whether it does
-	volume  string     // of the workspace, where it does not
-	place   place      // of the last container that was made
-	socket  bool       // the engine may mount a socket of this process
+	last    *Container  // that was made; nil when it is known to have ended
+	strays  []leftError // of starts that failed
+	doubted time.Time   // when the engine was first asked whether last has ended
+	failed  error       // of pulling the image: no command tries that again
+	pulls   func()      // says that the image is being pulled
+	news    *startNews  // of this start
+	again   bool        // a container has run before
+	reached string      // what the last one did at its memory limit while no command ran; empty for nothing
+	shared  bool        // the engine may see our file system
+	proved  bool        // it is known whether it does
+	volume  string      // of the workspace, where it does not
+	place   place       // of the last container that was made
+	socket  bool        // the engine may mount a socket of this process
 
 	image     imageKey // of the last container that was begun
 	unchanged bool     // nothing is mounted over it
@@ -239,7 +241,7 @@ func (c *commander) Close() error {
 	given := c.giveUp(alive, patience)
 	ctx, cancel := context.WithTimeout(alive, patience)
 	defer cancel()
-	left := c.leftByStart()
+	left := c.removeStrays(ctx)
 	if c.last != nil {
 		left = errors.Join(left, c.last.close(ctx))
 	}
@@ -264,15 +266,14 @@ func (c *commander) Close() error {
 	return errors.Join(err, left, c.engine.Close())
 }
 
-// leftByStart returns what the last start may have left on the engine when it failed.
-func (c *commander) leftByStart() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var left leftError
-	if c.current != nil && errors.As(c.current.err, &left) {
-		return left
+// removeStrays removes what starts that failed have left, if the engine answers again.
+func (c *commander) removeStrays(ctx context.Context) (left error) {
+	for _, s := range c.strays {
+		if s.container == "" || removeContainer(ctx, c.engine, s.container) != nil {
+			left = errors.Join(left, s)
+		}
 	}
-	return nil
+	return left
 }
 
 // save brings a workspace that is to be kept back from its volume. When that

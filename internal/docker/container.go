@@ -250,16 +250,21 @@ func newContainer(engine *client.Client, spec containerSpec, name string, emit f
 // discard removes a container that is of no use.
 func (b *Container) discard() error { return b.discardWithin(discardTime) }
 
-// discardAfter removes a container whose start has failed. Where nobody waits for the
-// start any more, the engine has only a moment.
+// discardAfter removes a container whose start has failed.
 func (b *Container) discardAfter(ctx context.Context, failed error) error {
-	switch {
-	case errors.As(failed, new(leftError)): // the engine was asked to make it, and may yet
+	if errors.As(failed, new(leftError)) { // the engine was asked to make it, and may yet
 		return nil
-	case ctx.Err() != nil:
-		return b.discardWithin(lateTime)
 	}
-	return b.discard()
+	return b.discardWithin(patienceAfter(ctx, failed))
+}
+
+// patienceAfter is how long it is tried to remove what a start that failed has made. Where
+// nobody waits for the start any more, or the engine was silent, that is only a moment.
+func patienceAfter(ctx context.Context, failed error) time.Duration {
+	if ctx.Err() != nil || errors.Is(failed, errEngineSilent) {
+		return lateTime
+	}
+	return discardTime
 }
 
 func (b *Container) discardWithin(limit time.Duration) (err error) {
@@ -271,7 +276,7 @@ func (b *Container) discardWithin(limit time.Duration) (err error) {
 		err = b.remove(ctx)
 	}
 	if err != nil {
-		return leftError{err}
+		return leftError{error: err, container: b.name}
 	}
 	return nil
 }

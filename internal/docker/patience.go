@@ -38,19 +38,24 @@ func ask(ctx context.Context, engine *client.Client, request func(context.Contex
 func askFor(ctx context.Context, engine *client.Client, within time.Duration, request func(context.Context) error) error {
 	limited, end := whileAnswering(ctx, engine, within)
 	defer end()
-	return engineWords(limited, request(limited))
+	err := request(limited)
+	if err == nil {
+		stateOf(engine).silent.Store(false)
+	}
+	return engineWords(limited, err)
 }
 
 // whileAnswering returns a context for a request to an engine. It ends with
 // [errEngineSilent] once the request has taken longer than within and the engine does not
-// answer a ping either, and with [errEngineBusy] when it only answers those. end must be
-// called; it waits for the pings.
+// answer a ping either, and with [errEngineBusy] when it only answers those. An engine that
+// was silent the last time is pinged sooner. end must be called; it waits for the pings.
 func whileAnswering(ctx context.Context, engine *client.Client, within time.Duration) (_ context.Context, end func()) {
 	limited, cancel := context.WithCancelCause(ctx)
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		wait := time.NewTimer(within)
+		state := stateOf(engine)
+		wait := time.NewTimer(state.pingAfter(within))
 		defer wait.Stop()
 		for begun := time.Now(); ; wait.Reset(signEvery) {
 			select {
@@ -58,8 +63,13 @@ func whileAnswering(ctx context.Context, engine *client.Client, within time.Dura
 				return
 			case <-wait.C:
 			}
+			alive := answers(limited, engine, min(within, signTime))
+			if limited.Err() != nil {
+				return
+			}
+			state.silent.Store(!alive)
 			switch {
-			case !answers(limited, engine, min(within, signTime)):
+			case !alive:
 				cancel(errEngineSilent)
 			case time.Since(begun) >= max(busyTime, within):
 				cancel(errEngineBusy)
@@ -99,7 +109,10 @@ func engineWords(ctx context.Context, err error) error {
 }
 
 // leftError is why something may be left on an engine.
-type leftError struct{ error }
+type leftError struct {
+	error
+	container string // that could not be removed; empty for what the engine may yet make
+}
 
 // Unwrap returns the cause.
 func (e leftError) Unwrap() error { return e.error }
@@ -131,5 +144,5 @@ func askWhole(ctx context.Context, engine *client.Client, what string, request, 
 			_ = undo(late) // what is left is swept by the next process
 		}
 	}()
-	return errors.Join(ctx.Err(), leftError{fmt.Errorf("%s may be left: %w", what, errEngineLate)})
+	return errors.Join(ctx.Err(), leftError{error: fmt.Errorf("%s may be left: %w", what, errEngineLate)})
 }

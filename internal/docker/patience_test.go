@@ -3,11 +3,13 @@ package docker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/docker/docker/client"
@@ -105,4 +107,83 @@ func TestFewContainersStartAtOnce(t *testing.T) {
 	for _, f := range append(free[1:], end) {
 		f()
 	}
+}
+
+// The starts that go on may wait for a silent engine, one after the other. Another engine's
+// starts have turns of their own.
+func TestATurnIsNotAwaitedOnASilentEngine(t *testing.T) {
+	t.Parallel()
+	silent, _ := waitingEngine(t, false)
+	other, _ := waitingEngine(t, true)
+	for range startsAtOnce {
+		free, err := awaitTurn(t.Context(), silent)
+		require.NoError(t, err)
+		defer free()
+	}
+	_, err := awaitTurnLooking(t.Context(), silent, 50*time.Millisecond)
+	require.Equal(t, errEngineSilent, err)
+	free, err := awaitTurn(t.Context(), other)
+	require.NoError(t, err)
+	free()
+}
+
+// A run makes several requests at its end, and each would wait as long as the first.
+func TestAnEngineThatWasSilentIsPingedSooner(t *testing.T) {
+	t.Parallel()
+	engine, open := waitingEngine(t, false)
+	require.Equal(t, errEngineSilent, askFor(t.Context(), engine, 50*time.Millisecond, remove(engine)))
+	require.Equal(t, signEvery, stateOf(engine).pingAfter(engineTimeout))
+	require.Equal(t, time.Second, stateOf(engine).pingAfter(time.Second))
+	open()
+	require.NoError(t, ask(t.Context(), engine, remove(engine)))
+	require.Equal(t, engineTimeout, stateOf(engine).pingAfter(engineTimeout), "it has answered")
+}
+
+func TestAnEngineThatIsAwayHasHalfAMinuteInAll(t *testing.T) {
+	t.Parallel()
+	away := fmt.Errorf("%w: connection refused", ErrLost)
+	for name, tt := range map[string]struct {
+		since  time.Duration // for how long it has been asked
+		doubt  *error
+		wait   time.Duration // that the caller has
+		waited time.Duration
+	}{
+		"at first":         {0, &away, -1, engineTimeout},
+		"later":            {20 * time.Second, &away, -1, 10 * time.Second},
+		"much later":       {time.Hour, &away, -1, minEndTime},
+		"for a short call": {0, &away, 5 * time.Second, 5 * time.Second},
+		"one that is slow": {time.Hour, nil, time.Minute, time.Minute},
+		"very slow":        {time.Hour, nil, -1, 2 * busyTime},
+		"and a short call": {time.Hour, &away, time.Second, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				begun := time.Now()
+				s := &containerStart{before: "pygent-x-1", cleared: make(chan struct{}), since: begun.Add(-tt.since)}
+				s.doubt.Store(tt.doubt)
+				err := s.awaitCleared(t.Context(), tt.wait)
+				require.ErrorIs(t, err, ErrLost)
+				require.Equal(t, tt.waited, time.Since(begun))
+				if tt.doubt != nil {
+					require.Equal(t, away, err)
+				}
+			})
+		})
+	}
+}
+
+// What the starts of a run have left is not forgotten when a later one fails otherwise, or
+// succeeds.
+func TestTheEndRemovesWhatFailedStartsHaveLeft(t *testing.T) {
+	t.Parallel()
+	engine, open := waitingEngine(t, true)
+	c := &commander{engine: engine, strays: []leftError{
+		{error: errors.New("remove container pygent-x-1: not now"), container: "pygent-x-1"},
+		{error: errors.New("container pygent-x-2 may be left")},
+	}}
+	late, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	require.EqualError(t, c.removeStrays(late), "remove container pygent-x-1: not now\ncontainer pygent-x-2 may be left")
+	open()
+	require.EqualError(t, c.removeStrays(t.Context()), "container pygent-x-2 may be left")
 }

@@ -159,14 +159,15 @@ func tarOf(name string, mode int64, data []byte) (*bytes.Buffer, error) {
 }
 
 // missing reports whether a container could not be created because the engine
-// does not find the workspace or the guest. It may see both, and not the socket.
+// does not find the workspace, the guest or git's configuration. It may see them, and not
+// the socket.
 func (p place) missing(err error) bool {
 	if p.volume != "" || p.socket != nil && p.socket.isNamed(err) {
 		return false
 	}
 	text := err.Error()
 	return (strings.Contains(text, "bind source path does not exist") || strings.Contains(text, "no such file or directory")) &&
-		(strings.Contains(text, p.dir) || strings.Contains(text, "guest-"))
+		(strings.Contains(text, p.dir) || strings.Contains(text, "guest-") || p.gitConfigFile != "" && strings.Contains(text, p.gitConfigFile))
 }
 
 // leaveNonce puts a file into the workspace by which a guest proves that it
@@ -211,7 +212,7 @@ func (c *commander) newVolume(ctx context.Context) error {
 	}
 	c.volume = name
 	if err := c.openVolume(ctx, name); err != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), patienceAfter(ctx, err))
 		defer cancel()
 		return errors.Join(err, c.removeVolume(ctx))
 	}
@@ -255,9 +256,8 @@ func (c *commander) openVolume(ctx context.Context, name string) error {
 		Mounts:      []mount.Mount{{Type: mount.TypeVolume, Source: name, Target: Workspace, VolumeOptions: &mount.VolumeOptions{NoCopy: true}}},
 	}
 	b.spec.config.Entrypoint = []string{b.spec.guestPath()}
-	err := b.create(ctx)
-	if err != nil {
-		return err
+	if err := b.create(ctx); err != nil {
+		return errors.Join(err, b.discardAfter(ctx, err))
 	}
 	archive, err := tarOf(strings.TrimPrefix(Workspace, "/"), 0o777, nil)
 	if err == nil {
@@ -265,5 +265,5 @@ func (c *commander) openVolume(ctx context.Context, name string) error {
 			return c.engine.CopyToContainer(ctx, b.name, "/", archive, container.CopyToContainerOptions{})
 		})
 	}
-	return errors.Join(err, b.discard())
+	return errors.Join(err, b.discardWithin(patienceAfter(ctx, err)))
 }

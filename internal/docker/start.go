@@ -17,8 +17,9 @@ import (
 // its own, so that a caller may give up waiting. The fields may be read once
 // the channel above them is closed.
 type containerStart struct {
-	mounts bool   // an earlier container has shown that the engine sees the workspace's directory
-	before string // the name of the last container, if it is not known to have ended
+	mounts bool      // an earlier container has shown that the engine sees the workspace's directory
+	before string    // the name of the last container, if it is not known to have ended
+	since  time.Time // when that was first asked
 
 	known  chan struct{} // the shell is known, or the start is over
 	shell  string
@@ -116,7 +117,9 @@ func (c *commander) Starting() (await func(context.Context) error, err error) {
 	}, nil
 }
 
-// awaitCleared waits until no container from before is left.
+// awaitCleared waits until no container from before is left. An engine that is away, as
+// one that is killed, gets half a minute in all to come back, and not as long for each
+// command and each look at the files, of which a run makes some at its end.
 func (s *containerStart) awaitCleared(ctx context.Context, wait time.Duration) error {
 	if s.before == "" {
 		return nil
@@ -126,14 +129,22 @@ func (s *containerStart) awaitCleared(ctx context.Context, wait time.Duration) e
 	}
 	limit := time.NewTimer(wait)
 	defer limit.Stop()
-	select {
-	case <-s.cleared:
-		return nil
-	case <-ctx.Done():
-		if !errors.Is(context.Cause(ctx), sandbox.ErrTimeLimit) {
-			return ctx.Err()
+	away := time.NewTimer(max(engineTimeout-time.Since(s.since), minEndTime))
+	defer away.Stop()
+	for waits := true; waits; {
+		select {
+		case <-s.cleared:
+			return nil
+		case <-ctx.Done():
+			if !errors.Is(context.Cause(ctx), sandbox.ErrTimeLimit) {
+				return ctx.Err()
+			}
+			waits = false
+		case <-away.C:
+			waits = s.doubt.Load() == nil // then the engine is only slow
+		case <-limit.C:
+			waits = false
 		}
-	case <-limit.C:
 	}
 	if doubt := s.doubt.Load(); doubt != nil {
 		return *doubt
@@ -148,6 +159,10 @@ func (c *commander) begin() *containerStart {
 	s.mounts = c.proved && c.volume == ""
 	if c.last != nil { // no other start goes on, which could change it
 		s.before = c.last.name
+		if c.doubted.IsZero() {
+			c.doubted = time.Now()
+		}
+		s.since = c.doubted
 	}
 	c.current = s
 	name := fmt.Sprintf("pygent-%s-%d", c.spec.id, c.starts)
@@ -175,6 +190,9 @@ func (c *commander) begin() *containerStart {
 			return
 		}
 		s.container, s.err = c.launchAgain(c.life, name, know)
+		if left := (leftError{}); errors.As(s.err, &left) {
+			c.strays = append(c.strays, left)
+		}
 		if s.err == nil {
 			s.machine, s.looked = c.look(s.container, s.image, s.shared)
 		}
@@ -222,7 +240,7 @@ func (c *commander) clear(s *containerStart) error {
 			}
 			// What is left of it does no harm, and goes with it or is swept later.
 			_ = c.last.remove(ctx)
-			c.last = nil
+			c.last, c.doubted = nil, time.Time{}
 			return nil
 		}
 		if c.life.Err() != nil {
