@@ -5,7 +5,7 @@ BENCH ?= .
 BENCHTIME ?= 1s
 SOAK ?= 10000
 # Tests of other packages in which engines, processes and disks fail.
-FAULTS ?= Engine|Crash|Killed|Fault|Disk
+FAULTS ?= Engine|Crash|Killed|Fault|Disk|Writer
 export FUZZTIME
 
 .PHONY: help test quick lint bench soak escape faults examples fuzz cross windows arm64 demo picture engine images remote aimock ci
@@ -42,7 +42,7 @@ escape: ## attack the runtimes from within, with a minute of random attacks
 
 faults: engine images ## stop, kill and freeze an engine at each phase of a run
 	PYGENT_TEST_REQUIRE_DOCKER=1 PYGENT_TEST_FAULTS=1 go test -count=1 -timeout 30m -parallel 6 ./e2e/faults
-	PYGENT_TEST_REQUIRE_DOCKER=1 go test -count=1 -run '$(FAULTS)' . ./internal/...
+	PYGENT_TEST_REQUIRE_DOCKER=1 go test -count=1 -run '$(FAULTS)' . ./internal/... ./cmd/...
 
 examples: ## run all examples and compare what they print
 	go test -count=1 ./examples
