@@ -37,11 +37,11 @@ var (
 // of each turn, before the message of the user, and one at its end. With them a turn
 // can be taken back: see [Agent.Undo], [Agent.Restore] and [Agent.Fork].
 //
-// In between, it is looked at the files before and after each call that may change
-// some: what changes while the model is asked is yours, and is not taken back. What
-// changes while a command runs is taken back with what the command did, and named
-// ([Restored].Unsure), and the checkpoint before the restore has it. But what you write
-// then stays where this process may ask the kernel about that, which on Linux root may.
+// In between, the files are compared before and after each call that may change some.
+// What changes while the model is asked is yours, and an undo leaves it alone. What you
+// change while a command runs is yours where this process may ask the kernel who wrote
+// a file, as root may on Linux. Elsewhere an undo takes it back with what the command
+// did, and names it ([Restored].Unsure); the checkpoint before the restore has it.
 //
 // A checkpoint costs what has changed since the one before. Left out are
 // directories that .gitignore names or that other programs fill, such as

@@ -101,7 +101,7 @@ func (r *run) keepNow(within time.Duration, kind checkpoint.Kind, words string) 
 	if kind == checkpoint.End {
 		e.Work = r.turn.End(r.ctx)
 	} else {
-		r.turn = a.turnOn(files)
+		r.turn = r.turnOn(files)
 	}
 	if kind == checkpoint.Start {
 		if err := k.book.Begin(r.ctx, e); err != nil && !errors.Is(err, checkpoint.ErrUnfinished) {
@@ -132,7 +132,8 @@ func (r *run) keepNow(within time.Duration, kind checkpoint.Kind, words string) 
 }
 
 // turnOn is a turn whose calls may change files, or nil.
-func (a *Agent) turnOn(files checkpoint.Workspace) *checkpoint.Turn {
+func (r *run) turnOn(files checkpoint.Workspace) *checkpoint.Turn {
+	a := r.agent
 	rt, ours := RuntimeAs[*workspaceRuntime](a.runtime)
 	if files == nil || !ours {
 		return nil

@@ -248,8 +248,8 @@ const needsParser = "its server may need a chat template or parser for tool call
 // call, as if the server had parsed it, and the text before it. Approvals and all else are
 // those of any call, and if it may change something, the user is asked about it in any
 // case. Where nobody can be asked, the model is told how to call, and such a call is taken
-// only if the model then writes the same again: what it merely repeats from a file it does
-// not insist on.
+// only if the model then writes the same again: a model that repeats what it has read in a
+// file does not insist on it.
 func (r *run) takeWritten(resp *ChatResponse) {
 	before := r.withheld
 	r.withheld = keyset.Key{}
