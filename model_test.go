@@ -102,7 +102,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 		{"within the time limit", 50 * time.Second, []pygent.RunOption{pygent.MaxTime(time.Minute)}, ""},
 		{"beyond the run", 2 * time.Minute, []pygent.RunOption{pygent.MaxTime(time.Minute)}, "a retry is possible in 2m0s, at "},
 		{"beyond the step", 2 * time.Minute, []pygent.RunOption{pygent.StepTimeout(time.Minute)}, "a retry is possible in 2m0s, at "},
-		{"beyond patience", 5*time.Minute + time.Second, nil, "a retry is possible in 5m1s, at "},
+		{"beyond patience", 5*time.Minute + time.Second, nil, "RetryPolicy.MaxWait wait longer)"},
 		{"beyond reckoning", math.MaxInt64, nil, "a retry is possible in 106751 days or more"},
 	}
 	for _, tt := range tests {

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/escape"
 	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/pathname"
 	"github.com/x/pygent/internal/slash"
@@ -49,7 +50,7 @@ func save(ctx context.Context, a *pygent.Agent, args string, out io.Writer) erro
 		const shown = 5
 		text += fmt.Sprintf("not saved: %s\n", numeral.Some(left, shown, false))
 	}
-	_, err = fmt.Fprintf(out, "%sgo on from there with: pygent --load %s\n", text, slash.Quote(s.Dir()))
+	_, err = fmt.Fprintf(out, "%sgo on from there with: pygent --load %s\n", text, escape.Word(s.Dir()))
 	return err
 }
 

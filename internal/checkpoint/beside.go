@@ -47,7 +47,7 @@ func (b *Book) Beside(dir string) (string, error) {
 	if n == 0 || err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%s in this directory, too: what is changed there between the calls of this one is not taken back by an undo here, nor the other way round",
+	return fmt.Sprintf("%s in this directory, too. An undo takes back only what changed during the calls of its own session",
 		numeral.Count(n, "other session")+map[bool]string{true: " works", false: " work"}[n == 1]), nil
 }
 

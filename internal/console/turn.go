@@ -74,8 +74,8 @@ func (t *Text) Retry(why string, wait, left time.Duration) {
 	t.EndBlock()
 	if wait > 0 {
 		why += "; trying again in " + wait.Round(100*time.Millisecond).String()
-		if left > 0 {
-			why += ", for another " + left.Round(time.Second).String()
+		if left = left.Round(time.Second); left > 0 {
+			why += ", for another " + left.String()
 		}
 	}
 	t.Warn("%s", why)

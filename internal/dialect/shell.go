@@ -8,6 +8,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/x/pygent/internal/escape"
 )
 
 // The tools of others, folded, that search in files, that search for files, and
@@ -57,20 +59,9 @@ func line(command []string) string {
 	}
 	quoted := make([]string, len(command))
 	for i, word := range command {
-		quoted[i] = quote(word)
+		quoted[i] = escape.Word(word)
 	}
 	return strings.Join(quoted, " ")
-}
-
-// quote returns a word for the shell, which stands for itself.
-func quote(word string) string {
-	plain := func(r rune) bool {
-		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_./=:,+@%", r))
-	}
-	if word != "" && strings.IndexFunc(word, plain) < 0 {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // The languages of the shell by the names that other agents give them, and how a
@@ -155,7 +146,7 @@ func (a arguments) grep() error {
 		flags += "i"
 	}
 	a.given["cmd"] = fmt.Sprintf("find %s -name .git -prune -o -type f%s -exec grep %s -e %s {} +",
-		quote(beside(orHere(dir))), named, flags, quote(pattern))
+		escape.Word(beside(orHere(dir))), named, flags, escape.Word(pattern))
 	return nil
 }
 
@@ -217,7 +208,7 @@ func (a arguments) find() error {
 	if !deep {
 		depth = " -maxdepth 1"
 	}
-	a.given["cmd"] = fmt.Sprintf("find %s%s%s ! -path '*/.git/*'", quote(beside(dir)), depth, named)
+	a.given["cmd"] = fmt.Sprintf("find %s%s%s ! -path '*/.git/*'", escape.Word(beside(dir)), depth, named)
 	return nil
 }
 
@@ -250,14 +241,14 @@ func alternatives(name string) (condition string, ok bool) {
 	}
 	begin, end := strings.IndexByte(name, '{'), strings.IndexByte(name, '}')
 	if begin < 0 && end < 0 {
-		return " -name " + quote(name), !strings.Contains(name, "/")
+		return " -name " + escape.Word(name), !strings.Contains(name, "/")
 	}
 	if end < begin || begin < 0 || strings.Contains(name, "/") || strings.Count(name, "{")+strings.Count(name, "}") > 2 {
 		return "", false
 	}
 	var names []string
 	for _, choice := range strings.Split(name[begin+1:end], ",") {
-		names = append(names, "-name "+quote(name[:begin]+choice+name[end+1:]))
+		names = append(names, "-name "+escape.Word(name[:begin]+choice+name[end+1:]))
 	}
 	return " \\( " + strings.Join(names, " -o ") + " \\)", true
 }

@@ -32,7 +32,10 @@ func (c *commander) startWriting(ctx context.Context, p place, start func() (*Co
 	}
 	owner, known := box.ownerOfWorkspace()
 	if c.spec.config.User != "" || !known {
-		c.learn(fmt.Sprintf("Commands cannot write the workspace: they run as %s, to whom it does not belong. The user can let them run as its owner with --user UID:GID, or change its mode", box.user()))
+		if !known {
+			owner = "UID:GID"
+		}
+		c.learn(fmt.Sprintf("Commands cannot write the workspace: they run as %s, to whom it does not belong. --user %s runs them as its owner; or change its mode", box.user(), owner))
 		return box, nil
 	}
 	was := box.user()

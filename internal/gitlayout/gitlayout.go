@@ -46,6 +46,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/x/pygent/internal/escape"
 )
 
 // Path is a directory outside of the workspace that git needs.
@@ -164,14 +166,14 @@ func (l Layout) Why() string {
 		return ""
 	}
 	names := l.Allow()
-	quoted := make([]string, len(names))
+	quoted, flags := make([]string, len(names)), make([]string, len(names))
 	for i, name := range names {
-		quoted[i] = fmt.Sprintf("%q", name)
+		quoted[i], flags[i] = fmt.Sprintf("%q", name), "--repository "+escape.Word(name)
 	}
-	why := fmt.Sprintf("git does not work in the workspace: its repository is outside, in %s, where commands cannot reach it. The user can allow that with --repository %s",
-		strings.Join(quoted, " and "), strings.Join(names, " --repository "))
+	why := fmt.Sprintf("git does not work in the workspace: its repository is outside, in %s, where commands cannot reach it. %s allows that",
+		strings.Join(quoted, " and "), strings.Join(flags, " "))
 	if slices.Contains(l.Needs, Path{l.Top, true}) {
-		why += ", or start in " + l.Top
+		why += fmt.Sprintf(", or start in %q", l.Top)
 	}
 	return why
 }

@@ -1,6 +1,7 @@
 package gitlayout
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -262,6 +263,16 @@ func TestNothingOfWhatAHostileProjectNamesIsNeeded(t *testing.T) {
 			require.Contains(t, l.Why(), "git does not work in the workspace: ")
 		})
 	}
+}
+
+func TestWhyNamesFlagsAsAShellReadsThem(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.repo("my mono $HOME")
+	w.mkdir("my mono $HOME/ws")
+	why := Find(w.at("my mono $HOME/ws"), w.at("home")).Why()
+	require.Contains(t, why, "--repository '"+w.at("my mono $HOME")+"' allows that")
+	require.Contains(t, why, fmt.Sprintf("or start in %q", w.at("my mono $HOME")))
 }
 
 func FuzzNothingOutsideIsNeededWithoutARecord(f *testing.F) {

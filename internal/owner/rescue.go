@@ -2,7 +2,8 @@ package owner
 
 import (
 	"fmt"
-	"strings"
+
+	"github.com/x/pygent/internal/escape"
 )
 
 // Rescue returns a shell command that copies the content of a volume into a new
@@ -12,20 +13,9 @@ import (
 func Rescue(host, image, volume string) string {
 	docker := "docker"
 	if host != "" {
-		docker += " -H " + quoted(host)
+		docker += " -H " + escape.Word(host)
 	}
-	name := quoted(volume)
+	name := escape.Word(volume)
 	return fmt.Sprintf("mkdir %s && id=$(%s create --network none -v %s:/workspace:ro %s true) && %s cp $id:/workspace/. %s && %s rm $id",
-		name, docker, name, quoted(image), docker, name, docker)
-}
-
-// quoted quotes a word for a shell.
-func quoted(word string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@", r)
-	}
-	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		name, docker, name, escape.Word(image), docker, name, docker)
 }

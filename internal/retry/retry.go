@@ -82,8 +82,8 @@ func (c *Calls) Failed(ctx context.Context, f Failure) (wait, left time.Duration
 	}
 	left = c.left()
 	if left == 0 {
-		return 0, 0, fmt.Errorf("%w (gave up after %s; retry_time, PYGENT_RETRY_TIME, --retry-time and RetryPolicy.MaxWait wait longer)",
-			f.Err, time.Since(c.since).Round(time.Second))
+		return 0, 0, fmt.Errorf("%w (gave up after %s; %s)",
+			f.Err, time.Since(c.since).Round(time.Second), waitsLonger)
 	}
 	budget := left
 	if deadline, ok := pause.Deadline(ctx); ok {
@@ -95,6 +95,9 @@ func (c *Calls) Failed(ctx context.Context, f Failure) (wait, left time.Duration
 	}
 	if wait > budget && f.After <= 0 {
 		return 0, 0, fmt.Errorf("%w (no time is left for another attempt)", f.Err)
+	}
+	if wait > left && budget == left {
+		return 0, 0, fmt.Errorf("%w (a retry is possible %s, past the time that is left; %s)", f.Err, when(wait), waitsLonger)
 	}
 	if wait > budget {
 		return 0, 0, fmt.Errorf("%w (a retry is possible %s, past the time that is left)", f.Err, when(wait))
@@ -123,6 +126,9 @@ func (c *Calls) left() time.Duration {
 	}
 	return max(c.policy.MaxWait-time.Since(c.since), 0)
 }
+
+// waitsLonger says where the time is set.
+const waitsLonger = "retry_time, PYGENT_RETRY_TIME, --retry-time and RetryPolicy.MaxWait wait longer"
 
 // when describes how far away a time is, and gives the time of day if that is
 // less than a day away.

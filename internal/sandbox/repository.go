@@ -5,12 +5,13 @@ import (
 	"os"
 	"slices"
 
+	"github.com/x/pygent/internal/escape"
 	"github.com/x/pygent/internal/gitlayout"
 	"github.com/x/pygent/internal/worktrees"
 )
 
 // NoRepository among the repositories that commands may use says that nothing is granted
-// without a question.
+// but what is named beside it, and that nobody is asked.
 const NoRepository = "none"
 
 // Repository is the git repository of a workspace, as far as commands may use it.
@@ -83,7 +84,7 @@ func (r Repository) Note() string {
 	case r.allowed:
 		return ""
 	}
-	return fmt.Sprintf("The workspace is a worktree of the git repository in %q. Commands can commit there, but not change its configuration, hooks and packed refs, so that deleting or renaming branches and tags fails, and so does git gc: --repository %s allows that, too", r.Common, r.Common)
+	return fmt.Sprintf("The workspace is a worktree of the git repository in %q. Commands can commit there, but not change its configuration, hooks and packed refs, so that deleting or renaming branches and tags fails, and so does git gc: --repository %s allows that, too", r.Common, escape.Word(r.Common))
 }
 
 // Writes are those of the shown directories that commands can write.

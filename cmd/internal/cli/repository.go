@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/x/pygent"
@@ -15,12 +16,12 @@ import (
 
 // askRepository asks whether commands may use the git repository that the workspace
 // belongs to, where git does not work without it. Only the paths that the question names
-// are allowed. It asks nothing where the repository does not know the workspace: only a
-// setting can allow that.
+// are allowed. It asks nothing where the repository does not know the workspace, since only
+// a setting can allow that, and where a setting says "none".
 func (s *settings) askRepository(ctx context.Context, cfg *pygent.Config) {
 	unconfined := cfg.Container.Docker == pygent.DockerNever && (cfg.Local.Protection == pygent.ProtectionOff || runtime.GOOS != "linux")
 	r := sandbox.FindRepository(sandbox.Config{Workspace: cfg.Workspace, Repositories: cfg.Repositories})
-	if unconfined || r.Works() || r.Unproved || r.Broken != "" || !seen() {
+	if unconfined || r.Works() || r.Unproved || r.Broken != "" || slices.Contains(cfg.Repositories, sandbox.NoRepository) || !seen() {
 		return
 	}
 	var does []string

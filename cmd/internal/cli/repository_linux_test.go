@@ -58,3 +58,27 @@ func TestASessionAsksAboutARepositoryElsewhere(t *testing.T) {
 		})
 	}
 }
+
+// TestNobodyIsAskedAboutARepositoryAfterNone has a linked worktree, of which commands
+// would be shown something unasked.
+func TestNobodyIsAskedAboutARepositoryAfterNone(t *testing.T) {
+	t.Parallel()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	for _, args := range [][]string{
+		{"init", "-q", "main"},
+		{"-C", "main", "-c", "user.name=A", "-c", "user.email=a@example.com", "commit", "-q", "--allow-empty", "-m", "One"},
+		{"-C", "main", "worktree", "add", "-q", "-b", "tree", "../work tree"},
+	} {
+		cmd := exec.Command("git", args...)
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	}
+	server := pygenttest.NewServer(t, pygenttest.Text("I see."))
+	cmd := command(t, append(server.Env(), "HOME="+dir), "--no-docker", "--workspace", filepath.Join(dir, "work tree"), "--repository", "none")
+	term := openPlain(t, cmd)
+	term.expect("> ")
+	term.send("/exit\n")
+	require.NotContains(t, term.leaves(), "Allow that?")
+}
