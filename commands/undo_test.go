@@ -61,8 +61,12 @@ func TestTurnsAreUndone(t *testing.T) {
 	fails(t, agent, "/fork", "the conversation is not kept as a session")
 	require.Empty(t, says(t, agent, "/undo"), "the event tells")
 	require.Contains(t, told.Text, "1 file changed, 1 file kept as you left them")
-	require.Len(t, told.Restored.Notes(), 1)
-	require.Contains(t, told.Restored.Notes()[0], "kept d/b: ")
+	notes := told.Restored.Notes()
+	require.Contains(t, notes[0], "kept d/b: ")
+	require.Equal(t, len(told.Restored.Unsure), len(notes)-1, "where nobody can tell who changed a file while a command ran, it is named")
+	for _, unsure := range notes[1:] {
+		require.Contains(t, unsure, "while a command ran: a (")
+	}
 	require.Equal(t, "second\nline", told.Restored.Message.Text())
 	require.Equal(t, "1\nmine\n", says(t, agent, "/cmd cat a d/b"))
 	require.Empty(t, says(t, agent, "/redo"))
