@@ -212,7 +212,7 @@ func TestTasksHaveTheLimitsOfTheirAgentsRuns(t *testing.T) {
 			var got pygent.Limits
 			id := startTask(t, agent.Tasks(), "go", nil, pygent.WithTaskProfile(func(_ context.Context, spec pygent.TaskSpec) ([]pygent.Option, error) {
 				got = spec.Limits
-				return nil, nil
+				return []pygent.Option{pygent.WithDocker(pygent.DockerNever)}, nil // else it would fetch the default image
 			}))
 			require.Equal(t, pygent.TaskFinished, waitTask(t, agent.Tasks(), id).State)
 			require.Equal(t, tt.want, got)

@@ -52,13 +52,6 @@ func (w world) write(name, text string) {
 	require.NoError(w.t, os.WriteFile(w.at(name), []byte(text), 0o644))
 }
 
-func (w world) rewrite(name string, replace ...string) {
-	w.t.Helper()
-	data, err := os.ReadFile(w.at(name))
-	require.NoError(w.t, err)
-	w.write(name, strings.NewReplacer(replace...).Replace(string(data)))
-}
-
 func (w world) mkdir(name string) {
 	w.t.Helper()
 	require.NoError(w.t, os.MkdirAll(w.at(name), 0o755))
