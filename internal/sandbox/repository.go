@@ -72,8 +72,10 @@ func (r Repository) Shown() []gitlayout.Path {
 	return r.Granted
 }
 
-// Works reports whether git can work.
-func (r Repository) Works() bool { return r.Broken == "" && (r.allowed || len(r.Granted) > 0) }
+// Works reports whether git can work, as it can where nothing outside is needed.
+func (r Repository) Works() bool {
+	return r.Broken == "" && (len(r.Needs) == 0 || r.allowed || len(r.Granted) > 0)
+}
 
 // Note says why git does not work, or what it cannot do, and what helps. It is empty if
 // there is nothing to say.
@@ -81,7 +83,7 @@ func (r Repository) Note() string {
 	switch {
 	case !r.Works():
 		return r.Why()
-	case r.allowed:
+	case r.allowed, len(r.Needs) == 0:
 		return ""
 	}
 	return fmt.Sprintf("The workspace is a worktree of the git repository in %q. Commands can commit there, but not change its configuration, hooks and packed refs, so that deleting or renaming branches and tags fails, and so does git gc: --repository %s allows that, too", r.Common, escape.Word(r.Common))
