@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -288,9 +287,6 @@ func TestFilesOfAnotherSizeAreNotRead(t *testing.T) {
 // Nor is a file of the workspace that has hardly anything but holes, and whose size the
 // list says, too.
 func TestHolesHaveABound(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("holes are not known there")
-	}
 	dir := filepath.Join(t.TempDir(), "snap")
 	require.NoError(t, put(t.Context(), dir, "one", 1, false))
 	require.NoError(t, os.Truncate(filepath.Join(dir, snapshot.Workspace, "d", "0"), 1<<40))
