@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent/internal/screen"
+	"github.com/x/pygent/internal/snapshot"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -79,6 +80,10 @@ func TestALoadShowsItsProgressAndIsInterrupted(t *testing.T) {
 	require.NoError(t, err)
 	about = regexp.MustCompile(`"bytes": \d+`).ReplaceAll(about, []byte(`"bytes": 3221225472`))
 	require.NoError(t, os.WriteFile(filepath.Join(snap, "snapshot.json"), about, 0o600))
+	list, err := os.ReadFile(filepath.Join(snap, snapshot.List))
+	require.NoError(t, err)
+	list = regexp.MustCompile(`("path":"workspace/note".*"size":)[0-9]+`).ReplaceAll(list, []byte("${1}3221225472"))
+	require.NoError(t, os.WriteFile(filepath.Join(snap, snapshot.List), list, 0o600))
 	temp := t.TempDir()
 	begin := func(args ...string) *exec.Cmd {
 		cmd := u.command(append(args, "--no-docker", "--load", snap)...)

@@ -159,7 +159,7 @@ func TestASessionIsForkedAtATerminal(t *testing.T) {
 	p.Type("/fork 2\n")
 	p.Await("nothing had been said then")
 	p.Type("/fork 1 .\n")
-	p.Await("fork the session at checkpoint 5: it is in", "name a directory outside")
+	p.Await("fork the session at checkpoint 6: it is in", "name a directory outside")
 	require.Len(t, u.sessions(), 2)
 	left, err := filepath.Glob(u.dir + "-*")
 	require.NoError(t, err)
@@ -213,11 +213,11 @@ func TestTurnsAreUndoneInAPlainSession(t *testing.T) {
 	cmd.Stdin = strings.NewReader("write a poem\n/undo\n/redo\n/diff 1\n/fork\n/undo\n/undo\nanother\n")
 	got := finish(t, cmd)
 	require.Equal(t, 0, got.code, got.stderr)
-	for _, want := range []string{"· 4 messages taken back, 1 file changed\n· you had said: write a poem\n", "· 4 messages brought back, 1 file changed\n",
+	for _, want := range []string{"· 4 messages taken back, 1 file changed\n", "\n· you had said: write a poem\n", "· 4 messages brought back, 1 file changed\n",
 		"created poem.txt\n", "+ roses\n", "go on there with: pygent --resume ", "there is no turn to undo", "Fine."} {
 		require.Contains(t, got.stdout+got.stderr, want)
 	}
-	require.Equal(t, 2, strings.Count(got.stdout, "taken back"))
+	require.Equal(t, 2, strings.Count(got.stdout, "messages taken back"))
 	require.Len(t, u.sessions(), 2)
 }
 
