@@ -125,8 +125,11 @@ func Sweep(root *os.Root) {
 
 // Left lists the files at the top of a workspace that Sweep would remove.
 func Left(root *os.Root) (names []string) {
+	if !locked {
+		return nil
+	}
 	dir, err := root.Open(".")
-	if err != nil || !locked {
+	if err != nil {
 		return nil
 	}
 	defer dir.Close()
