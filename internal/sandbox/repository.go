@@ -90,19 +90,14 @@ func (r Repository) Note() string {
 }
 
 // Writes are those of the shown directories that commands can write.
-func (r Repository) Writes() (dirs []string) {
-	for _, p := range r.Shown() {
-		if !p.ReadOnly {
-			dirs = append(dirs, p.Dir)
-		}
-	}
-	return dirs
-}
+func (r Repository) Writes() []string { return r.shown(false) }
 
 // reads are the others.
-func (r Repository) reads() (dirs []string) {
+func (r Repository) reads() []string { return r.shown(true) }
+
+func (r Repository) shown(readOnly bool) (dirs []string) {
 	for _, p := range r.Shown() {
-		if p.ReadOnly {
+		if p.ReadOnly == readOnly {
 			dirs = append(dirs, p.Dir)
 		}
 	}
