@@ -27,6 +27,7 @@ func testEngine(t *testing.T) *client.Client {
 	engine, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
 	require.NoError(t, err)
 	t.Cleanup(func() { engine.Close() })
+	engine.NegotiateAPIVersion(t.Context()) // ContainerList reads the version unguarded, which the first request sets
 	return engine
 }
 

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"maps"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -60,7 +61,7 @@ type others struct {
 	watch *writewatch.Watch // nil for none
 	deaf  bool              // there can be none
 
-	since map[uint64]bool // the inodes of what was written since the last look began
+	since writewatch.Files // what was written since the last look began
 }
 
 // begin watches a directory, where the system can do that.
@@ -94,15 +95,15 @@ func (o *others) look() {
 }
 
 // looked returns what is known to be written since the look before the last one began.
-func (o *others) looked() (inodes map[uint64]bool) {
+func (o *others) looked() writewatch.Files {
 	if o.watch == nil {
 		return nil
 	}
 	during := o.watch.Written()
-	inodes = maps.Clone(during)
-	maps.Copy(inodes, o.since)
+	files := maps.Clone(during)
+	maps.Copy(files, o.since)
 	o.since = during
-	return inodes
+	return files
 }
 
 // mayChange reports whether a path is one that was changed, or a directory on the way
@@ -130,7 +131,7 @@ func (b *Book) attribute(ctx context.Context, e *Entry) error {
 		case e.Work.Only != nil:
 			changed[c.Name] = true
 			rest = rest || !e.Work.mayChange(c.Name)
-		case e.Work.Apart && c.New.Kind == treedir.File && written[b.cache.Inode(c.Name)]:
+		case e.Work.Apart && c.New.Kind == treedir.File && written.Has(filepath.Join(e.Dir, filepath.FromSlash(c.Name)), b.cache.Inode(c.Name)):
 			not = append(not, c.Name)
 		default:
 			if e.Unsure = true; !e.Work.Apart || len(written) == 0 {

@@ -4,7 +4,7 @@
 //
 // Linux tells a listener (fanotify) what is written through one mount. That holds also for
 // a program that has ended meanwhile, and a file that was renamed since is known by its
-// inode. The listener needs CAP_SYS_ADMIN, which root has, so most users have no watch;
+// inode and the time when that was made. The listener needs CAP_SYS_ADMIN, which root has, so most users have no watch;
 // Open then fails.
 //
 // It proves that others wrote a file, and never that they did not: it does not tell what

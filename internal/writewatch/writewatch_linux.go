@@ -18,7 +18,7 @@ type Watch struct {
 	ended  chan struct{} // closed when nobody listens any more
 
 	mu      sync.Mutex      // guards what follows, and is held while some events are read
-	written map[uint64]bool // inodes
+	written Files
 	buf     [atOnce * eventSize]byte
 }
 
@@ -32,7 +32,7 @@ func Open(dir string) (*Watch, error) {
 		return nil, fmt.Errorf("watch writers: %w", err)
 	}
 	// A file that is not blocking can be waited for.
-	w := &Watch{dir: dir, events: os.NewFile(uintptr(fd), "fanotify"), ended: make(chan struct{}), written: map[uint64]bool{}}
+	w := &Watch{dir: dir, events: os.NewFile(uintptr(fd), "fanotify"), ended: make(chan struct{}), written: Files{}}
 	err = unix.FanotifyMark(fd, unix.FAN_MARK_ADD|unix.FAN_MARK_MOUNT, unix.FAN_MODIFY|unix.FAN_CLOSE_WRITE, unix.AT_FDCWD, dir)
 	if err != nil {
 		close(w.ended)
@@ -65,9 +65,9 @@ const (
 	queued = 16 << 10
 )
 
-// Written returns the inodes of the files that were written since the last call, as far as
-// they are known.
-func (w *Watch) Written() (inodes map[uint64]bool) {
+// Written returns the files that were written since the last call, as far as they are
+// known.
+func (w *Watch) Written() Files {
 	if raw, err := w.events.SyscallConn(); err == nil {
 		_ = raw.Control(func(fd uintptr) { // it fails after Close
 			for range queued / atOnce {
@@ -79,8 +79,9 @@ func (w *Watch) Written() (inodes map[uint64]bool) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	inodes, w.written = w.written, map[uint64]bool{}
-	return inodes
+	files := w.written
+	w.written = Files{}
+	return files
 }
 
 // read reads some events, and reports whether there may be more.
@@ -114,10 +115,32 @@ func (w *Watch) note(event *unix.FanotifyEventMetadata) {
 	if err != nil || !strings.HasPrefix(name, w.dir+"/") && w.dir != "/" {
 		return
 	}
-	var info unix.Stat_t
-	if unix.Fstat(fd, &info) == nil && len(w.written) < maxFiles {
-		w.written[info.Ino] = true
+	inode, born, err := identify(fd, "", unix.AT_EMPTY_PATH)
+	if err == nil && len(w.written) < maxFiles {
+		w.written[inode] = born
 	}
+}
+
+// identify returns the inode of a file, and when that was made; zero where the file system
+// does not tell.
+func identify(dir int, name string, flags int) (inode uint64, born unix.StatxTimestamp, err error) {
+	var info unix.Statx_t
+	err = unix.Statx(dir, name, flags, unix.STATX_INO|unix.STATX_BTIME, &info)
+	return info.Ino, info.Btime, err
+}
+
+// Files are files that were written. An inode may be used again for another file, which
+// has another time of its making.
+type Files map[uint64]unix.StatxTimestamp
+
+// Has reports whether the file of a path and an inode is one of them.
+func (f Files) Has(path string, inode uint64) bool {
+	born, ok := f[inode]
+	if !ok {
+		return false
+	}
+	now, made, err := identify(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW)
+	return err == nil && now == inode && made == born
 }
 
 // Close ends the watch.

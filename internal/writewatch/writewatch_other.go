@@ -11,7 +11,13 @@ type Watch struct{}
 func Open(string) (*Watch, error) { return nil, errors.ErrUnsupported }
 
 // Written returns nothing.
-func (*Watch) Written() (inodes map[uint64]bool) { return nil }
+func (*Watch) Written() Files { return nil }
+
+// Files are files that were written.
+type Files map[uint64]struct{}
+
+// Has returns false.
+func (Files) Has(string, uint64) bool { return false }
 
 // Close does nothing.
 func (*Watch) Close() error { return nil }
