@@ -123,8 +123,8 @@ func (r Restored) Notes() (notes []string) {
 		if others := len(r.Unsure) - len(named); others > 0 {
 			text += " and " + numeral.Count(others, "other")
 		}
-		redo := map[bool]string{true: "/redo brings them back; "}[r.Undo]
-		notes = append(notes, fmt.Sprintf("taken back, although perhaps you changed them while a command ran: %s (%scheckpoint %d has them)", text, redo, r.From.ID))
+		redo := map[bool]string{true: "/redo or "}[r.Undo]
+		notes = append(notes, fmt.Sprintf("changed while a command ran, so taken back as its work: %s (if you changed one of them, %scheckpoint %d has it)", text, redo, r.From.ID))
 	}
 	if named := r.To.LeftOut[:min(notedLeft, len(r.To.LeftOut))]; len(named) > 0 && r.NoFiles == "" {
 		left := strings.Join(named, ", ")
