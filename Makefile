@@ -40,9 +40,9 @@ soak: ## run SOAK commands with time limits, cancels and kills; nothing may leak
 escape: ## attack the runtimes from within, with a minute of random attacks
 	@scripts/escape.sh
 
-faults: engine images ## stop, kill and freeze an engine at each phase of a run
+faults: engine images remote ## stop, kill and freeze an engine at each phase of a run
 	PYGENT_TEST_REQUIRE_DOCKER=1 PYGENT_TEST_FAULTS=1 go test -count=1 -timeout 30m -parallel 6 ./e2e/faults
-	PYGENT_TEST_REQUIRE_DOCKER=1 go test -count=1 -run '$(FAULTS)' . ./internal/... ./cmd/...
+	eval "$$(scripts/remote.sh env)" && PYGENT_TEST_REQUIRE_DOCKER=1 go test -count=1 -run '$(FAULTS)' . ./internal/... ./cmd/...
 
 examples: ## run all examples and compare what they print
 	go test -count=1 ./examples
