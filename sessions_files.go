@@ -72,6 +72,7 @@ func (a *Agent) settleTemporary() {
 	if a.kept == nil || a.checkpoints.book == nil || !a.ownTemporary() || a.history.spoken() == 0 {
 		return
 	}
+	a.checkpoints.working.Wait() // the checkpoint of the last turn says whether there are files
 	files := a.keptFiles()
 	if files == nil {
 		return

@@ -17,7 +17,7 @@ type Watch struct {
 	events *os.File
 	ended  chan struct{} // closed when nobody listens any more
 
-	mu      sync.Mutex      // guards what follows, and is held while some events are read
+	mu      sync.Mutex // guards what follows, and is held while some events are read
 	written Files
 	buf     [atOnce * eventSize]byte
 }
