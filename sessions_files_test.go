@@ -229,7 +229,8 @@ func TestAKilledSessionHasFilesAndWordsOfOneMoment(t *testing.T) {
 	require.NoError(t, err)
 	working, removed, rewound := 0, 0, 0
 	cut := map[string]bool{} // what turns have written that were killed
-	for round := 0; round < kills || working == 0 && round < 5*kills; round++ { // a busy machine may begin no turn in time
+	round := 0
+	for ; round < kills || working == 0 && round < 5*kills; round++ { // a busy machine may begin no turn in time
 		if rewound == 0 && round >= kills-2 { // no child has finished a turn yet, as on a busy machine
 			agent, err := pygent.New(writingSession(base)...)
 			require.NoError(t, err)
@@ -291,5 +292,5 @@ func TestAKilledSessionHasFilesAndWordsOfOneMoment(t *testing.T) {
 	}
 	require.Positive(t, rewound)
 	require.Positive(t, working, "no kill was in the middle of a turn")
-	t.Logf("%d of %d kills were in the middle of a turn; %d workspaces were removed", working, kills, removed)
+	t.Logf("%d of %d kills were in the middle of a turn; %d workspaces were removed", working, round, removed)
 }
