@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/x/pygent/internal/callback"
+	"github.com/x/pygent/internal/calltext"
 	"github.com/x/pygent/internal/checkpoint"
 	"github.com/x/pygent/internal/cycle"
 	"github.com/x/pygent/internal/feed"
@@ -52,13 +53,13 @@ type run struct {
 	// time of the step, or of the run, is over.
 	patience <-chan struct{}
 
-	replies     int        // replies in a row without a tool call
-	written     string     // the tool that the last answer called as text; empty for none
-	withheld    keyset.Key // the call in its text that runs if the model writes it again; zero for none
-	toldWritten bool       // an event has told that calls are written as text
-	truncated   bool       // the last answer was cut off
-	empty       bool       // the last answer was empty
-	toldLast    bool       // the model knows that it was asked to sum up
+	replies     int           // replies in a row without a tool call
+	written     calltext.Sign // of a call that the last answer has as text
+	withheld    keyset.Key    // the call in its text that runs if the model writes it again; zero for none
+	toldWritten bool          // an event has told that calls are written as text
+	truncated   bool          // the last answer was cut off
+	empty       bool          // the last answer was empty
+	toldLast    bool          // the model knows that it was asked to sum up
 	pace        callPace
 	turn        *checkpoint.Turn // looks at the files before and after calls; nil for nothing
 	kept        bool             // the turn has a checkpoint at its start

@@ -1,15 +1,16 @@
 package pygent
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
+
+	"github.com/x/pygent/internal/calltext"
 )
 
 // take appends the model's answer, and ends the run if the answer does.
 func (r *run) take(resp *ChatResponse) error {
 	cutOff := resp.FinishReason == FinishLength
-	r.written = ""
+	r.written = calltext.Sign{}
 	if !cutOff {
 		r.takeWritten(resp)
 	}
@@ -73,16 +74,16 @@ func (r *run) tookNothing(resp *ChatResponse, cutOff bool) {
 // tookReply handles an answer that calls no tool.
 func (r *run) tookReply(resp *ChatResponse) {
 	r.replies++
-	r.written = cmp.Or(r.written, r.writtenTool(resp.Message.Text()))
-	if r.written != "" {
+	r.written = r.writtenIn(resp.Message.Text())
+	if r.written.Tool != "" {
 		why := ""
 		if r.agent.currentModel().leavesCalls() {
 			why = ": " + needsParser
 		}
-		r.emit(Event{Type: EventNotice, Step: r.result.Steps, Text: "the model printed a tool call as text instead of calling it" + why})
+		r.emit(Event{Type: EventNotice, Step: r.result.Steps, Text: fmt.Sprintf("the model printed a tool call as text instead of calling it (%s, in %s)%s", r.written.Tool, r.written.Form, why)})
 	}
 	switch {
-	case r.opts.replyEnds && !r.truncated && !r.onlyWritten(resp.Message.Text()):
+	case r.opts.replyEnds && !r.truncated && !r.onlyWritten():
 		r.end(StatusReplied, "")
 	case r.replies >= r.opts.maxReplies:
 		r.end(StatusReplied, fmt.Sprintf("%d replies in a row without a tool call", r.replies))

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/x/pygent/internal/calltext"
 	"github.com/x/pygent/internal/cut"
@@ -267,7 +266,7 @@ func (r *run) takeWritten(resp *ChatResponse) {
 		return
 	}
 	if key := keyset.Of(read.Name, jsonobj.Sorted(read.Arguments)); !read.tool.ReadOnly && key != before && !r.agent.canAsk() {
-		r.withheld, r.written = key, read.Name
+		r.withheld = key
 		return
 	}
 	msg.Content = strings.TrimSpace(written.Before)
@@ -306,23 +305,19 @@ func (r *run) wasRead(written calltext.Call) bool {
 	})
 }
 
-// writtenTool returns the tool that a text calls without calling it, or "". In
-// JSON without a template, which may be an answer, a tool has its own name only.
-func (r *run) writtenTool(text string) string {
-	templated := sync.OnceValue(func() bool { return calltext.Templated(text) }) // slow for long texts
-	written := calltext.In(text, func(name string) bool {
-		return r.offers(name) || templated() && r.agent.tools.nameFor(ToolCall{Name: name}) != ""
-	})
-	if written == "" {
-		return ""
+// writtenIn returns the sign that a text has a call of a tool in it, which then has our name.
+func (r *run) writtenIn(text string) calltext.Sign {
+	sign := calltext.In(text, r.offers, func(name string) bool { return r.agent.tools.nameFor(ToolCall{Name: name}) != "" })
+	if sign.Tool != "" {
+		sign.Tool = r.read(ToolCall{Name: sign.Tool}).Name
 	}
-	return r.read(ToolCall{Name: written}).Name
+	return sign
 }
 
 // onlyWritten reports whether an answer is nothing but a call as text. It does not
 // end a run the first time, nor while a call is withheld until the model writes it again:
 // the model is told how to call.
-func (r *run) onlyWritten(text string) bool {
+func (r *run) onlyWritten() bool {
 	withheld := r.withheld != keyset.Key{}
-	return r.written != "" && r.opts.maxReplies > 1 && (withheld || r.replies == 1 && calltext.Begins(text))
+	return r.opts.maxReplies > 1 && (withheld || r.replies == 1 && r.written.Alone)
 }

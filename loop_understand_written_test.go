@@ -77,22 +77,28 @@ func TestAWrittenCallThatMayBeAQuotationDoesNotRun(t *testing.T) {
 	reads := pygent.Tool{Name: "reads", Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
 		return &pygent.ToolResult{Content: "README: " + strings.TrimPrefix(writtenEcho, "I say hello.")}, nil
 	}}
-	for name, text := range map[string]string{
-		"read before":      writtenEcho,
-		"text after it":    strings.ReplaceAll(writtenEcho, "hello", "x") + "\nSo it goes.",
-		"wrong arguments":  "<function=bash>\n<parameter=what>x</parameter>\n</function>",
-		"cut off":          "<function=bash>\n<parameter=cmd>x",
-		"a list in JSON":   `[{"name":"bash","arguments":{"cmd":"x"}},{"name":"bash","arguments":{"cmd":"y"}}]`,
-		"among other text": "One calls " + `{"name":"bash","arguments":{"cmd":"x"}}`,
+	for name, tt := range map[string]struct{ text, form string }{
+		"read before":      {writtenEcho, "a <function> tag"},
+		"text after it":    {strings.ReplaceAll(writtenEcho, "hello", "x") + "\nSo it goes.", "a <function> tag"},
+		"wrong arguments":  {"<function=bash>\n<parameter=what>x</parameter>\n</function>", "a <function> tag"},
+		"cut off":          {"<function=bash>\n<parameter=cmd>x", "a <function> tag"},
+		"a list in JSON":   {`[{"name":"bash","arguments":{"cmd":"x"}},{"name":"bash","arguments":{"cmd":"y"}}]`, "JSON"},
+		"among other text": {"One calls " + `{"name":"bash","arguments":{"cmd":"x"}}`, "JSON"},
+		"of ReAct":         {"Thought: I look.\nAction: bash\nAction Input: {\"cmd\": \"ls\"}", "an Action line"},
+		"of Cline":         {"I look.\n\n<execute_command>\n<command>ls</command>\n</execute_command>", "XML"},
+		"of OpenHands":     {"<execute_bash>\nls\n</execute_bash>", "XML"},
+		"of Gemini":        {"```tool_code\nprint(default_api.bash(cmd=\"ls\"))\n```", "a fence of tool_code"},
+		"of Gemma":         {"<|tool_call>call:bash{cmd:<|\"|>ls<|\"|>}<tool_call|>", "Gemma's marks"},
+		"of gpt-oss":       {"commentary to=functions.bash json{\"cmd\":\"ls\"}", "harmony's channels"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			agent := newAgentOn(t, nowhere{}, leavingModel(pygenttest.Call("reads", nil), pygenttest.Text(text), stop), pygent.WithTools(reads))
+			agent := newAgentOn(t, nowhere{}, leavingModel(pygenttest.Call("reads", nil), pygenttest.Text(tt.text), stop), pygent.WithTools(reads))
 			notices, _ := noticesOf(t, agent)
 			require.Len(t, results(agent), 2, "reads, and stop")
 			require.Len(t, notices, 1)
-			require.Contains(t, notices[0], "printed a tool call as text instead of calling it")
+			require.Contains(t, notices[0], "printed a tool call as text instead of calling it (bash, in "+tt.form+")")
 			nudge := agent.History().Messages()[5]
-			require.Equal(t, "Your last answer has a call of bash as text, which was not run. Call the tool itself, with nothing about it in the text.", nudge.Text())
+			require.Equal(t, "Your last answer has a call of bash as text, in "+tt.form+", which was not run. Call the tool itself, with nothing about it in the text.", nudge.Text())
 		})
 	}
 }
@@ -141,7 +147,7 @@ func TestTextOfAServerThatDeliversCallsIsNoCall(t *testing.T) {
 	agent := newAgent(t, model(), pygent.WithApproval(approving))
 	notices, _ := noticesOf(t, agent, pygent.WithEndOnReply())
 	require.Len(t, results(agent), 1)
-	require.Equal(t, []string{"the model printed a tool call as text instead of calling it"}, notices)
+	require.Equal(t, []string{"the model printed a tool call as text instead of calling it (bash, in a <function> tag)"}, notices)
 	other := newAgent(t, model(), pygent.WithApproval(approving))
 	_, err := other.RunUntilStop(t.Context(), "go", pygent.MaxReplies(1))
 	require.NoError(t, err)

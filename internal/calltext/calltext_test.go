@@ -38,9 +38,89 @@ func TestToolCallsInTextAreNoticed(t *testing.T) {
 		{"{\"name\": \"bashful\", \"arguments\": {}}", false},
 		{"Call `bash` with {\"cmd\": \"ls\"}.", false},
 	}
+	offered := func(name string) bool { return slices.Contains(tools, name) }
 	for _, c := range cases {
-		name := calltext.In(c.text, func(name string) bool { return slices.Contains(tools, name) })
-		require.Equal(t, c.want, name != "", c.text)
+		require.Equal(t, c.want, calltext.In(c.text, offered, offered).Tool != "", c.text)
 	}
-	require.Empty(t, calltext.In(cases[0].text, func(string) bool { return false }))
+	none := func(string) bool { return false }
+	require.Empty(t, calltext.In(cases[0].text, none, none))
+}
+
+// What a server without a parser leaves in an answer, and the forms of other agents: each is
+// a sign, with the name of its form, and the answer is asked back about.
+func TestEachFormOfACallIsNamed(t *testing.T) {
+	t.Parallel()
+	dsml := "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"bash\">\n<｜DSML｜parameter name=\"cmd\" string=\"true\">ls</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>"
+	offered := func(name string) bool { return name == "bash" || name == "write_file" }
+	known := func(name string) bool {
+		return slices.Contains([]string{"bash", "functions.bash", "execute_command", "execute_bash", "read_file", "attempt_completion"}, name)
+	}
+	for text, form := range map[string]string{
+		dsml: "DSML",
+		strings.ReplaceAll(dsml, "function_calls", "tool_calls"):                                              "DSML",
+		strings.ReplaceAll(dsml, "｜", "|"):                                                                    "DSML",
+		strings.ReplaceAll(dsml, "｜", "||"):                                                                   "DSML",
+		strings.ReplaceAll(dsml, "｜DSML｜", " | DSML | "):                                                      "DSML",
+		"<|tool_call>call:bash{cmd:<|\"|>ls<|\"|>}<tool_call|>":                                               "Gemma's marks",
+		"<|tool_call>call:bash(cmd: \"ls\")<tool_call|>":                                                      "Gemma's marks",
+		"call:bash{cmd:ls}":                                                                                   "Gemma's marks",
+		"<start_function_call>call:bash{cmd:<escape>ls<escape>}<end_function_call>":                           "Gemma's marks",
+		"<|tool_call_start|>[bash(cmd=\"ls\")]<|tool_call_end|>":                                              "a <tool_call> tag",
+		"[bash(cmd=\"ls\")]":                                                                                  "a Python list",
+		"<|python_start|>[bash(cmd=\"ls\")]<|python_end|>":                                                    "a <tool_call> tag",
+		"<seed:tool_call>\n<function=bash>\n<parameter=cmd>ls</parameter>\n</function>\n</seed:tool_call>":    "a <function> tag",
+		"<|channel|>commentary to=functions.bash <|constrain|>json<|message|>{\"cmd\":\"ls\"}":                "harmony's channels",
+		"<|start|>assistant to=functions.bash<|channel|>commentary json<|message|>{\"cmd\":\"ls\"}":           "harmony's channels",
+		"commentary to=functions.bash json{\"cmd\":\"ls\"}":                                                   "harmony's channels",
+		"We look.assistantcommentary to=functions.bash json{\"cmd\":\"ls\"}":                                  "harmony's channels",
+		"<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>bash\n```json\n{}\n```":                   "DeepSeek's marks",
+		"```tool_code\nprint(default_api.bash(cmd=\"ls\"))\n```":                                              "a fence of tool_code",
+		"```tool_code\nresult = bash(cmd='ls')\n```":                                                          "a fence of tool_code",
+		"<tool_code>\nbash(cmd='ls')\n</tool_code>":                                                           "a fence of tool_code",
+		"Thought: I list them.\nAction: bash\nAction Input: {\"cmd\": \"ls\"}\nObservation: a.txt\nI saw it.": "an Action line",
+		"**Action:** `execute_bash`\n**Action Input:** ls":                                                    "an Action line",
+		"Action: bash[ls]": "an Action line",
+		"```json\n{\"action\": \"execute_bash\", \"action_input\": \"ls\"}\n```":                                                "JSON",
+		"{\n  \"type\": \"function\",\n  \"function\": {\n    \"name\": \"bash\",\n    \"arguments\": {}\n  }\n}":               "JSON",
+		"Now.\n```json\n{\"name\": \"bash\", \"arguments\": {\"cmd\": \"ls\"}}\n```":                                            "JSON",
+		"```\n{\"arguments\": {\"cmd\": \"ls\"}, \"name\": \"bash\"}\n```":                                                      "JSON",
+		"{\"tool\": \"bash\", \"cmd\": \"ls\"}":                                                                                 "JSON",
+		"<execute_bash>\nls\n</execute_bash>":                                                                                   "XML",
+		"I list.\n\n<execute_command>\n<command>ls</command>\n<requires_approval>false</requires_approval>\n</execute_command>": "XML",
+		"<read_file>\n<path>a</path>\n</read_file>":                                                                             "XML",
+		"<bash>ls</bash>":                       "XML",
+		"<write_file path=\"a\">x</write_file>": "XML",
+	} {
+		sign := calltext.In(text, offered, known)
+		require.Equal(t, form, sign.Form, text)
+		require.NotEmpty(t, sign.Tool)
+		require.Equal(t, !strings.HasPrefix(text, "We look."), sign.Alone, text)
+	}
+	for _, text := range []string{
+		"Action: look at the log.", "The next action: bash scripts.", "<code>bash</code>", "<read_file> is how Cline reads.", "<path>bash</path>",
+		"Ask to=functions.none.", "{\"action\": \"bash\"}", "to=bash", "call: bash (by phone)", "[bash](https://example.org)",
+	} {
+		require.Empty(t, calltext.In(text, offered, known), text)
+	}
+}
+
+func TestAnExplanationIsNotACallAlone(t *testing.T) {
+	t.Parallel()
+	const call = "<tool_call>\n{\"name\": \"bash\", \"arguments\": {\"cmd\":\"ls\"}}\n</tool_call>"
+	bash := func(name string) bool { return name == "bash" }
+	for text, want := range map[string]bool{
+		call:         true,
+		" \n" + call: true,
+		"<tool_call>\n{\"name\": \"bash\", \"arguments\": {\"cmd\":": true,
+		"<think>What now?</think>\n" + call + "\nThat lists them.":   true,
+		"I list the files.\n" + call:                                 true,
+		"I list the files:\n```xml\n" + call + "\n```":               true,
+		call + "\nThat lists the files.":                             true,
+		"One writes " + call:                                         false,
+		"One writes\n" + call + "\nwhere bash is the tool.":          false,
+	} {
+		sign := calltext.In(text, bash, bash)
+		require.Equal(t, "bash", sign.Tool, text)
+		require.Equal(t, want, sign.Alone, text)
+	}
 }

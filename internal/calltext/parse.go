@@ -60,22 +60,6 @@ func Parse(leavesCalls bool, text string) (Call, bool) {
 	return c, true
 }
 
-// Begins reports whether an answer begins as a call does, complete or not.
-func Begins(text string) bool {
-	if i := strings.LastIndex(text, "</think>"); i >= 0 {
-		text = text[i+len("</think>"):]
-	}
-	text = strings.TrimSpace(text)
-	if at := openerIn(text); at != nil && at[0] == 0 {
-		return true
-	}
-	_, rest, _ := strings.Cut(text[:min(len(text), 20)], "```json")
-	return strings.HasPrefix(text, "{") || strings.HasPrefix(strings.TrimSpace(rest), "{")
-}
-
-// Templated reports whether a text has the beginning of a call in a template.
-func Templated(text string) bool { return openerIn(text) != nil }
-
 // Quoted reports whether a message has a call in it as it was written, apart from
 // white space, escapes, and what stands before the lines of a quotation: numbers,
 // names of files, marks of a difference. A model that repeats what it has read in
@@ -172,7 +156,10 @@ func withoutEscapes(text string) string {
 //	<｜tool▁calls▁begin｜>           DeepSeek
 //	<|channel|>commentary to=       gpt-oss
 //	<invoke name=, <function_calls> Anthropic, MiniMax
-var opener = regexp.MustCompile(`<tool_call>|<function=|\[TOOL_CALLS\]|<\|python_tag\|>|functools\[|<\|tool_calls?[a-z_]*\|>|<｜tool▁calls?▁begin｜>|(?:<\|start\|>assistant)?<\|channel\|>(?:commentary|analysis) to=|<(?:\w+:)?(?:invoke name=|function_calls>|tool_call>)`)
+//	<｜DSML｜function_calls>        DeepSeek V3.2; <｜DSML｜tool_calls> V4
+//	<seed:tool_call>                Seed-OSS
+//	<|tool_call>call:               Gemma 4
+var opener = regexp.MustCompile(`<tool_call>|<function=|\[TOOL_CALLS\]|<\|python_tag\|>|functools\[|<\|tool_calls?[a-z_]*\|>|<｜tool▁calls?▁begin｜>|(?:<\|start\|>assistant)?<\|channel\|>(?:commentary|analysis) to=|<(?:\w+:)?(?:invoke name=|function_calls>|tool_call>)|<｜DSML｜(?:function_calls|tool_calls|invoke name=)|<\|tool_call>call:`)
 
 // openerIn returns where the first opener begins and ends in a text, and nil if there
 // is none. Most texts have none, which is known without the expression, which is slow.
@@ -184,7 +171,7 @@ func openerIn(text string) []int {
 }
 
 // ends are what models end their answers with, if the server leaves it there.
-var ends = []string{"<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|call|>", "<|return|>", "<|end|>", "</s>", "<|endoftext|>"}
+var ends = []string{"<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|call|>", "<|return|>", "<|end|>", "</s>", "<|endoftext|>", "<｜end▁of▁sentence｜>", "<seed:eos>", "<end_of_turn>", "<turn|>"}
 
 func withoutEnd(text string) string {
 	for range 3 {
@@ -235,6 +222,9 @@ func inside(text, begin, end string) (string, bool) {
 // tagged reads <tool_call>…</tool_call> and <function=name>…</function>, also
 // one within the other, of which the outer one may have lost its beginning.
 func tagged(block string) (name, arguments string, ok bool) {
+	if inner, ok := inside(block, "<seed:tool_call>", "</seed:tool_call>"); ok {
+		block = inner
+	}
 	if inner, ok := inside(block, "<tool_call>", "</tool_call>"); ok {
 		if strings.HasPrefix(inner, "{") {
 			return objectCall(inner)
@@ -260,14 +250,18 @@ func tagged(block string) (name, arguments string, ok bool) {
 	return strings.Trim(name, `"'`), arguments, ok
 }
 
+// dsml marks DeepSeek's tags, <｜DSML｜invoke name="…">, whose parameters say whether they are
+// strings.
+const dsml = "｜DSML｜"
+
 // invoked reads <invoke name="name"><parameter name="key">value</parameter></invoke>.
 func invoked(block string) (name, arguments string, ok bool) {
-	for _, outer := range []string{"function_calls", "antml:function_calls", "minimax:tool_call"} {
+	for _, outer := range []string{"function_calls", "antml:function_calls", "minimax:tool_call", dsml + "function_calls", dsml + "tool_calls"} {
 		if inner, ok := inside(block, "<"+outer+">", "</"+outer+">"); ok {
 			block = inner
 		}
 	}
-	for _, prefix := range []string{"", "antml:"} {
+	for _, prefix := range []string{"", "antml:", dsml} {
 		inner, ok := inside(block, "<"+prefix+`invoke name="`, "</"+prefix+"invoke>")
 		if !ok || strings.Contains(inner, prefix+"invoke name=") || strings.Contains(inner, "</"+prefix+"invoke>") {
 			continue
@@ -296,7 +290,7 @@ func parameters(body, begin, end string) (arguments string, ok bool) {
 			return "", false
 		}
 		value, rest, ok := strings.Cut(rest, end)
-		key = strings.Trim(key, `"' `)
+		key, _, _ = strings.Cut(strings.Trim(key, `"' `), `" string="`) // of DSML
 		if _, again := given[key]; !ok || again || !usableName(key) || strings.Contains(value, begin) {
 			return "", false
 		}
@@ -437,7 +431,7 @@ func objectCall(text string) (name, arguments string, ok bool) {
 
 // isObject reports whether text is one JSON object, in which no name comes twice.
 func isObject(text string) bool {
-	text = strings.TrimSpace(text)
+	text = strings.Trim(text, " \t\r\n") // other white space is none in JSON
 	if !strings.HasPrefix(text, "{") {
 		return false
 	}

@@ -35,6 +35,9 @@ var written = map[string]string{
 	"Anthropic":           "<function_calls>\n<invoke name=\"bash\">\n<parameter name=\"cmd\">ls</parameter>\n</invoke>\n</function_calls>",
 	"Anthropic, inner":    "<invoke name=\"bash\">\n<parameter name=\"cmd\">ls</parameter>\n</invoke>",
 	"MiniMax":             "<minimax:tool_call>\n<invoke name=\"bash\">\n<parameter name=\"cmd\">ls</parameter>\n</invoke>\n</minimax:tool_call>",
+	"DSML":                "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"bash\">\n<｜DSML｜parameter name=\"cmd\" string=\"true\">ls</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls><｜end▁of▁sentence｜>",
+	"DSML, newer":         "<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"bash\">\n<｜DSML｜parameter name=\"cmd\" string=\"true\">ls</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>",
+	"Seed":                "<seed:tool_call>\n<function=bash>\n<parameter=cmd>ls</parameter>\n</function>\n</seed:tool_call>",
 	"Hermes, of OpenAI":   `<tool_call>{"type": "function", "function": {"name": "bash", "arguments": "{\"cmd\":\"ls\"}"}}</tool_call>`,
 	"after thoughts":      "<think>I could write <tool_call>x</tool_call>.</think>\n\n<tool_call>\n{\"name\": \"bash\", \"arguments\": {\"cmd\":\"ls\"}}\n</tool_call>",
 	"after a sentence":    "I look at the files.\n\n<tool_call>\n{\"name\": \"bash\", \"arguments\": {\"cmd\":\"ls\"}}\n</tool_call>",
@@ -51,7 +54,10 @@ func TestWrittenCallsAreParsed(t *testing.T) {
 			require.True(t, strings.HasPrefix(text, c.Before+c.Block))
 			_, ok = calltext.Parse(false, text)
 			require.False(t, ok, "the server delivers calls as calls")
-			require.Equal(t, !strings.HasPrefix(name, "after"), calltext.Begins(text) && c.Before == "")
+			bash := func(name string) bool { return name == "bash" }
+			sign := calltext.In(text, bash, bash)
+			require.Equal(t, "bash", sign.Tool, "what is a call has a sign")
+			require.True(t, sign.Alone)
 		})
 	}
 	c, ok := calltext.Parse(true, "<function=write_file>\n<parameter=path>\na.xml\n</parameter>\n<parameter=content>\n\n<a>\n  1 < 2 & \"x\"\n</a>\n\n</parameter>\n</function>")
@@ -92,6 +98,7 @@ func TestWhatMayBeNoCallIsNotParsed(t *testing.T) {
 		"a list of calls":         `[{"name": "bash", "arguments": {}}]`,
 		"two in a list":           `[TOOL_CALLS][{"name": "bash", "arguments": {}}, {"name": "bash", "arguments": {}}]`,
 		"broken JSON":             "<tool_call>{'name': 'bash', 'arguments': {}}</tool_call>",
+		"a form feed after JSON":  "[TOOL_CALLS]bash{}\f",
 		"in thoughts":             "<think>" + call,
 		"a name that is none":     `{"name": "rm -rf /", "arguments": {}}`,
 		"a long name":             `{"name": "` + strings.Repeat("x", 1000) + `", "arguments": {}}`,
@@ -145,20 +152,6 @@ func TestHostileMessagesAreSearchedQuickly(t *testing.T) {
 	require.False(t, c.Quoted("bash"+strings.Repeat("tool ", 1_000_000)))
 }
 
-func TestAnswersThatBeginAsCallsDo(t *testing.T) {
-	for text, want := range map[string]bool{
-		"<tool_call>{":         true,
-		" <function=bash>":     true,
-		"```json\n{\"name\":":  true,
-		"{\"name\":":           true,
-		"Well. <function=bash": false,
-		"":                     false,
-		"```\nls\n```":         false,
-	} {
-		require.Equal(t, want, calltext.Begins(text), text)
-	}
-}
-
 func FuzzParse(f *testing.F) {
 	for _, text := range written {
 		f.Add(text)
@@ -166,7 +159,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("<function=a><parameter=b></parameter></function></tool_call>")
 	f.Fuzz(func(t *testing.T, text string) {
 		c, ok := calltext.Parse(true, text)
-		calltext.Begins(text)
+		calltext.In(text, func(string) bool { return true }, func(string) bool { return true })
 		if !ok {
 			return
 		}

@@ -23,7 +23,8 @@ const (
 	goOn        = "Go on. Call "
 	goOnUntil   = " when the work is done, or continue to ask the user."
 	written     = "Your last answer has a call of "
-	notCalled   = " as text, which was not run. Call the tool itself, with nothing about it in the text."
+	asText      = " as text"
+	notCalled   = ", which was not run. Call the tool itself, with nothing about it in the text."
 	empty       = "Your last answer was empty. Call a tool, or say what you need."
 	truncated   = "Your last answer was cut off by the token limit. Go on in smaller pieces."
 	stepsLeft   = "[%d more steps are possible in this run: finish what matters most, then end it.]"
@@ -46,6 +47,7 @@ type Answers struct {
 	Truncated bool   // the last one was cut off by the token limit
 	Replies   int    // answers in a row without a tool call
 	Written   string // the tool that the last one called as text; empty for none
+	Form      string // what that call is written in; empty for plain text
 	Final     string // the tool that ends the run; empty means stop
 }
 
@@ -58,7 +60,10 @@ func After(a Answers) string {
 	case a.Truncated && a.Replies > 0:
 		return truncated
 	case a.Replies > 0 && a.Written != "":
-		return written + a.Written + notCalled
+		if a.Form != "" {
+			a.Form = ", in " + a.Form
+		}
+		return written + a.Written + asText + a.Form + notCalled
 	case a.Replies > 0:
 		return goOn + cmp.Or(a.Final, "stop") + goOnUntil
 	}
