@@ -116,9 +116,6 @@ func alone(text string, at int, last bool) bool {
 	thoughts := len(text[:at]) - len(afterThoughts(text[:at]))
 	text = withoutEnd(text[thoughts:])
 	at = min(at-thoughts, len(text))
-	if opens := openerIn(text); opens != nil {
-		at = min(at, opens[0])
-	}
 	before := lead.ReplaceAllString(text[:at], "\n")
 	if strings.TrimSpace(before) == "" {
 		return true

@@ -98,7 +98,7 @@ func TestEachFormOfACallIsNamed(t *testing.T) {
 	}
 	for _, text := range []string{
 		"Action: look at the log.", "The next action: bash scripts.", "<code>bash</code>", "<read_file> is how Cline reads.", "<path>bash</path>",
-		"Ask to=functions.none.", "{\"action\": \"bash\"}", "to=bash", "call: bash (by phone)", "[bash](https://example.org)",
+		"Ask to=functions.none.", "{\"action\": \"bash\"}", "to=bash", `{"name": "execute_bash", "arguments": {}}`, "call: bash (by phone)", "[bash](https://example.org)",
 	} {
 		require.Empty(t, calltext.In(text, offered, known), text)
 	}

