@@ -55,6 +55,38 @@ func TestABusyEngineIsWaitedFor(t *testing.T) {
 	require.NoError(t, askFor(t.Context(), engine, 50*time.Millisecond, remove(engine)))
 }
 
+// pinged is an engine without a connection, for a test with synthetic time: it answers
+// pings while alive says so, and nothing else.
+type pinged func() bool
+
+func (alive pinged) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.HasSuffix(r.URL.Path, "/_ping") && alive() {
+		return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r}, nil
+	}
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+func (alive pinged) client(t *testing.T) *client.Client {
+	t.Helper()
+	engine, err := client.NewClientWithOpts(client.WithHost("tcp://"+t.Name()), client.WithHTTPClient(&http.Client{Transport: alive}))
+	require.NoError(t, err)
+	return engine
+}
+
+func TestAnEngineThatOnlyAnswersPingsIsGivenUp(t *testing.T) {
+	t.Parallel()
+	for within, after := range map[time.Duration]time.Duration{engineTimeout: busyTime, time.Second: busyTime + time.Second, 2 * busyTime: 2 * busyTime} {
+		synctest.Test(t, func(t *testing.T) {
+			engine := pinged(func() bool { return true }).client(t)
+			begun := time.Now()
+			require.Equal(t, errEngineBusy, askFor(t.Context(), engine, within, remove(engine)))
+			require.Equal(t, after, time.Since(begun))
+			require.False(t, stateOf(engine).silent.Load())
+		})
+	}
+}
+
 func TestTheCallersEndIsNotTheEngines(t *testing.T) {
 	t.Parallel()
 	engine, _ := waitingEngine(t, false)
@@ -125,6 +157,31 @@ func TestATurnIsNotAwaitedOnASilentEngine(t *testing.T) {
 	free, err := awaitTurn(t.Context(), other)
 	require.NoError(t, err)
 	free()
+}
+
+// However long the starts before it take: an engine that answers pings is only slow.
+func TestATurnIsAwaitedWhileTheEngineLives(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		begun, lives := time.Now(), time.Hour
+		engine := pinged(func() bool { return time.Since(begun) < lives }).client(t)
+		for range startsAtOnce {
+			free, err := awaitTurn(t.Context(), engine)
+			require.NoError(t, err)
+			defer free()
+		}
+		short, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := awaitTurn(short, engine)
+		require.Equal(t, context.DeadlineExceeded, err)
+		_, err = awaitTurn(t.Context(), engine)
+		require.Equal(t, errEngineSilent, err)
+		require.Equal(t, lives+signTime, time.Since(begun).Truncate(time.Second))
+		short, cancel = context.WithTimeout(t.Context(), engineTimeout+signTime/2)
+		defer cancel()
+		_, err = awaitTurn(short, engine)
+		require.Equal(t, context.DeadlineExceeded, err, "the caller's time was over before the engine's")
+	})
 }
 
 // A run makes several requests at its end, and each would wait as long as the first.
