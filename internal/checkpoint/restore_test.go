@@ -192,6 +192,16 @@ func (b *bench) mustRestore(to int64) checkpoint.Outcome {
 	return out
 }
 
+// collects tests that the book holds no tree that is in no log: nothing would be removed
+// from the store as long as it is open.
+func (b *bench) collects() {
+	b.t.Helper()
+	s, err := store.Open(b.stores)
+	require.NoError(b.t, err)
+	_, err = s.Collect(b.t.Context(), nil)
+	require.NoError(b.t, errors.Join(err, s.Close()))
+}
+
 func keptNames(kept []checkpoint.Kept) (names []string) {
 	for _, k := range kept {
 		names = append(names, k.Name)
@@ -516,6 +526,7 @@ func TestARestoreTakesBackWhatCallsChanged(t *testing.T) {
 	b.set("both", "user", "new", "user")
 	look(checkpoint.Work{})
 	look(ran) // nothing has changed
+	b.collects()
 	b.set("a", "2", "made/by", "agent")
 	look(ran)
 	look(checkpoint.Work{})
@@ -572,7 +583,7 @@ func TestATurnLooksBeforeAndAfterCalls(t *testing.T) {
 			works = append(works, w)
 			return fails
 		},
-		Dirs: []string{"/workspace", "/home/me/p/"}, Apart: true, Working: func(context.Context) bool { return working },
+		Dirs: []string{"", "/workspace", "/home/me/p/"}, Apart: true, Working: func(context.Context) bool { return working },
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	turn.Before(ctx)
@@ -724,6 +735,31 @@ func TestExportAndMoveFillAnEmptyWorkspace(t *testing.T) {
 	require.Zero(t, to.opens)
 }
 
+// The first checkpoint can be all that there is, and what was taken back can be redone
+// elsewhere, too.
+func TestAMoveKeepsAllCheckpoints(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	move := func() {
+		b.work = workspace{dir: real(t, t.TempDir()), after: -1}
+		require.NoError(t, b.Move(t.Context(), b.work.open))
+	}
+	b.set("a", "0")
+	start := b.take(checkpoint.Start)
+	move()
+	require.Equal(t, "a=0", b.files())
+	b.messages += 2
+	b.set("a", "1")
+	b.take(checkpoint.End)
+	b.mustRestore(start.N)
+	move()
+	require.Equal(t, "a=0", b.files())
+	redone, err := b.Redone()
+	require.NoError(t, err)
+	b.mustRestore(redone.N)
+	require.Equal(t, "a=1", b.files())
+}
+
 func TestSettleAddsWhatIsNew(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -737,6 +773,7 @@ func TestSettleAddsWhatIsNew(t *testing.T) {
 	b.set("a", "0")
 	require.Equal(t, 1, settle())
 	require.Equal(t, 1, settle())
+	b.collects()
 	b.set("a", "1")
 	require.Equal(t, 2, settle())
 	b.messages++
@@ -772,7 +809,7 @@ func TestFilesComeHomeFromAVolume(t *testing.T) {
 	require.Equal(t, "volume v", away.On)
 	b.messages += 2
 	b.set("a", "1", "both", "1", "new", "1")
-	b.take(checkpoint.End)
+	require.Equal(t, int64(3), b.take(checkpoint.End).N, "it was noted once")
 	b.messages += 2
 	b.set("a", "lost")
 	b.reopen()
@@ -837,6 +874,24 @@ func TestFilesThatCameHomeAreNotAway(t *testing.T) {
 	require.Empty(t, b.restores)
 }
 
+// A conversation may begin in a volume: then what was copied there is what its first
+// checkpoint has.
+func TestFilesComeHomeThatWereAlwaysAway(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.set("a", "0", "b", "0")
+	host := b.toVolume()
+	b.take(checkpoint.Start)
+	b.set("a", "1")
+	b.take(checkpoint.End)
+	b.work = workspace{dir: host, after: -1}
+	b.set("b", "user")
+	home, err := b.BringHome(t.Context(), b.work.open, b)
+	require.NoError(t, err)
+	require.Empty(t, home.Kept)
+	require.Equal(t, "a=1 b=user", b.files())
+}
+
 // A restore in a volume that goes with its process begins anew in the directory.
 func TestARestoreOfAVolumeIsFinishedAtHome(t *testing.T) {
 	t.Parallel()
@@ -852,6 +907,7 @@ func TestARestoreOfAVolumeIsFinishedAtHome(t *testing.T) {
 	require.Equal(t, "a=1 b=0 u=user", b.files())
 	b.work = workspace{dir: host, after: -1}
 	b.reopen()
+	b.messages++
 	home, err := b.BringHome(t.Context(), b.work.open, b)
 	require.NoError(t, err)
 	require.Nil(t, home.Back, "the restore tells")
@@ -884,6 +940,7 @@ func TestALostRepositoryIsPutBackOrNamed(t *testing.T) {
 		"replaced, changed":         {turn: other, later: func(b *bench) { b.set(".git/refs/heads/mine", two) }, kept: true},
 		"removed, made anew":        {turn: lose, later: other, kept: true},
 		"lost by others":            {turn: func(*bench) {}, later: lose, kept: true},
+		"its branch is gone":        {turn: func(b *bench) { b.set(".git/refs/heads/main", "") }, back: true},
 		"an object is gone":         {turn: func(b *bench) { b.set(object(one), "") }, back: true},
 		"committed":                 {turn: func(b *bench) { b.set(".git/refs/heads/main", two, object(two), "2") }},
 	} {
@@ -914,6 +971,20 @@ func TestALostRepositoryIsPutBackOrNamed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Refs in a table are not read, but that there are none any more is seen.
+func TestARepositoryWithARefTableIsPutBack(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.set(".git/HEAD", "ref: refs/heads/.invalid", ".git/reftable/tables.list", "x")
+	was := b.files()
+	start := b.turn(func() {
+		require.NoError(t, os.RemoveAll(filepath.Join(b.work.dir, ".git")))
+		b.set(".git/HEAD", "ref: refs/heads/main")
+	})
+	require.Equal(t, []string{".git"}, b.mustRestore(start.N).Repositories)
+	require.Equal(t, was, b.files())
 }
 
 // Several undos are taken back one by one.
@@ -1023,7 +1094,7 @@ func TestWhatAWatchTellsStays(t *testing.T) {
 	b.set("u", "0")
 	start := b.turn(func() {
 		look(checkpoint.Work{Watch: true})
-		b.set("u", "user")
+		b.set("u", "user", "d/x", "user", "d-x", "user")
 		require.NoError(t, os.Symlink("u", filepath.Join(b.work.dir, "l1")))
 		look(watched)
 		require.NoError(t, os.Symlink("u", filepath.Join(b.work.dir, "l2")))
@@ -1037,9 +1108,58 @@ func TestWhatAWatchTellsStays(t *testing.T) {
 	b.messages += 2
 	b.take(checkpoint.End)
 	out := b.mustRestore(start.N)
-	require.Equal(t, "u=user", b.files())
-	require.Equal(t, []string{"u"}, keptNames(out.Kept))
+	require.Equal(t, "d/x=user d-x=user u=user", b.files())
+	require.ElementsMatch(t, []string{"d-x", "d/x", "u"}, keptNames(out.Kept))
 	require.Equal(t, []string{"l1", "l2"}, out.Unsure)
+}
+
+// What is written through the mount that commands share with others may be theirs.
+func TestAWatchTellsNothingOfCommandsOfTheSameMount(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.set("a", "0")
+	start := b.turn(func() {
+		require.NoError(t, b.Look(t.Context(), b.work.open, checkpoint.Work{Watch: true}))
+		b.set("a", "1")
+		require.NoError(t, b.Look(t.Context(), b.work.open, checkpoint.Work{Ran: true, Watch: true}))
+	})
+	require.Equal(t, []string{"a"}, b.mustRestore(start.N).Unsure)
+	require.Equal(t, "a=0", b.files())
+}
+
+// A repository that others have made in the place of one that a command removed stays, and
+// so do more files of theirs than a line of the log has.
+func TestWhatOthersMakeDuringACommandStays(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root may watch writers")
+	}
+	b := newBench(t)
+	const one, two = "1111111111111111111111111111111111111111", "2222222222222222222222222222222222222222"
+	b.set(".git/HEAD", "ref: refs/heads/main", ".git/refs/heads/main", one, ".git/objects/11/"+one[2:], "1")
+	look := func(w checkpoint.Work) { require.NoError(t, b.Look(t.Context(), b.work.open, w)) }
+	start := b.turn(func() {
+		look(checkpoint.Work{Watch: true})
+		require.NoError(t, os.RemoveAll(filepath.Join(b.work.dir, ".git")))
+		b.set(".git/HEAD", "ref: refs/heads/main", ".git/refs/heads/main", two, ".git/objects/22/"+two[2:], "2")
+		look(checkpoint.Work{Ran: true, Apart: true, Watch: true})
+	})
+	theirs := b.files()
+	out := b.mustRestore(start.N)
+	require.Equal(t, theirs, b.files())
+	require.Equal(t, []string{".git"}, keptNames(out.Kept))
+
+	const many = 5001
+	start = b.turn(func() {
+		look(checkpoint.Work{Watch: true})
+		for i := range many {
+			b.set(fmt.Sprintf("d/%d", i), "user")
+		}
+		look(checkpoint.Work{Ran: true, Apart: true, Watch: true})
+	})
+	theirs = b.files()
+	b.mustRestore(start.N)
+	require.Equal(t, theirs, b.files())
 }
 
 // What has no files cannot be brought home, wherever they are.
