@@ -13,7 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent/internal/owner"
+	"github.com/x/pygent/internal/sandbox"
 	"github.com/x/pygent/internal/screen"
+	"github.com/x/pygent/internal/transient"
 )
 
 // leftBehind is a machine with two temporary workspaces of ended processes: one
@@ -67,6 +69,66 @@ func TestPruneRemovesOnlyWhatIsChosen(t *testing.T) {
 	require.Equal(t, exitOK, got.code, got.stderr)
 	require.NoDirExists(t, l.earlier)
 	require.Equal(t, "nothing is left over\n", finish(t, l.prune(t)).stdout)
+}
+
+// A process may die while it writes files of a workspace, and while it tries what the
+// kernel can protect, for which it has a temporary directory.
+func TestPruneRemovesWhatAKilledProcessLeft(t *testing.T) {
+	t.Parallel()
+	const self = "PYGENT_TEST_KILLED_IN"
+	if dir := os.Getenv(self); dir != "" {
+		root, err := os.OpenRoot(dir)
+		require.NoError(t, err)
+		for _, at := range []string{".", "sub"} {
+			_, err := transient.Create(root, at, 0o600)
+			require.NoError(t, err)
+		}
+		_, _, err = sandbox.MakeTemp()
+		require.NoError(t, err)
+		me, err := os.FindProcess(os.Getpid())
+		require.NoError(t, err)
+		require.NoError(t, me.Kill())
+		select {}
+	}
+	home, temp, dir := t.TempDir(), t.TempDir(), t.TempDir()
+	env := []string{"HOME=" + home, "XDG_STATE_HOME=", "TMPDIR=" + temp}
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "sub"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, ".pygent-notes"), nil, 0o600))
+	root, err := os.OpenRoot(dir)
+	require.NoError(t, err)
+	defer root.Close()
+	alive, err := transient.Create(root, ".", 0o600)
+	require.NoError(t, err)
+	defer alive.Remove()
+	there := func() int {
+		top, err := filepath.Glob(filepath.Join(dir, ".pygent-*"))
+		require.NoError(t, err)
+		below, err := filepath.Glob(filepath.Join(dir, "sub", ".pygent-*"))
+		require.NoError(t, err)
+		temps, err := filepath.Glob(filepath.Join(temp, "pygent-*", "workspace"))
+		require.NoError(t, err)
+		return len(top) + len(below) + len(temps)
+	}
+	require.Equal(t, 2, there())
+	killed := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestPruneRemovesWhatAKilledProcessLeft$")
+	killed.Env = append(append(os.Environ(), env...), self+"="+dir)
+	out, err := killed.CombinedOutput()
+	require.Error(t, err)
+	require.Equal(t, -1, killed.ProcessState.ExitCode(), "%s", out)
+	require.Equal(t, 6, there(), "a file, another one with a marker, and a directory")
+	prune := func(args ...string) outcome {
+		cmd := command(t, env, append([]string{"--no-docker", "prune"}, args...)...)
+		cmd.Dir = dir
+		return finish(t, cmd)
+	}
+	got := prune()
+	require.Equal(t, exitOK, got.code, got.stderr)
+	require.Equal(t, 2, strings.Count(got.stdout, "file "+dir), got.stdout)
+	require.Equal(t, 1, strings.Count(got.stdout, "directory "+temp), got.stdout)
+	got = prune("--yes")
+	require.Equal(t, exitOK, got.code, got.stderr)
+	require.Equal(t, 2, there(), got.stdout)
+	require.Equal(t, "nothing is left over\n", prune().stdout)
 }
 
 func TestPruneTellsAReasonOfSeveralOnce(t *testing.T) {
