@@ -9,6 +9,7 @@ import (
 
 	"github.com/x/pygent/internal/compact"
 	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/pasted"
 	"github.com/x/pygent/internal/window"
 )
 
@@ -36,7 +37,7 @@ func WithContextWindow(tokens int64) Option {
 
 // nameModel says what the model is called.
 func (o *options) nameModel(name string) {
-	if name != o.modelName {
+	if name = pasted.Trim(name); name != o.modelName {
 		o.dropParentsWindow()
 	}
 	o.modelName = name

@@ -273,7 +273,7 @@ func (c *Config) settings(inForce *Config) []settings.Setting {
 
 func (c *Config) ownSettings() []settings.Setting {
 	return []settings.Setting{
-		{Key: "model", Env: "PYGENT_MODEL", Value: settings.String(&c.Model)},
+		{Key: "model", Env: "PYGENT_MODEL", Value: settings.Word(&c.Model)},
 		{Key: "persona_name", Env: "PYGENT_PERSONA_NAME", Project: true, Value: settings.String(&c.Persona.Name)},
 		{Key: "persona", Env: "PYGENT_PERSONA", Project: true, Value: settings.String(&c.Persona.Description)},
 		{Key: "task_personas", Env: "PYGENT_TASK_PERSONAS", Project: true, Value: settings.Personas(&c.TaskPersonas, newPersona)},
@@ -319,13 +319,13 @@ func (c *OpenAIConfig) settings() []settings.Setting {
 		{Key: "openai.api_key", Also: []string{"openai_api_key"}, Env: "OPENAI_API_KEY", Secret: true, Value: settings.Secret(&c.APIKey)},
 		{Key: "openai.base_url", Also: []string{"openai_base_url"}, Env: "OPENAI_BASE_URL", Secret: true, Show: openai.RedactURL, Value: settings.URL(&c.BaseURL, `such as "https://api.openai.com/v1", without user or password (the key goes into api_key)`)},
 		{Key: "openai.api", Env: "PYGENT_OPENAI_API", Value: settings.Choice(&c.API, `"auto", "chat" or "responses"`, OpenAIAuto, OpenAIChat, OpenAIResponses)},
-		{Key: "openai.organization", Env: "OPENAI_ORG_ID", Value: settings.String(&c.Organization)},
-		{Key: "openai.project", Env: "OPENAI_PROJECT_ID", Value: settings.String(&c.Project)},
+		{Key: "openai.organization", Env: "OPENAI_ORG_ID", Value: settings.Word(&c.Organization)},
+		{Key: "openai.project", Env: "OPENAI_PROJECT_ID", Value: settings.Word(&c.Project)},
 		{Key: "openai.headers", Env: "PYGENT_OPENAI_HEADERS", Secret: true, Value: settings.Headers(&c.Headers)},
 		{Key: "openai.extra_body", Env: "PYGENT_OPENAI_EXTRA_BODY", Secret: true, Value: settings.Object(&c.ExtraBody)},
 		{Key: "openai.ca_file", Env: "PYGENT_OPENAI_CA_FILE", Value: settings.Path(&c.CAFile)},
 		{Key: "openai.max_tokens", Env: "PYGENT_OPENAI_MAX_TOKENS", Value: settings.OrNone(settings.Int(&c.MaxTokens), NoLimit)},
-		{Key: "openai.max_tokens_field", Env: "PYGENT_OPENAI_MAX_TOKENS_FIELD", Value: settings.String(&c.MaxTokensField)},
+		{Key: "openai.max_tokens_field", Env: "PYGENT_OPENAI_MAX_TOKENS_FIELD", Value: settings.Word(&c.MaxTokensField)},
 		{Key: "openai.parallel_tool_calls", Env: "PYGENT_OPENAI_PARALLEL_TOOL_CALLS", Value: settings.Bool(&c.ParallelToolCalls)},
 		{Key: "openai.stall_first", Env: "PYGENT_OPENAI_STALL_FIRST", Value: settings.OrNone(settings.Duration(&c.StallFirst), NoLimit)},
 		{Key: "openai.stall_between", Env: "PYGENT_OPENAI_STALL_BETWEEN", Value: settings.OrNone(settings.Duration(&c.StallBetween), NoLimit)},

@@ -330,6 +330,35 @@ func TestConfigPersonasJSONGoesBeforeNames(t *testing.T) {
 	require.Equal(t, []pygent.Persona{{Name: "o"}}, s.load().TaskPersonas, "but not before an override")
 }
 
+// What people paste is read alike wherever it comes from.
+func TestConfigReadsWhatPeoplePaste(t *testing.T) {
+	t.Parallel()
+	for name, give := range map[string]func(s *sources){
+		"environment": func(s *sources) {
+			s.env["OPENAI_API_KEY"], s.env["OPENAI_BASE_URL"], s.env["PYGENT_MODEL"] = "Bearer sk-1\r\n", "\"http://h/v1/chat/completions\"\r", "\ufeffm\r"
+			s.env["PYGENT_MAX_STEPS"], s.env["PYGENT_CONFIRM_BASH"], s.env["PYGENT_OPENAI_API"] = "5\r", "1\r\n", "chat\r"
+		},
+		"-e": func(s *sources) {
+			s.Overrides = map[string]string{"OPENAI_API_KEY": "'sk-1' ", "OPENAI_BASE_URL": "http://h/v1/\u200b", "PYGENT_MODEL": "“m”", "PYGENT_MAX_STEPS": "5\n", "PYGENT_CONFIRM_BASH": "yes\r", "PYGENT_OPENAI_API": "chat\r"}
+		},
+		"a file": func(s *sources) {
+			s.file("\ufeffmodel = \" m\\r\"\r\nconfirm_bash = true\r\n[limits]\r\nmax_steps = 5\r\n[openai]\r\napi = \"chat\"\r\napi_key = \"Authorization: Bearer sk-1\"\r\nbase_url = \" http://h/v1/responses\"\r\n")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSources(t)
+			give(s)
+			c := s.load()
+			require.Equal(t, pygent.Secret("sk-1"), c.OpenAI.APIKey)
+			require.Equal(t, "http://h/v1", strings.TrimSuffix(c.OpenAI.BaseURL, "/"))
+			require.Equal(t, "m", c.Model)
+			require.Equal(t, 5, c.Limits.MaxSteps)
+			require.True(t, *c.ConfirmBash)
+			require.Equal(t, pygent.OpenAIChat, c.OpenAI.API)
+		})
+	}
+}
+
 func TestConfigRefusesBadVariables(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ env, value, says string }{
@@ -361,7 +390,7 @@ func TestConfigRefusesBadVariables(t *testing.T) {
 		{"PYGENT_OPENAI_HEADERS", `{"a b":"s3cret"}`, `want header names with a string each`},
 		{"OPENAI_BASE_URL", "localhost:8080", `want an http or https URL`},
 		{"OPENAI_BASE_URL", "https://user:s3cret@host/v1", `want an http or https URL such as "https://api.openai.com/v1", without user or password`},
-		{"OPENAI_API_KEY", "s3cret\nX: y", `want a key in one line`},
+		{"OPENAI_API_KEY", "s3cret\nX: y", `there is a line end (U+000A) as its character 7, which cannot be meant: paste it again without`},
 	}
 	for _, test := range tests {
 		t.Run(test.env+"="+test.value, func(t *testing.T) {

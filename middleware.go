@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/pasted"
 	"github.com/x/pygent/internal/telemetry"
 )
 
@@ -134,7 +135,7 @@ func wrapModel(m Model, mw []func(Model) Model) (Model, error) {
 func (a *Agent) SetModel(m Model, name string) error {
 	a.mu.Lock()
 	closed := a.closed
-	next := agentModel{a.model.given, a.model.wrapped, name}
+	next := agentModel{a.model.given, a.model.wrapped, pasted.Trim(name)}
 	a.mu.Unlock()
 	if closed {
 		return ErrAgentClosed

@@ -11,11 +11,11 @@ import (
 	"net/http"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/x/pygent/internal/chatstream"
 	"github.com/x/pygent/internal/openai"
+	"github.com/x/pygent/internal/pasted"
 )
 
 // Defaults of [OpenAIModel].
@@ -89,23 +89,23 @@ func (openAIEnvironment) setOpenAI(*openAIOptions) {}
 // [OpenAIHeader] go before it: with a header api-key or x-api-key no bearer
 // token is sent at all. Servers that need no key need no option.
 func OpenAIKey(key string) OpenAIOption {
-	return openAIOption{"OpenAIKey", func(o *openAIOptions) { o.Key = cmp.Or(strings.TrimSpace(key), o.Key) }}
+	return openAIOption{"OpenAIKey", func(o *openAIOptions) { o.Key = cmp.Or(pasted.Trim(key), o.Key) }}
 }
 
-// OpenAIBaseURL sets where the API is, up to what precedes "/chat/completions".
-// An empty one changes nothing. Default: OPENAI_BASE_URL of the environment,
+// OpenAIBaseURL sets where the API is, up to what precedes "/chat/completions",
+// which may be there too. An empty one changes nothing. Default: OPENAI_BASE_URL of the environment,
 // then OpenAI itself. A query is sent with every request, as Azure wants it:
 //
 //	OpenAIBaseURL("https://NAME.openai.azure.com/openai/deployments/DEPLOYMENT?api-version=2024-10-21"),
 //	OpenAIHeader("api-key", key),
 func OpenAIBaseURL(url string) OpenAIOption {
-	return openAIOption{"OpenAIBaseURL", func(o *openAIOptions) { o.BaseURL = cmp.Or(strings.TrimSpace(url), o.BaseURL) }}
+	return openAIOption{"OpenAIBaseURL", func(o *openAIOptions) { o.BaseURL = cmp.Or(pasted.Trim(url), o.BaseURL) }}
 }
 
 // OpenAIDefaultModel names the model of requests that name none. An empty one
 // changes nothing. Default: PYGENT_MODEL of the environment, then gpt-4.1-mini.
 func OpenAIDefaultModel(name string) OpenAIOption {
-	return openAIOption{"OpenAIDefaultModel", func(o *openAIOptions) { o.Model = cmp.Or(name, o.Model) }}
+	return openAIOption{"OpenAIDefaultModel", func(o *openAIOptions) { o.Model = cmp.Or(pasted.Trim(name), o.Model) }}
 }
 
 // OpenAIAPI sets the API to use. The default OpenAIAuto means chat completions,

@@ -131,7 +131,7 @@ func TestOpenAIModelServesAzure(t *testing.T) {
 	t.Parallel()
 	s := pygenttest.NewServer(t, pygenttest.Text("a"))
 	base := strings.TrimSuffix(s.URL(), "/v1") + "/openai/deployments/d?api-version=2024-10-21"
-	lookup := func(name string) (string, bool) { return "not for Azure", name == "OPENAI_API_KEY" }
+	lookup := func(name string) (string, bool) { return "not-for-Azure", name == "OPENAI_API_KEY" }
 	m, err := pygent.NewOpenAIModel(pygent.OpenAIEnv(lookup), pygent.OpenAIBaseURL(base), pygent.OpenAIHeader("api-key", testKey))
 	require.NoError(t, err)
 	_, err = m.Chat(t.Context(), ask())
@@ -141,6 +141,29 @@ func TestOpenAIModelServesAzure(t *testing.T) {
 	require.Equal(t, "2024-10-21", r.Query.Get("api-version"))
 	require.Equal(t, testKey, r.Header.Get("api-key"))
 	require.Empty(t, r.Header.Get("Authorization"))
+}
+
+func TestOptionsReadWhatPeoplePaste(t *testing.T) {
+	t.Parallel()
+	for _, mark := range []string{"\r", "\r\n", "\ufeff", "\u200b", " "} {
+		s := pygenttest.NewServer(t, pygenttest.Text("a"), stop)
+		m, err := pygent.NewOpenAIModel(pygent.OpenAIEnv(nil), pygent.OpenAIKey(mark+"Bearer "+testKey+mark), pygent.OpenAIBaseURL(s.URL()+"/chat/completions"+mark),
+			pygent.OpenAIDefaultModel("m"+mark), pygent.OpenAIHeader("X-Y", mark+"z"+mark))
+		require.NoError(t, err)
+		_, err = m.Chat(t.Context(), ask())
+		require.NoError(t, err)
+		r := s.Requests()[0]
+		require.Equal(t, "/v1/chat/completions", r.Path)
+		require.Equal(t, "Bearer "+testKey, r.Header.Get("Authorization"))
+		require.Equal(t, "z", r.Header.Get("X-Y"))
+		require.Contains(t, string(r.Body), `"model":"m"`)
+		agent := newAgentOn(t, nowhere{}, m, pygent.WithModelName("n"+mark))
+		require.NoError(t, agent.SetModel(nil, mark+"o"+mark))
+		require.NoError(t, agent.SetModel(nil, "n"+mark))
+		_, err = agent.RunUntilStop(t.Context(), "go")
+		require.NoError(t, err)
+		require.Contains(t, string(s.Requests()[1].Body), `"model":"n"`)
+	}
 }
 
 func TestNewOpenAIModelRefusesWhatCannotWork(t *testing.T) {
@@ -154,10 +177,12 @@ func TestNewOpenAIModelRefusesWhatCannotWork(t *testing.T) {
 		{pygent.OpenAIBaseURL("localhost:8080"), "want something like"},
 		{pygent.OpenAIBaseURL("http://[bad"), "base URL"},
 		{pygent.OpenAIBaseURL("http://user:hunter2@h/v1"), "credentials belong"},
-		{pygent.OpenAIKey("a\nb"), "control characters"},
+		{pygent.OpenAIKey("a\nhunter2"), "the API key: there is a line end (U+000A) as its character 2"},
+		{pygent.OpenAIBaseURL("http://h/\u200bv1"), "the base URL: there is a zero-width space (U+200B) as its character 10"},
+		{pygent.OpenAIDefaultModel("a\rb"), "the name of the model: there is a carriage return (U+000D)"},
 		{pygent.OpenAIMaxTokens(-2), "NoLimit"},
 		{pygent.OpenAIHeader("X Y", "z"), "cannot be sent"},
-		{pygent.OpenAIHeader("X", "hunter2\n"), "cannot be sent"},
+		{pygent.OpenAIHeader("X", "hunter2\nY: z"), `the value of the header "X": there is a line end`},
 		{pygent.OpenAIExtraBody(map[string]any{"messages": 1}), "messages"},
 		{pygent.OpenAIExtraBody(map[string]any{"f": func() {}}), "field f"},
 		{pygent.OpenAICAFile("/nowhere.pem"), "CA file"},

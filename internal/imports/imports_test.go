@@ -31,7 +31,7 @@ var layers = [][]string{
 		"internal/cut", "internal/cycle", "internal/egress", "internal/enginetest", "internal/eventlog",
 		"internal/feed", "internal/filetext", "internal/gallery", "internal/gitlayout", "internal/gitwatch", "internal/highlight", "internal/hostask", "internal/imports", "internal/inside", "internal/inventory", "internal/jsonfix", "internal/jsonobj",
 		"internal/keep", "internal/keyset", "internal/ledger", "internal/lineinput", "internal/markdown", "internal/mention", "internal/notices", "internal/nudge",
-		"internal/offline", "internal/owner", "internal/pace", "internal/pause", "internal/plain", "internal/presence", "internal/progress", "internal/repeat", "internal/rota",
+		"internal/offline", "internal/owner", "internal/pace", "internal/pasted", "internal/pause", "internal/plain", "internal/presence", "internal/progress", "internal/repeat", "internal/rota",
 		"internal/screen", "internal/slash", "internal/spelling", "internal/sse", "internal/standin", "internal/starlimit",
 		"internal/strict", "internal/survey", "internal/telemetry", "internal/termtest", "internal/toolbox", "internal/treedir", "internal/window", "internal/writewatch",
 	},

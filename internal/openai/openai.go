@@ -31,6 +31,7 @@ import (
 
 	"github.com/x/pygent/internal/chatstream"
 	"github.com/x/pygent/internal/keyset"
+	"github.com/x/pygent/internal/pasted"
 )
 
 // DefaultBaseURL is where OpenAI is.
@@ -105,7 +106,9 @@ type Delta struct {
 
 // New returns a client. It does not contact the server.
 func New(c Config) (*Client, error) {
-	c.Key = strings.TrimSpace(c.Key)
+	if err := c.readPasted(); err != nil {
+		return nil, err
+	}
 	if err := c.check(); err != nil {
 		return nil, err
 	}
@@ -224,14 +227,34 @@ func (c *Client) Chat(ctx context.Context, req *Request, emit func(Delta)) (*cha
 	}
 }
 
+// readPasted reads the values that people paste, whoever gave them.
+func (c *Config) readPasted() error {
+	c.Headers = slices.Clone(c.Headers)
+	type reading struct {
+		what string
+		at   *string
+		read func(string) (string, error)
+	}
+	all := []reading{{"API key", &c.Key, pasted.Key}, {"base URL", &c.BaseURL, pasted.URL}, {"name of the model", &c.Model, pasted.Word}}
+	for i := range c.Headers {
+		h := &c.Headers[i]
+		all = append(all, reading{fmt.Sprintf("value of the header %q", h.Name), &h.Value, pasted.Header})
+	}
+	for _, r := range all {
+		value, err := r.read(*r.at)
+		if err != nil {
+			return fmt.Errorf("the %s: %w", r.what, err)
+		}
+		*r.at = value
+	}
+	return nil
+}
+
 // check refuses what cannot be sent.
 func (c *Config) check() error {
-	if strings.ContainsFunc(c.Key, unicode.IsControl) {
-		return errors.New("the API key holds control characters")
-	}
 	for _, h := range c.Headers {
-		if h.Name == "" || strings.ContainsFunc(h.Name, notInHeaderName) || strings.ContainsFunc(h.Value, unicode.IsControl) {
-			return fmt.Errorf("header %q: name or value cannot be sent", h.Name)
+		if h.Name == "" || strings.ContainsFunc(h.Name, notInHeaderName) {
+			return fmt.Errorf("header %q: this name cannot be sent", h.Name)
 		}
 	}
 	switch c.Protocol = cmp.Or(c.Protocol, Auto); c.Protocol {

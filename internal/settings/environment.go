@@ -71,9 +71,10 @@ func (s *Set) readOverrides() {
 	}
 }
 
-// setVariable applies one setting given as text. Empty text counts as not set.
+// setVariable applies one setting given as text. Empty text counts as not set. The line ends
+// of a file that the variable was read from are not part of it.
 func (s *Set) setVariable(source string, one *Setting, value string) {
-	if value == "" {
+	if value = strings.TrimRight(value, "\r\n"); value == "" {
 		return
 	}
 	s.userSet(one)

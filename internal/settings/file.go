@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -92,7 +93,7 @@ func readRegular(path string, t trust) ([]byte, error) {
 	if len(data) > maxFile {
 		return nil, fmt.Errorf("larger than %d KiB, which no configuration is", maxFile>>10)
 	}
-	return data, nil
+	return bytes.TrimPrefix(data, []byte("\ufeff")), nil // which Notepad writes
 }
 
 // file is one file being applied to the settings of a set.

@@ -12,22 +12,24 @@ import (
 
 	"github.com/docker/go-units"
 
+	"github.com/x/pygent/internal/pasted"
 	"github.com/x/pygent/internal/pathname"
 )
 
 // String binds a string.
 func String[S ~string](at *S) *Var[S] { return &Var[S]{at, as[S](asString)} }
 
-// Secret binds a key. It removes white space at both ends, such as the newline
-// of the file that the key came from. Control characters are an error, because
-// they would break the header that the key is sent in.
-func Secret[S ~string](at *S) *Var[S] { return &Var[S]{at, as[S](asSecret)} }
+// Word binds a name, which is read as package pasted says.
+func Word[S ~string](at *S) *Var[S] { return &Var[S]{at, as[S](asPasted(pasted.Word))} }
 
-// URL binds an http or https URL without credentials. hint is the end of an
-// error's text.
+// Secret binds a key, which is read as package pasted says.
+func Secret[S ~string](at *S) *Var[S] { return &Var[S]{at, as[S](asPasted(pasted.Key))} }
+
+// URL binds an http or https URL without credentials, which is read as package pasted says. hint
+// is the end of an error's text.
 func URL(at *string, hint string) *Var[string] {
 	return &Var[string]{at, func(v any) (string, error) {
-		s, err := asString(v)
+		s, err := asPasted(pasted.URL)(v)
 		if err != nil || s == "" {
 			return "", err
 		}
@@ -132,16 +134,15 @@ func asString(v any) (string, error) {
 	return "", Want("a string", v)
 }
 
-func asSecret(v any) (string, error) {
-	s, err := asString(v)
-	if err != nil {
-		return "", err
+// asPasted is asString for what people paste.
+func asPasted(read func(string) (string, error)) func(any) (string, error) {
+	return func(v any) (string, error) {
+		s, err := asString(v)
+		if err != nil {
+			return "", err
+		}
+		return read(s)
 	}
-	s = strings.TrimSpace(s)
-	if strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return "", Want("a key in one line", v)
-	}
-	return s, nil
 }
 
 func asBool(v any) (bool, error) {

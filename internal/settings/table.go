@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/x/pygent/internal/pasted"
 	"github.com/x/pygent/internal/pathname"
 )
 
@@ -201,8 +202,12 @@ func asHeaders[S ~string](v any) (map[string]S, error) {
 	headers := make(map[string]S, len(object))
 	for name, value := range object {
 		s, ok := value.(string)
-		if !ok || name == "" || strings.ContainsAny(name, " :\r\n\t") || strings.ContainsAny(s, "\r\n\x00") {
+		if !ok || name == "" || strings.ContainsAny(name, " :\r\n\t") {
 			return nil, entry(name, Want("header names with a string each, in one line", value))
+		}
+		s, err := pasted.Header(s)
+		if err != nil {
+			return nil, entry(name, err)
 		}
 		headers[name] = S(s)
 	}
