@@ -181,12 +181,15 @@ func (r *run) warnOfSmallWindow(specs []ToolSpec, room int64) {
 	}
 	m.small = true
 	r.emit(Event{Type: EventWarning, Step: r.result.Steps, Text: fmt.Sprintf(
-		"the model's window has room for %d tokens, and the system message and the tools take %d of them: little is left to work with (Ollama: OLLAMA_CONTEXT_LENGTH; llama.cpp: -c; vLLM: --max-model-len)", room, prefix)})
+		"the model's window has room for %d tokens, and the system message and the tools take %d of them: little is left to work with (%s)", room, prefix, widenedBy)})
 }
+
+// widenedBy is how servers are given a larger window than they have by default.
+const widenedBy = "Ollama: OLLAMA_CONTEXT_LENGTH; llama.cpp: -c; vLLM: --max-model-len"
 
 // insteadOfFull says what can be done about a conversation that is too long.
 func (r *run) insteadOfFull(specs []ToolSpec) string {
-	const larger = "a model with a larger window (if this one's is larger, set WithContextWindow or context_window)"
+	const larger = "a model with a larger window, or give this one a larger one (" + widenedBy + "; if it has one, set WithContextWindow or context_window)"
 	a := r.agent
 	all, gauge := a.window(""), &a.memoryOf(a.currentModel()).gauge
 	most := all / 5 * 4 // else hardly anything can be said
@@ -200,14 +203,9 @@ func (r *run) insteadOfFull(specs []ToolSpec) string {
 	case prefix+said > most:
 		return fmt.Sprintf("the user's last message alone needs about %d tokens of a window of %d: begin a new conversation with a shorter one, which names files instead of quoting them, or take %s", said, all, larger)
 	case a.opts.compaction.Disabled:
-		return "switch compaction on, begin a new conversation, or take a model with a larger window"
+		return "switch compaction on, begin a new conversation, or take " + larger
 	}
 	return "begin a new conversation, or take " + larger
-}
-
-// contextFull is why a run ended whose request the server refused as too long.
-func (r *run) contextFull(err error) string {
-	return fmt.Sprintf("%v; %s", err, r.insteadOfFull(r.specs))
 }
 
 // askInWindow asks the model. If the server refuses the request as too long, the

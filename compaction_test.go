@@ -272,8 +272,9 @@ func TestACompactionThatIsSwitchedOffNeverHappens(t *testing.T) {
 			agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(spill(6_000)),
 				pygent.WithContextWindow(window), pygent.WithCompaction(pygent.CompactionPolicy{Disabled: true}), collect)
 			result, err := agent.RunUntilStop(t.Context(), "do the work", pygent.MaxSteps(70))
-			require.Error(t, err)
+			require.ErrorContains(t, err, "switch compaction on", "what can be done is in the error, which every front end shows")
 			require.Equal(t, pygent.StatusContextFull, result.Status)
+			require.Contains(t, result.Reason, "switch compaction on")
 			require.Empty(t, *all)
 			require.False(t, slices.ContainsFunc(server.Requests(), asksSummary))
 		})

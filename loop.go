@@ -348,7 +348,8 @@ func (r *run) askFailed(ctx context.Context, err error) error {
 		return nil
 	}
 	if errors.As(err, &r.result.APIError) && r.result.APIError.ContextTooLarge {
-		r.end(StatusContextFull, r.contextFull(err))
+		err = fmt.Errorf("%w (%s)", err, r.insteadOfFull(r.specs))
+		r.end(StatusContextFull, err.Error())
 	}
 	return r.fail(err)
 }

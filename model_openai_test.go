@@ -143,6 +143,26 @@ func TestOpenAIModelServesAzure(t *testing.T) {
 	require.Empty(t, r.Header.Get("Authorization"))
 }
 
+func TestAModelWithoutASystemRoleIsToldByTheUser(t *testing.T) {
+	t.Parallel()
+	s := pygenttest.NewServer(t, pygenttest.Call("job_list", nil), stop).Strict(pygenttest.Gemma)
+	m, err := pygent.NewOpenAIModel(pygent.OpenAIEnv(nil), pygent.OpenAIBaseURL(s.URL()))
+	require.NoError(t, err)
+	agent := newAgentOn(t, nowhere{}, m)
+	notices, result := noticesOf(t, agent)
+	require.Equal(t, pygent.StatusStopped, result.Status)
+	require.Equal(t, []string{"put the system message into the user's first one: the model has no system role"}, notices)
+	requests := s.Requests()
+	require.Len(t, requests, 3, "it is refused once")
+	for _, r := range requests[1:] {
+		require.NoError(t, r.Err)
+		first := r.Chat.Messages[0]
+		require.Equal(t, pygent.RoleUser, first.Role)
+		require.Equal(t, agent.History().Messages()[0].Text()+"\n\ngo", first.Text())
+	}
+	require.Equal(t, pygent.RoleSystem, agent.History().Messages()[0].Role, "on the wire only")
+}
+
 func TestOptionsReadWhatPeoplePaste(t *testing.T) {
 	t.Parallel()
 	for _, mark := range []string{"\r", "\r\n", "\ufeff", "\u200b", " "} {

@@ -34,7 +34,7 @@
 // program under test, or any other client. It records the requests byte for
 // byte, and refuses with OpenAI's messages what OpenAI refuses, such as a schema
 // without properties or a tool call without a result. With [Server.Strict] it
-// also refuses what Gemini, Mistral or Ollama refuse.
+// also refuses what Gemini, Mistral, Ollama or the template of Gemma refuse.
 //
 //	server := pygenttest.NewServer(t, pygenttest.Text("Hello!"))
 //	cmd := exec.CommandContext(ctx, "pygent", "run", "--no-docker", "Say hello")

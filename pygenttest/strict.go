@@ -27,6 +27,8 @@ const (
 	Mistral Provider = "mistral"
 	// Ollama is a server that runs Ollama.
 	Ollama Provider = "ollama"
+	// Gemma is a server whose model has no system role, as Gemma's chat template says it.
+	Gemma Provider = "gemma"
 )
 
 // Strict makes the server also refuse what the provider refuses, with the
@@ -118,7 +120,7 @@ func (r *rules) know(fields []string) {
 
 func (r *rules) checkChat(req strict.Request) *strict.Refusal {
 	own := map[Provider]func(strict.Request) *strict.Refusal{
-		Gemini: strict.Gemini, Mistral: strict.Mistral, Ollama: strict.Ollama,
+		Gemini: strict.Gemini, Mistral: strict.Mistral, Ollama: strict.Ollama, Gemma: strict.Gemma,
 	}[r.provider]
 	if own != nil {
 		if refusal := own(req); refusal != nil {

@@ -37,6 +37,7 @@ func TestServerRefusesInTheProvidersForm(t *testing.T) {
 		pygenttest.Gemini:  {400, said},
 		pygenttest.Mistral: {422, said},
 		pygenttest.Ollama:  {400, said},
+		pygenttest.Gemma:   {400, `{"model":"m1","messages":[{"role":"system","content":"x"},{"role":"user","content":"hi"}]}`},
 	}
 	for provider, tt := range tests {
 		t.Run(string(provider), func(t *testing.T) {
@@ -103,7 +104,7 @@ func next(t *testing.T, s *pygenttest.Server, text string) int {
 // No provider refuses its own answers, with every field that it sent.
 func TestServerTakesItsAnswersBack(t *testing.T) {
 	call := pygenttest.Call("bash", nil)
-	for _, provider := range []pygenttest.Provider{"", pygenttest.Gemini, pygenttest.Mistral, pygenttest.Ollama} {
+	for _, provider := range []pygenttest.Provider{"", pygenttest.Gemini, pygenttest.Mistral, pygenttest.Ollama, pygenttest.Gemma} {
 		s := pygenttest.NewServer(t, call, pygenttest.Text("done")).Strict(provider)
 		_, _, text, err := answer(t, s, `{"model":"m1","messages":[{"role":"user","content":"hi"}]}`)
 		require.NoError(t, err)

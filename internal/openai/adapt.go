@@ -25,6 +25,7 @@ type adaptation struct {
 	responses   bool              // the model wants the Responses API
 	noResponses bool              // the server does not have it
 	noEffort    bool              // tools are taken only without reasoning
+	noSystem    bool              // there is no system role
 	noReasoning bool              // reasoning of the Responses API is not taken back
 }
 
@@ -43,6 +44,7 @@ func (a adaptation) and(b adaptation) adaptation {
 		responses:   a.responses || b.responses,
 		noResponses: a.noResponses || b.noResponses,
 		noEffort:    a.noEffort || b.noEffort,
+		noSystem:    a.noSystem || b.noSystem,
 		noReasoning: a.noReasoning || b.noReasoning,
 	}
 }

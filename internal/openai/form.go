@@ -19,6 +19,9 @@ func (c *call) otherForm(api *Error) (change, bool) {
 		return change{adaptation{bridged: map[string]bool{role: true, roleTool: true}},
 			"put an assistant message before the user's: the server takes no other order", true}, true
 	}
+	if !a.noSystem && c.refusesSystem(api) {
+		return change{adaptation{noSystem: true}, "put the system message into the user's first one: the model has no system role", true}, true
+	}
 	if refusesIDs(api) && !a.shortIDs {
 		return change{adaptation{shortIDs: true}, "sent the ids of tool calls as nine letters and digits: the server does not take those of the model that made them", true}, true
 	}

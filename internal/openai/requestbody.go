@@ -40,7 +40,11 @@ func (c *Client) requestBody(req *Request, name string, a adaptation, stream boo
 	if err != nil {
 		return nil, err
 	}
-	b := &requestBody{head: head, messages: req.Messages, shape: c.shape(name, a), bridged: a.bridged}
+	messages := req.Messages
+	if a.noSystem && !a.responses {
+		messages = withoutSystem(messages)
+	}
+	b := &requestBody{head: head, messages: messages, shape: c.shape(name, a), bridged: a.bridged}
 	return b, b.measure()
 }
 
