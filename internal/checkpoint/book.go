@@ -50,6 +50,10 @@
 // checkpoint as well, so that the restore can be taken back: see [Book.Undone] and
 // [Book.Redone].
 //
+// What a restore has written is known, so that only the directories on the way there are
+// looked at after it. What others change elsewhere at that time is found by the next look,
+// as a change of the user's.
+//
 // The line of a restore comes before its first step, and one after its last; in
 // between, the files change, and then the conversation. [Book.Recover] makes the
 // rest of a restore that was interrupted, so there is always the old state or the
@@ -371,7 +375,7 @@ func (b *Book) Take(ctx context.Context, w Workspace, e Entry) (Entry, error) {
 	if e.Kind == End && e.Work == nil {
 		e.Work = &Work{Ran: true}
 	}
-	if e, err = b.take(ctx, w, e); err != nil {
+	if e, err = b.take(ctx, w, e, nil); err != nil {
 		return e, err
 	}
 	if e.Kind == End {
@@ -444,9 +448,11 @@ func (b *Book) pending() bool {
 	return len(b.seen) > 0 && b.seen[len(b.seen)-1].Kind == restoring
 }
 
-func (b *Book) take(ctx context.Context, w Workspace, e Entry) (Entry, error) {
+// take adds an entry with the files of a workspace. changed are the names that were
+// changed since they were read last, if that is all, or nil.
+func (b *Book) take(ctx context.Context, w Workspace, e Entry, changed []string) (Entry, error) {
 	if w != nil {
-		if err := b.read(ctx, w, &e); err != nil {
+		if err := b.read(ctx, w, &e, changed); err != nil {
 			return e, err
 		}
 	}
@@ -457,8 +463,8 @@ func (b *Book) take(ctx context.Context, w Workspace, e Entry) (Entry, error) {
 	return e, err
 }
 
-// read takes the tree of a workspace.
-func (b *Book) read(ctx context.Context, w Workspace, e *Entry) error {
+// read takes the tree of a workspace. changed is as in take.
+func (b *Book) read(ctx context.Context, w Workspace, e *Entry, changed []string) error {
 	files, err := w()
 	if err != nil {
 		return err
@@ -466,6 +472,7 @@ func (b *Book) read(ctx context.Context, w Workspace, e *Entry) error {
 	defer files.Close()
 	if id := files.ID(); b.of != id {
 		b.cache, b.of, b.lasts = b.store.LoadCache(id), id, id == files.Dir()
+		changed = nil
 	}
 	if e.Work != nil {
 		if e.Work.Watch && onOf(files) == "" {
@@ -473,7 +480,7 @@ func (b *Book) read(ctx context.Context, w Workspace, e *Entry) error {
 		}
 		b.others.look()
 	}
-	t, report, err := b.store.Take(ctx, files, b.cache, store.TakeOptions{Limits: tree.Limits{Bytes: treeBytes, Entries: treeEntries}})
+	t, report, err := b.store.Take(ctx, files, b.cache, store.TakeOptions{Limits: tree.Limits{Bytes: treeBytes, Entries: treeEntries}, Changed: changed})
 	if err != nil {
 		return err
 	}

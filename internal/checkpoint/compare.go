@@ -40,7 +40,7 @@ func (b *Book) Compare(ctx context.Context, w Workspace, from, to, most int64, y
 		} else if n != 0 {
 			e = b.seen[at]
 		} else if w != nil {
-			if err := b.read(ctx, w, &e); err != nil {
+			if err := b.read(ctx, w, &e, nil); err != nil {
 				return err
 			}
 			defer b.store.Forget(e.Tree)

@@ -29,7 +29,7 @@ func (b *Book) Settle(ctx context.Context, w Workspace, e Entry) error {
 	if b.pending() {
 		return ErrUnfinished
 	}
-	if err := b.read(ctx, w, &e); err != nil {
+	if err := b.read(ctx, w, &e, nil); err != nil {
 		return err
 	}
 	if at := b.before(len(b.seen)); at >= 0 && b.seen[at].Tree == e.Tree && b.seen[at].Messages == e.Messages {

@@ -63,7 +63,7 @@ func (b *Book) Restore(ctx context.Context, w Workspace, to int64, c Conversatio
 	}
 	from := Entry{Note: Note{Kind: Before}}
 	from.Place, from.Messages = c.Place()
-	if from, err = b.take(ctx, w, from); err != nil {
+	if from, err = b.take(ctx, w, from, nil); err != nil {
 		return Outcome{}, fmt.Errorf("keep how it is now: %w", err)
 	}
 	_, back := b.steps(b.at(from.N), target)
@@ -117,10 +117,11 @@ func (b *Book) carryOut(ctx context.Context, w Workspace, line Entry, c Conversa
 	out := Outcome{From: b.seen[from], To: b.seen[to], Undo: line.Undo}
 	out.NoFiles = noFiles(w, out.From, out.To)
 	conflicts := map[string]treedir.Conflict{}
+	var changed []string
 	if out.NoFiles == "" {
 		var err error
 		done := 0
-		if out.NoFiles, done, err = b.change(ctx, w, line.Note, conflicts); err != nil {
+		if out.NoFiles, done, changed, err = b.change(ctx, w, line.Note, conflicts); err != nil {
 			if isNew && done == 0 && errors.Is(err, store.ErrInUse) {
 				_, dropping := b.add(ctx, Entry{Note: Note{Kind: dropped, To: line.To, From: line.From}})
 				err = errors.Join(err, dropping)
@@ -136,7 +137,10 @@ func (b *Book) carryOut(ctx context.Context, w Workspace, line Entry, c Conversa
 	now := Entry{Note: Note{Kind: Restored, Restore: line.Restore, To: line.To, From: line.From, Undo: line.Undo}}
 	now.Place, now.Messages = c.Place()
 	var err error
-	if out.Now, err = b.take(ctx, w, now); err != nil {
+	if !isNew {
+		changed = nil // the files were not read just before
+	}
+	if out.Now, err = b.take(ctx, w, now, changed); err != nil {
 		return out, err
 	}
 	if out.NoFiles == "" {
@@ -166,38 +170,52 @@ func noFilesOf(dir string) string {
 }
 
 // change makes the steps of a restore to the files that are left after a line, or
-// says why it does not. done is how many are made.
-func (b *Book) change(ctx context.Context, w Workspace, line Note, conflicts map[string]treedir.Conflict) (no string, done int, err error) {
-	files, err := w()
+// says why it does not. done is how many are made, and changed are the names that they
+// have changed.
+func (b *Book) change(ctx context.Context, w Workspace, line Note, conflicts map[string]treedir.Conflict) (no string, done int, changed []string, err error) {
+	there, err := w()
 	if err != nil {
-		return "", line.Done, err
+		return "", line.Done, nil, err
 	}
-	defer files.Close()
+	defer there.Close()
+	files := &noting{Files: there, made: []string{}}
 	if of := b.seen[b.at(line.To)].Dir; of != files.Dir() {
-		return noFilesOf(of), line.Done, nil
+		return noFilesOf(of), line.Done, nil, nil
 	}
 	if err := b.recover(ctx, files, &line, conflicts); err != nil {
-		return "", line.Done, err
+		return "", line.Done, nil, err
 	}
 	steps, err := b.allSteps(ctx, b.at(line.From), b.at(line.To))
 	if err != nil {
-		return "", line.Done, err
+		return "", line.Done, nil, err
 	}
 	for line.Done < len(steps) {
 		s := steps[line.Done]
 		found, err := b.store.Apply(ctx, files, b.seen[s.from].Tree, b.seen[s.to].Tree, store.ApplyOptions{Leave: leave, But: s.but, Only: s.only, Not: s.not})
 		noteConflicts(conflicts, found)
 		if err != nil {
-			return "", line.Done, err
+			return "", line.Done, nil, err
 		}
 		line.On = onOf(files) // a step may have moved them
 		if line.Done++; line.Done < len(steps) {
 			if _, err := b.add(ctx, Entry{Note: line}); err != nil {
-				return "", line.Done, err
+				return "", line.Done, nil, err
 			}
 		}
 	}
-	return "", line.Done, nil
+	return "", line.Done, files.made, nil
+}
+
+// noting notes the names of the steps that are made.
+type noting struct {
+	Files
+	made []string
+}
+
+// Make implements [treedir.Target].
+func (n *noting) Make(ctx context.Context, s treedir.Step, content io.Reader) error {
+	n.made = append(n.made, s.Name)
+	return n.Files.Make(ctx, s, content)
 }
 
 // allSteps are the steps of a restore, and then that of repositories, if there are any.

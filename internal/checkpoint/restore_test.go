@@ -59,7 +59,9 @@ type workspace struct {
 	on    string // the volume with the files; empty for none
 	after int    // steps that may be made; -1 for any number
 	opens int
-	fails error // of opening the files
+	scans int    // of the whole tree
+	made  func() // is called after a step; may be nil
+	fails error  // of opening the files
 }
 
 func (w *workspace) open() (checkpoint.Files, error) {
@@ -90,7 +92,15 @@ func (t target) Make(ctx context.Context, s treedir.Step, content io.Reader) err
 		return errBroken
 	}
 	t.of.after--
+	if t.of.made != nil {
+		defer t.of.made()
+	}
 	return t.Local.Make(ctx, s, content)
+}
+
+func (t target) Scan(ctx context.Context, yield func(treedir.Entry) error) error {
+	t.of.scans++
+	return t.Local.Scan(ctx, yield)
 }
 
 var errBroken = errors.New("the disk is broken")

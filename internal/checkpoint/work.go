@@ -42,7 +42,7 @@ func (b *Book) Look(ctx context.Context, w Workspace, work Work) error {
 		return ErrUnfinished
 	}
 	e := Entry{Note: Note{Kind: call, Work: &work}}
-	if err := b.read(ctx, w, &e); err != nil {
+	if err := b.read(ctx, w, &e, nil); err != nil {
 		return err
 	}
 	if at := b.latest(); at < 0 || b.seen[at].Tree == e.Tree {

@@ -26,6 +26,7 @@ type WorkTree struct {
 
 var (
 	_ treedir.Sharer = (*WorkTree)(nil)
+	_ treedir.Lister = (*WorkTree)(nil)
 	_ treedir.Target = (*WorkTree)(nil)
 )
 
@@ -33,13 +34,13 @@ var (
 type (
 	hostTree interface {
 		treedir.Sharer
+		treedir.Lister
 		treedir.Target
 		Close() error
 	}
 	guestTree interface {
-		treedir.Source
+		treedir.Lister
 		treedir.Target
-		ScanBelow(ctx context.Context, dir string, yield func(treedir.Entry) error) error
 	}
 )
 
@@ -123,6 +124,12 @@ func (w *WorkTree) ID() string {
 
 // Scan implements [treedir.Source].
 func (w *WorkTree) Scan(ctx context.Context, yield func(treedir.Entry) error) error {
+	return w.ScanBelow(ctx, "", yield)
+}
+
+// ScanBelow implements [treedir.Lister]. A directory that this process may not list is
+// an error.
+func (w *WorkTree) ScanBelow(ctx context.Context, dir string, yield func(treedir.Entry) error) error {
 	ctx, done, err := w.box.begin(ctx)
 	if err != nil {
 		return err
@@ -131,12 +138,12 @@ func (w *WorkTree) Scan(ctx context.Context, yield func(treedir.Entry) error) er
 	if w.box.volume() != "" {
 		g, err := w.inside(ctx, true)
 		if err == nil {
-			err = g.Scan(ctx, yield)
+			err = g.ScanBelow(ctx, dir, yield)
 		}
 		return w.box.errorOf(ctx, err)
 	}
 	last := ""
-	return w.box.errorOf(ctx, w.local.Scan(ctx, func(e treedir.Entry) error {
+	return w.box.errorOf(ctx, w.local.ScanBelow(ctx, dir, func(e treedir.Entry) error {
 		unlisted := e.Name == last && errors.Is(e.Err, fs.ErrPermission)
 		if last = e.Name; unlisted {
 			return w.scanInside(ctx, e, yield)

@@ -43,8 +43,10 @@ func (c *Cache) Inode(name string) uint64 {
 	return 0
 }
 
-func (c *Cache) find(name string) (at int, found bool) {
-	return slices.BinarySearchFunc(c.items, name, func(t taken, name string) int { return byPath(t.Name, name) })
+func (c *Cache) find(name string) (at int, found bool) { return findIn(c.items, name) }
+
+func findIn(items []taken, name string) (at int, found bool) {
+	return slices.BinarySearchFunc(items, name, func(t taken, name string) int { return byPath(t.Name, name) })
 }
 
 // taken is an entry with what is stored of it.

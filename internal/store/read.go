@@ -82,6 +82,7 @@ func (r *reading) run() error {
 		r.t.report.Torn = append(r.t.report.Torn, r.t.items[at].Name)
 	}
 	for _, u := range r.left {
+		r.t.items[u.at].Err = errors.New(u.why)
 		r.t.leave(r.t.items[u.at].Name, u.why)
 	}
 	return nil

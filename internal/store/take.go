@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"iter"
 	"path"
+	"strings"
 	"time"
 
 	"github.com/x/pygent/internal/transient"
@@ -24,6 +25,11 @@ type TakeOptions struct {
 	// Now is the clock by which files of the source get their times; default
 	// is the clock of this machine.
 	Now func() time.Time
+	// Changed are the names that were changed since Take returned the cache, if the
+	// caller knows them all; nil if it does not. Take then looks at the directories
+	// that they are in, and at those above, of a source that is a [treedir.Lister].
+	// What others have changed elsewhere is found by the next Take.
+	Changed []string
 }
 
 // Report says what Take did.
@@ -73,19 +79,32 @@ func (s *Store) Take(ctx context.Context, src Source, c *Cache, o TakeOptions) (
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	t := taker{ctx: ctx, s: s, src: src, old: c.items, start: o.Now().UnixNano(), pack: s.newPack(), levels: []level{{}}, items: make([]taken, 0, len(c.items)+64)}
-	t.blobs.pack = t.pack
-	generation := s.generation()
-	t.stored = c.of == s && c.generation == generation
-	t.left = tree.Limits{Bytes: orDefault(o.Limits.Bytes, defaultBytes), Entries: orDefault(o.Limits.Entries, defaultEntries)}
-	root, err := t.take()
+	t, scan := s.newTaker(ctx, src, c, o), src.Scan
+	part := rescanOf(t, o.Changed)
+	if part != nil {
+		scan = part.scan
+	}
+	root, err := t.take(scan)
+	if err != nil && part != nil { // perhaps others change it, too: look at all of it
+		t = s.newTaker(ctx, src, c, o)
+		root, err = t.take(src.Scan)
+	}
 	if err != nil {
 		release()
-		return Tree{}, Report{}, fmt.Errorf("store tree: %w", errors.Join(err, t.pack.abort()))
+		return Tree{}, Report{}, fmt.Errorf("store tree: %w", err)
 	}
-	c.items, c.of, c.generation = t.items, s, generation
+	c.items, c.of, c.generation = t.items, s, t.generation
 	s.keep(Tree{root}, release)
 	return Tree{root}, t.report, nil
+}
+
+func (s *Store) newTaker(ctx context.Context, src Source, c *Cache, o TakeOptions) *taker {
+	t := &taker{ctx: ctx, s: s, src: src, old: c.items, start: o.Now().UnixNano(), pack: s.newPack(), levels: []level{{}}, items: make([]taken, 0, len(c.items)+64)}
+	t.blobs.pack = t.pack
+	t.generation = s.generation()
+	t.stored = c.of == s && c.generation == t.generation
+	t.left = tree.Limits{Bytes: orDefault(o.Limits.Bytes, defaultBytes), Entries: orDefault(o.Limits.Entries, defaultEntries)}
+	return t
 }
 
 func orDefault(n, otherwise int64) int64 {
@@ -97,32 +116,39 @@ func orDefault(n, otherwise int64) int64 {
 
 // taker is one run of Take.
 type taker struct {
-	ctx    context.Context
-	s      *Store
-	src    Source
-	old    []taken // of the cache, from where the scan is on
-	stored bool    // the content of those is stored
-	start  int64
-	pack   *packWriter
-	blobs  blobWriter // of the pack, for directories
-	left   tree.Limits
-	items  []taken
-	names  int     // bytes of names and targets
-	levels []level // the directories on the way to the last entry
-	read   []int   // indexes of items to be read
-	failed error   // of a Read during the scan
-	report Report
+	ctx        context.Context
+	s          *Store
+	src        Source
+	old        []taken // of the cache, from where the scan is on
+	stored     bool    // the content of those is stored
+	generation int     // of the store, at the start
+	start      int64
+	pack       *packWriter
+	blobs      blobWriter // of the pack, for directories
+	left       tree.Limits
+	items      []taken
+	names      int     // bytes of names and targets
+	levels     []level // the directories on the way to the last entry
+	read       []int   // indexes of items to be read
+	failed     error   // of a Read during the scan
+	report     Report
 }
 
-func (t *taker) take() (hash, error) {
-	if err := t.src.Scan(t.ctx, t.entry); err != nil {
+// take stores what a scan of the source tells.
+func (t *taker) take(scan func(context.Context, func(Entry) error) error) (root hash, err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, t.pack.abort())
+		}
+	}()
+	if err := scan(t.ctx, t.entry); err != nil {
 		return hash{}, err
 	}
 	if err := t.readAll(); err != nil {
 		return hash{}, err
 	}
 	rest := t.items
-	root, err := t.node("", &rest)
+	root, err = t.node("", &rest)
 	if err != nil {
 		return hash{}, err
 	}
@@ -149,6 +175,7 @@ func (t *taker) entry(e Entry) error {
 	}
 	if last := len(t.items) - 1; last >= 0 && e.Err != nil && e.Mode.IsDir() && t.items[last].Name == e.Name && t.items[last].item.Kind == Dir {
 		t.items[last].item = Item{Kind: LeftOut} // its content cannot be listed
+		t.items[last].Err = e.Err
 		t.levels = t.levels[:len(t.levels)-1]
 		t.leave(e.Name, treedir.Reason(e.Err))
 		return nil
@@ -162,7 +189,7 @@ func (t *taker) entry(e Entry) error {
 	}
 	if why != "" {
 		t.leave(e.Name, why)
-		item = Item{Kind: LeftOut}
+		item, e.Err = Item{Kind: LeftOut}, errors.New(why)
 	}
 	if t.left.Entries--; t.left.Entries < 0 {
 		return fmt.Errorf("%w: too many files", tree.ErrTooLarge)
@@ -318,7 +345,7 @@ func (t *taker) charge(name string, bytes int64) error {
 }
 
 // node stores a directory, whose content is at the front of rest, and takes
-// that off.
+// that off. A directory below that has the name of its content is stored.
 func (t *taker) node(dir string, rest *[]taken) (hash, error) {
 	entries := bytes.NewBuffer([]byte{nodeWhole})
 	var scratch []byte
@@ -328,20 +355,31 @@ func (t *taker) node(dir string, rest *[]taken) (hash, error) {
 		if f.item.Kind == None {
 			continue
 		}
-		if f.item.Kind == Dir {
+		switch {
+		case f.item.Kind == Dir && f.item.Content != hash{}:
+			for len(*rest) > 0 && strings.HasPrefix((*rest)[0].Name, f.Name) && (*rest)[0].Name[len(f.Name)] == '/' {
+				t.count(&(*rest)[0])
+				*rest = (*rest)[1:]
+			}
+		case f.item.Kind == Dir:
 			var err error
 			if f.item.Content, err = t.node(f.Name, rest); err != nil {
 				return hash{}, err
 			}
 		}
-		if f.item.Kind != LeftOut {
-			t.report.Files++
-			t.report.Bytes += f.item.Size
-		}
+		t.count(f)
 		scratch = appendChild(scratch[:0], child{path.Base(f.Name), f.item})
 		entries.Write(scratch)
 	}
 	return addNode(entries.Bytes(), t.blobs.add)
+}
+
+// count counts a file, directory or link of the tree.
+func (t *taker) count(f *taken) {
+	if f.item.Kind != None && f.item.Kind != LeftOut {
+		t.report.Files++
+		t.report.Bytes += f.item.Size
+	}
 }
 
 func (t *taker) leave(name, why string) {
