@@ -20,8 +20,8 @@ import (
 // "private", or change anything.
 type forbidding struct{ *treedir.Local }
 
-func (f forbidding) Scan(ctx context.Context, yield func(treedir.Entry) error) error {
-	return f.Local.Scan(ctx, func(e treedir.Entry) error {
+func (f forbidding) ScanBelow(ctx context.Context, dir string, yield func(treedir.Entry) error) error {
+	return f.Local.ScanBelow(ctx, dir, func(e treedir.Entry) error {
 		if strings.HasPrefix(e.Name, "closed/") {
 			return nil
 		}
