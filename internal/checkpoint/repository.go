@@ -25,6 +25,9 @@ import (
 // HEAD of then names a commit that it does not have. None is ever removed: what a turn
 // has begun with git init stays.
 //
+// The same goes for one that a file or a link has replaced, which may name where it was
+// moved to: that goes with the turn.
+//
 // If others have changed it since, it stays too, and is named like any other file.
 
 const gitDir = ".git"
@@ -125,10 +128,10 @@ func (b *Book) isLost(ctx context.Context, name string, now, then store.Tree) (b
 	switch {
 	case err != nil || was.Kind != treedir.Dir && was.Kind != treedir.File:
 		return false, err
-	case is.Kind == treedir.None:
-		return true, nil
-	case is.Kind != treedir.Dir || was.Kind != treedir.Dir:
-		return false, nil // whether a link to a repository is the same one is not known
+	case is.Kind != was.Kind:
+		return true, nil // what it was moved to goes with the turn
+	case was.Kind != treedir.Dir:
+		return false, nil // whether the file names the same repository is not known
 	}
 	before, err := fs.Sub(b.store.FS(ctx, then), name)
 	if err != nil {

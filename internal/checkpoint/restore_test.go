@@ -940,6 +940,7 @@ func TestALostRepositoryIsPutBackOrNamed(t *testing.T) {
 		b.set(".git/HEAD", "ref: refs/heads/main", ".git/refs/heads/main", two, object(two), "2")
 	}
 	for name, tt := range map[string]struct {
+		was         string // a file .git, instead of a directory
 		turn, later func(b *bench)
 		back        bool
 		kept        bool
@@ -952,11 +953,19 @@ func TestALostRepositoryIsPutBackOrNamed(t *testing.T) {
 		"lost by others":            {turn: func(*bench) {}, later: lose, kept: true},
 		"its branch is gone":        {turn: func(b *bench) { b.set(".git/refs/heads/main", "") }, back: true},
 		"an object is gone":         {turn: func(b *bench) { b.set(object(one), "") }, back: true},
+		"a file is there":           {turn: func(b *bench) { lose(b); b.set(".git", "gitdir: /elsewhere") }, back: true},
+		"a link is there":           {turn: func(b *bench) { lose(b); require.NoError(t, os.Symlink("elsewhere", filepath.Join(b.work.dir, ".git"))) }, back: true},
+		"a file was there":          {was: ".git", turn: other, back: true},
 		"committed":                 {turn: func(b *bench) { b.set(".git/refs/heads/main", two, object(two), "2") }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			b.set("a", "0", "z", "0", ".git/HEAD", "ref: refs/heads/main", ".git/refs/heads/main", one, object(one), "1", ".git/config", "mine")
+			b.set("a", "0", "z", "0")
+			if tt.was != "" {
+				b.set(tt.was, "gitdir: /elsewhere")
+			} else {
+				b.set(".git/HEAD", "ref: refs/heads/main", ".git/refs/heads/main", one, object(one), "1", ".git/config", "mine")
+			}
 			was := b.files()
 			start := b.turn(func() { tt.turn(b); b.set("a", "1", "z", "1") })
 			if tt.later != nil {
@@ -969,7 +978,9 @@ func TestALostRepositoryIsPutBackOrNamed(t *testing.T) {
 				if tt.later == nil {
 					require.Equal(t, was, b.files())
 				}
-				require.Equal(t, one, out.Now.Head)
+				if tt.was == "" {
+					require.Equal(t, one, out.Now.Head)
+				}
 			}
 			require.Equal(t, want, out.Repositories)
 			if tt.kept {
