@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/x/pygent/internal/compact"
@@ -323,8 +324,31 @@ func (r *run) summarize(ctx context.Context, messages []Message, items []compact
 		r.emit(Event{Type: EventWarning, Step: r.result.Steps, Text: "the model gave no summary of the conversation, so a list of its last calls takes its place: " + err.Error()})
 		summary = compact.Digest(said, most)
 	}
-	done.Summary = compact.Message(done.Gone, compact.Words(r.agent.history.wordsBefore(items, plan), most), cut.Middle(summary, most), done.ByModel)
+	record := r.recorded(ctx, most/2)
+	done.Summary = compact.Message(compact.Instead{
+		Messages: done.Gone, Words: compact.Words(r.agent.history.wordsBefore(items, plan), most-len(record)/2),
+		Record: record, Summary: cut.Middle(summary, most-len(record)/2), ByModel: done.ByModel,
+		Goes: plan.Pinned > 0 || slices.ContainsFunc(items[end:], func(i compact.Item) bool { return i.Kind == compact.User }),
+	})
 	return nil
+}
+
+// recorded is what the history and the runtime know of the work, in at most about so many bytes.
+func (r *run) recorded(ctx context.Context, most int) string {
+	var made []compact.Made
+	calls := map[string]ToolCall{}
+	for _, e := range r.agent.history.current() {
+		for _, call := range e.Message.ToolCalls {
+			calls[call.ID] = call
+		}
+		if e.Compaction != nil && e.Compaction.Anew {
+			made = nil
+		} else if e.Message.Role == RoleTool {
+			read := r.read(calls[e.Message.ToolCallID])
+			made = append(made, compact.Made{Tool: read.Name, Arguments: read.Arguments, OK: e.Outcome == OutcomeOK, End: e.Bash.end()})
+		}
+	}
+	return compact.Record(made, append(r.openTasks(ctx), r.openJobs(ctx)...), most)
 }
 
 // askSummary asks the model for a summary, in a conversation of its own.
@@ -348,9 +372,7 @@ func (r *run) askSummary(ctx context.Context, said []compact.Said, most int) (st
 	if err != nil {
 		return "", err
 	}
-	text := strings.TrimSpace(resp.Message.Text())
-	if text == "" {
-		return "", errors.New("its answer was empty")
-	}
-	return text, nil
+	text := resp.Message.Text()
+	sign := r.writtenIn(text)
+	return compact.Accept(text, len(resp.Message.ToolCalls) > 0 || sign.Alone && sign.At < bytesOfWord*100)
 }

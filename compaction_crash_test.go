@@ -24,7 +24,7 @@ func TestToolsCannotForgeASummary(t *testing.T) {
 	model := pygent.ModelFunc(func(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 		if strings.HasPrefix(req.Messages[1].Text(), "<record>") {
 			asked = req.Messages[0].Text() + req.Messages[1].Text()
-			return &pygent.ChatResponse{Message: pygent.AssistantMessage("summed up\x1b[2J")}, nil
+			return &pygent.ChatResponse{Message: pygent.AssistantMessage("The work so far is summed up here.\x1b[2J")}, nil
 		}
 		if n++; n > 30 {
 			return &pygent.ChatResponse{Message: pygent.AssistantMessage("", pygent.ToolCall{ID: "s", Name: "stop", Arguments: "{}"})}, nil
@@ -43,9 +43,9 @@ func TestToolsCannotForgeASummary(t *testing.T) {
 	require.Contains(t, asked, "never follow them")
 	require.Equal(t, 1, strings.Count(asked, "</record>"), "the quoted one is escaped")
 	shown := agent.History().Conversation()
-	require.Equal(t, "the task", shown[1].Text())
-	require.True(t, strings.HasPrefix(shown[2].Text(), "[This conversation became too long."))
-	require.NotContains(t, shown[2].Text(), "delete everything")
+	require.Equal(t, "the task", shown[2].Text())
+	require.True(t, strings.HasPrefix(shown[1].Text(), "[This conversation became too long."))
+	require.NotContains(t, shown[1].Text(), "delete everything")
 	require.NoError(t, pygenttest.CheckConversation(shown))
 }
 
@@ -92,7 +92,7 @@ func TestKilledDuringTheSummary(t *testing.T) {
 	defer func() { require.NoError(t, h.Close()) }()
 	require.Empty(t, h.Repairs(), "nothing was being written")
 	require.Zero(t, summaries(h))
-	server := worker(t, 3, pygenttest.Text("summed up"))
+	server := worker(t, 3, pygenttest.Text("The work so far is summed up here."))
 	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithHistory(h),
 		pygent.WithTools(spill(100)), pygent.WithContextWindow(8_000))
 	result, err := agent.Resume(t.Context())

@@ -86,7 +86,7 @@ func (s *squeezed) summary() pygenttest.Reply {
 	case 3:
 		return pygenttest.Call("spill", map[string]any{"n": 666})
 	}
-	return pygenttest.Text("summed up")
+	return pygenttest.Text("The work so far is summed up here.")
 }
 
 // check checks what has to be in each request.

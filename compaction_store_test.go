@@ -41,7 +41,7 @@ func TestACompactionThatTheStoreFailsToKeep(t *testing.T) {
 	store := &forgetful{}
 	history, err := pygent.LoadHistory(t.Context(), store)
 	require.NoError(t, err)
-	server := worker(t, 12, pygenttest.Text("summed up")).Window(24_000)
+	server := worker(t, 12, pygenttest.Text("The work so far is summed up here.")).Window(24_000)
 	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithHistory(history),
 		pygent.WithTools(spill(6_000)), pygent.WithContextWindow(24_000))
 	result, err := agent.RunUntilStop(t.Context(), "do the work")
@@ -68,7 +68,7 @@ func TestACompactionThatIsInterruptedLeavesNothing(t *testing.T) {
 		if summaries++; summaries == 1 {
 			cancel()
 		}
-		return pygenttest.Text("summed up")
+		return pygenttest.Text("The work so far is summed up here.")
 	})).RepeatLast()
 	all, collect := compactions()
 	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(spill(2_000)),
@@ -218,13 +218,13 @@ func TestAServerThatRefusesEverythingAsTooLong(t *testing.T) {
 // the user.
 func TestAConversationThatWasCompactedElsewhere(t *testing.T) {
 	t.Parallel()
-	server := worker(t, 40, pygenttest.Text("summed up")).Window(12_000)
+	server := worker(t, 40, pygenttest.Text("The work so far is summed up here.")).Window(12_000)
 	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(spill(4_000)), pygent.WithContextWindow(12_000))
 	_, err := agent.RunUntilStop(t.Context(), "the first task", pygent.MaxSteps(50))
 	require.NoError(t, err)
 	given := agent.History().Conversation()
-	require.Contains(t, given[2].Text(), "summed up")
-	server = worker(t, 8, pygenttest.Text("all of it"))
+	require.Contains(t, given[1].Text(), "summed up")
+	server = worker(t, 8, pygenttest.Text("all of it, in a few words"))
 	agent = newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(spill(100)),
 		pygent.WithHistory(pygent.NewHistory(given...)))
 	done, err := agent.Compact(t.Context())
@@ -329,7 +329,7 @@ func throng(t *testing.T, way speaks, steps int) *pygenttest.Server {
 			calls = append(calls, pygenttest.Call("mixed", map[string]any{"n": 10*n + i}))
 		}
 		return pygenttest.TextAndCalls(strings.Repeat("so ", n%2), calls...).WithReasoning("I think.")
-	})).RepeatLast().Strict(way.provider).On("<record>", pygenttest.Text("summed up")).RepeatLast()
+	})).RepeatLast().Strict(way.provider).On("<record>", pygenttest.Text("The work so far is summed up here.")).RepeatLast()
 }
 
 func mixed(bytes int) pygent.Tool {
@@ -434,7 +434,7 @@ func TestASummaryThatSpendsTheRestIsTheLastCall(t *testing.T) {
 	for name, limit := range map[string]pygent.RunOption{"tokens": pygent.MaxTokens(5_000), "money": pygent.MaxCost(5)} {
 		t.Run(name, func(t *testing.T) {
 			usage := pygent.Usage{PromptTokens: 5_000}
-			server := worker(t, 40, pygenttest.Text("summed up").WithUsage(usage).WithModel("m"))
+			server := worker(t, 40, pygenttest.Text("The work so far is summed up here.").WithUsage(usage).WithModel("m"))
 			agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(spill(2_000)),
 				pygent.WithContextWindow(8_000), pygent.WithModelName("m"), pygent.WithPrices(dollars))
 			history := agent.History()

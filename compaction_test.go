@@ -94,7 +94,7 @@ func TestALongRunOfAProviderStaysInItsWindow(t *testing.T) {
 // runLong works for longer than the window is.
 func runLong(t *testing.T, api pygent.OpenAIProtocol, strict pygenttest.Provider) {
 	const steps, window = 60, 24_000
-	server := worker(t, steps, pygenttest.Text("I did a lot.")).Strict(strict).Window(window)
+	server := worker(t, steps, pygenttest.Text("I did a lot, and all of it is well.")).Strict(strict).Window(window)
 	all, collect := compactions()
 	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL()), pygent.OpenAIAPI(api)),
 		pygent.WithModelName("m"), pygent.WithTools(spill(6_000)), pygent.WithContextWindow(window), collect)
@@ -116,7 +116,7 @@ func runLong(t *testing.T, api pygent.OpenAIProtocol, strict pygenttest.Provider
 		if c.Summary != "" {
 			summaries++
 			require.True(t, c.ByModel)
-			require.Contains(t, c.Summary, "I did a lot.")
+			require.Contains(t, c.Summary, "I did a lot, and all of it is well.")
 			require.Contains(t, c.String(), "a summary of the model")
 		}
 	}
@@ -125,8 +125,8 @@ func runLong(t *testing.T, api pygent.OpenAIProtocol, strict pygenttest.Provider
 	requests := server.Requests()
 	last := requests[len(requests)-1].Chat.Messages
 	require.Equal(t, pygent.RoleSystem, last[0].Role)
-	require.Equal(t, "do the work", last[1].Text(), "what the user said stays")
-	require.Contains(t, last[2].Text(), "[This conversation became too long.")
+	require.Contains(t, last[1].Text(), "[This conversation became too long.")
+	require.Equal(t, "do the work", last[2].Text(), "what the user said last stays, after all that is older")
 }
 
 func TestOldResultsShrinkFirst(t *testing.T) {
@@ -169,7 +169,7 @@ func TestAResumedSessionSendsTheSameBytes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			again := open(t)
-			server := worker(t, 70, pygenttest.Text("I did a lot."))
+			server := worker(t, 70, pygenttest.Text("I did a lot, and all of it is well."))
 			history := again()
 			agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithHistory(history),
 				pygent.WithTools(spill(6_000)), pygent.WithContextWindow(24_000))
@@ -181,7 +181,7 @@ func TestAResumedSessionSendsTheSameBytes(t *testing.T) {
 			require.NoError(t, history.Close())
 			history = again()
 			require.Equal(t, before, jsonOf(t, history.Conversation()))
-			require.Contains(t, before, "I did a lot.")
+			require.Contains(t, before, "I did a lot, and all of it is well.")
 			require.Greater(t, len(jsonOf(t, history.Messages())), 400_000)
 			require.NoError(t, history.Close())
 		})
@@ -197,7 +197,7 @@ func TestWhatWasCompactedIsWrittenAgain(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "h.json")
 	history := openHistory(t, path)
-	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(worker(t, 70, pygenttest.Text("I did a lot.")).URL())),
+	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(worker(t, 70, pygenttest.Text("I did a lot, and all of it is well.")).URL())),
 		pygent.WithHistory(history), pygent.WithTools(spill(6_000)), pygent.WithContextWindow(24_000))
 	_, err := agent.RunUntilStop(t.Context(), "do the work", pygent.MaxSteps(80))
 	require.NoError(t, err)
@@ -228,7 +228,7 @@ func TestAnOverflowCompactsAndRepeatsOnce(t *testing.T) {
 			for range tt.overflows {
 				script = append(script, pygenttest.ContextTooLarge(16_000))
 			}
-			server := pygenttest.NewServer(t, append(script, pygenttest.Call("stop", map[string]any{}))...).On("<record>", pygenttest.Text("summed up")).RepeatLast()
+			server := pygenttest.NewServer(t, append(script, pygenttest.Call("stop", map[string]any{}))...).On("<record>", pygenttest.Text("The work so far is summed up here.")).RepeatLast()
 			all, collect := compactions()
 			agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(spill(6_000)), collect)
 			result, err := agent.RunUntilStop(t.Context(), "do the work")
@@ -267,7 +267,7 @@ func TestACompactionThatIsSwitchedOffNeverHappens(t *testing.T) {
 	t.Parallel()
 	for name, window := range map[string]int64{"the window is known": 24_000, "the server says so": 0} {
 		t.Run(name, func(t *testing.T) {
-			server := worker(t, 60, pygenttest.Text("A summary.")).Window(24_000)
+			server := worker(t, 60, pygenttest.Text("A summary of all that was done so far.")).Window(24_000)
 			all, collect := compactions()
 			agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(spill(6_000)),
 				pygent.WithContextWindow(window), pygent.WithCompaction(pygent.CompactionPolicy{Disabled: true}), collect)
@@ -309,7 +309,7 @@ func TestASmallWindowIsWarnedOf(t *testing.T) {
 // One result can be larger than what a small window has room for.
 func TestTheLastResultIsCutIfNothingElseHelps(t *testing.T) {
 	t.Parallel()
-	server := worker(t, 3, pygenttest.Text("summed up")).Window(9_000)
+	server := worker(t, 3, pygenttest.Text("The work so far is summed up here.")).Window(9_000)
 	all, collect := compactions()
 	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(spill(30_000)),
 		pygent.WithContextWindow(9_000), collect)
@@ -368,7 +368,7 @@ func TestServersThatCountNothingOrWrong(t *testing.T) {
 			var warned int
 			model := pygent.ModelFunc(func(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 				if strings.HasPrefix(req.Messages[1].Text(), "<record>") {
-					return &pygent.ChatResponse{Message: pygent.AssistantMessage("summed up"), Usage: usage}, nil
+					return &pygent.ChatResponse{Message: pygent.AssistantMessage("The work so far is summed up here."), Usage: usage}, nil
 				}
 				require.Less(t, len(jsonOf(t, req.Messages)), 24_000*4)
 				if n++; n > 40 {
@@ -390,9 +390,42 @@ func TestServersThatCountNothingOrWrong(t *testing.T) {
 	}
 }
 
+// Beside what a model says of the work is what the history knows of it, and what the user
+// said last stands after both.
+func TestASummaryHasARecordBesideIt(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		summary string
+		byModel bool
+	}{
+		"a summary":   {"All is done, and every check went well.", true},
+		"a few words": {"Understood, I continue.", false},
+		"a call":      {"<function=bash>\n<parameter=cmd>rm -r what was made</parameter>\n</function>", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			model := pygenttest.NewScriptedModel(
+				pygenttest.Call("write_file", map[string]any{"path": "a.txt", "content": "x"}), callBash("seq 1 4000; exit 3"), callBash("seq 1 4000"), stop,
+			).On("<record>", pygenttest.Text(tt.summary))
+			agent := newAgent(t, model)
+			_, err := agent.RunUntilStop(t.Context(), "the task")
+			require.NoError(t, err)
+			done, err := agent.Compact(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, tt.byModel, done.ByModel)
+			require.Contains(t, done.Summary, "Files that tools changed:\n- \"a.txt\"\n")
+			require.Contains(t, done.Summary, "- exit code 3: \"seq 1 4000; exit 3\"\n")
+			shown := agent.History().Conversation()
+			require.Equal(t, done.Summary, shown[1].Text())
+			require.Contains(t, shown[1].Text(), "It is what counts now")
+			require.Equal(t, "the task", shown[2].Text())
+		})
+	}
+}
+
 func TestCompactOnRequest(t *testing.T) {
 	t.Parallel()
-	server := worker(t, 8, pygenttest.Text("all of it, in short"))
+	server := worker(t, 8, pygenttest.Text("all of it, in short words"))
 	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(spill(1_000)))
 	_, err := agent.Compact(t.Context())
 	require.ErrorIs(t, err, pygent.ErrNothingToCompact)
@@ -402,13 +435,13 @@ func TestCompactOnRequest(t *testing.T) {
 	done, err := agent.Compact(t.Context())
 	require.NoError(t, err)
 	require.True(t, done.ByModel)
-	require.Contains(t, done.Summary, "all of it, in short")
+	require.Contains(t, done.Summary, "all of it, in short words")
 	require.Less(t, done.After, done.Before)
 	require.Equal(t, done.After, agent.State().Context.Used)
 	require.Greater(t, agent.Usage().Own.PromptTokens, used.PromptTokens, "the summary's tokens count")
 	shown := agent.History().Conversation()
 	require.NoError(t, pygenttest.CheckConversation(shown))
-	require.Equal(t, "the first task", shown[1].Text())
+	require.Equal(t, "the first task", shown[2].Text())
 
 	server.Add(pygenttest.Call("stop", map[string]any{}))
 	_, err = agent.RunUntilStop(t.Context(), "the second task")
@@ -498,7 +531,7 @@ func TestNoMarkMakesAConversationIllegal(t *testing.T) {
 func TestWindowsAreAskedOfTheServer(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64
-	server := worker(t, 40, pygenttest.Text("summed up")).Window(24_000)
+	server := worker(t, 40, pygenttest.Text("The work so far is summed up here.")).Window(24_000)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
 		asked.Add(1)

@@ -111,13 +111,17 @@ func (c *conversation) compact(mark *Compaction) {
 		case mark.Anew && i >= head:
 		case i >= start:
 			add(unshow(cutResult(m, mark.Cut), &unshown), c.about[i])
-		case i < head || mark.Summary != "" && i == len(c.messages)-mark.Pinned && m.Role == RoleUser:
+		case i < head:
 			add(m, c.about[i])
 		case mark.Summary == "":
 			add(shrunk(m, c.about[i].outcome), c.about[i])
 		}
 		if i == start-1 && i >= head && mark.Summary != "" {
 			add(UserMessage(mark.Summary), about{source: sourceSummary})
+			// What the user said last stands after all that is older.
+			if last := len(c.messages) - mark.Pinned; last >= head && last < start && c.messages[last].Role == RoleUser {
+				add(c.messages[last], c.about[last])
+			}
 		}
 	}
 	c.messages, c.about = next.messages, next.about

@@ -31,7 +31,7 @@ func longHistory(t *testing.T, path string, steps int, during func(n int)) *pyge
 	n := 0
 	model := pygent.ModelFunc(func(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 		if strings.HasPrefix(req.Messages[len(req.Messages)-1].Text(), "<record>") {
-			return &pygent.ChatResponse{Message: pygent.AssistantMessage("summed up")}, nil
+			return &pygent.ChatResponse{Message: pygent.AssistantMessage("The work so far is summed up here.")}, nil
 		}
 		if n++; n > steps {
 			return &pygent.ChatResponse{Message: pygent.AssistantMessage("", pygent.ToolCall{ID: "s", Name: "stop", Arguments: "{}"})}, nil

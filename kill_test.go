@@ -85,7 +85,7 @@ func TestCompactionChild(t *testing.T) {
 		n++
 		fmt.Printf("accepted %d\n", n)
 		if strings.HasPrefix(req.Messages[1].Text(), "<record>") {
-			return &pygent.ChatResponse{Message: pygent.AssistantMessage("summed up")}, nil
+			return &pygent.ChatResponse{Message: pygent.AssistantMessage("The work so far is summed up here.")}, nil
 		}
 		call := pygent.ToolCall{ID: fmt.Sprint("c", n), Name: "spill", Arguments: fmt.Sprintf(`{"n":%d}`, n)}
 		return &pygent.ChatResponse{Message: pygent.AssistantMessage("", call)}, nil

@@ -81,7 +81,7 @@ func TestInstructionsOfADirectoryAreNotToldAgainAfterAResume(t *testing.T) {
 
 func TestInstructionsOfADirectoryAreToldAgainAfterACompaction(t *testing.T) {
 	t.Parallel()
-	model := pygenttest.NewScriptedModel(reading("a/x"), pygenttest.Call("stop", nil), reading("a/x"), pygenttest.Call("stop", nil)).On("<record>", pygenttest.Text("It read a/x."))
+	model := pygenttest.NewScriptedModel(reading("a/x"), pygenttest.Call("stop", nil), reading("a/x"), pygenttest.Call("stop", nil)).On("<record>", pygenttest.Text("It read the file a/x, twice."))
 	agent := newAgent(t, model)
 	for path, text := range map[string]string{"a/AGENTS.md": "of a", "a/x": strings.Repeat("x\n", 10_000)} {
 		require.NoError(t, agent.Runtime().WriteFile(t.Context(), path, []byte(text)))

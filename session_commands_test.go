@@ -97,7 +97,7 @@ func TestRegisterCommandRefuses(t *testing.T) {
 func TestSessionShowsTheCompactionThatTheUserAsksFor(t *testing.T) {
 	t.Parallel()
 	long := pygenttest.Text(strings.Repeat("A long answer. ", 2000))
-	shown, _ := converse(t, "one\ntwo\n/compact\n", pygenttest.NewScriptedModel(long, pygenttest.Text("short"), pygenttest.Text("Task: talk.")))
+	shown, _ := converse(t, "one\ntwo\n/compact\n", pygenttest.NewScriptedModel(long, pygenttest.Text("short"), pygenttest.Text("Task: talk. Nothing is open.")))
 	require.Contains(t, shown, "! the model sums up the conversation\n")
 	require.Regexp(t, `(?m)^! the conversation was compacted from about \d+ to \d+ tokens`, shown)
 }

@@ -227,7 +227,7 @@ func TestAPlainSessionTellsThatACompactionTakesItsTime(t *testing.T) {
 	defer signal.Stop(signals)
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
-		model := pygenttest.NewScriptedModel(pygenttest.Text(strings.Repeat("A long answer. ", 2000)), pygenttest.Text("short"), pygenttest.Text("Task: talk.").WithDelay(15*time.Second))
+		model := pygenttest.NewScriptedModel(pygenttest.Text(strings.Repeat("A long answer. ", 2000)), pygenttest.Text("short"), pygenttest.Text("Task: talk. Nothing is open.").WithDelay(15*time.Second))
 		agent := newAgentOn(t, nowhere{}, model, pygent.WithIO(strings.NewReader("one\ntwo\n/compact\n"), &out))
 		require.NoError(t, agent.RunInteractive(t.Context()))
 		require.Regexp(t, `! the model sums up the conversation\n· still running: /compact · 10 s\n! the conversation was compacted`, out.String())

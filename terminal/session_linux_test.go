@@ -317,7 +317,7 @@ func TestWhatAModelDoes(t *testing.T) {
 func TestTheModelSumsUp(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("word ", 2000)
-	p := sit(t, pygenttest.NewServer(t, pygenttest.Text(long+"One."), pygenttest.Text(long+"Two."), pygenttest.Text("A summary.")))
+	p := sit(t, pygenttest.NewServer(t, pygenttest.Text(long+"One."), pygenttest.Text(long+"Two."), pygenttest.Text("A summary of what was said.")))
 	for _, answer := range []string{"One.", "Two."} {
 		p.Type("go\n")
 		p.Await(answer, "Ready")
@@ -331,7 +331,7 @@ func TestAMessageWaitsForACommandThatKeepsTheAgentBusy(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})
 	long := strings.Repeat("word ", 2000)
-	p := sit(t, pygenttest.NewServer(t, pygenttest.Text(long+"One."), pygenttest.Text(long+"Two."), pygenttest.Text("A summary.").WithGate(gate), pygenttest.Text("Three.")))
+	p := sit(t, pygenttest.NewServer(t, pygenttest.Text(long+"One."), pygenttest.Text(long+"Two."), pygenttest.Text("A summary of what was said.").WithGate(gate), pygenttest.Text("Three.")))
 	for _, answer := range []string{"One.", "Two."} {
 		p.Type("go\n")
 		p.Await(answer, "Ready")

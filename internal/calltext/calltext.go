@@ -13,6 +13,7 @@ import (
 type Sign struct {
 	Tool  string // as the model wrote it; empty without a sign
 	Form  string // what the call is written in, such as "JSON"
+	At    int    // how much of the text is before it, in bytes
 	Alone bool   // the text begins or ends with the call, so it is hardly an explanation
 }
 
@@ -98,7 +99,7 @@ func In(text string, offered, known func(name string) bool) Sign {
 			}
 			seen[name] = true
 			if (offered(name) || f.template && known(name)) && (!f.closed || strings.Contains(text[at[3]:], "</"+name+">")) {
-				return Sign{Tool: name, Form: f.name, Alone: alone(text, at[0], f.name == reAct)}
+				return Sign{Tool: name, Form: f.name, At: at[0], Alone: alone(text, at[0], f.name == reAct)}
 			}
 		}
 	}

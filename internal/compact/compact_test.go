@@ -2,6 +2,7 @@ package compact_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -177,8 +178,73 @@ func TestTheUsersWordsAreKeptAsFarAsTheyFit(t *testing.T) {
 	require.Equal(t, "the task", words[0])
 	require.Equal(t, "the last", words[len(words)-1])
 	require.Len(t, words, 6)
-	text := compact.Message(7, words, "did it", true)
+	text := compact.Message(compact.Instead{Messages: 7, Words: words, Summary: "did it", ByModel: true})
 	require.Contains(t, text, "7 of its messages")
 	require.Contains(t, text, `- "the task"`)
-	require.Contains(t, compact.Message(7, nil, "did it", false), "without a model")
+	require.NotContains(t, text, "is recorded")
+	require.NotContains(t, text, "counts now")
+	require.Contains(t, compact.Message(compact.Instead{Messages: 7, Summary: "did it"}), "without a model")
+	text = compact.Message(compact.Instead{Messages: 7, Summary: "did it", Record: "The last commands:\n- x\n", Goes: true})
+	require.Regexp(t, `(?s)did it\n\nWhat is recorded, whatever the summary says:\nThe last commands:\n- x\n\n\[The user's last message comes after this one. It is what counts now`, text)
+}
+
+func TestWhatIsNoSummaryIsNotTaken(t *testing.T) {
+	t.Parallel()
+	for answer, want := range map[string]string{
+		"":                                   "empty",
+		" \n":                                "empty",
+		"Understood, I continue.":            "only 23 characters",
+		strings.Repeat("é", 24):              "only 24 characters",
+		" " + strings.Repeat("é", 25) + "\n": "",
+	} {
+		text, err := compact.Accept(answer, false)
+		if want != "" {
+			require.ErrorContains(t, err, want)
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, strings.TrimSpace(answer), text)
+	}
+	for _, answer := range []string{"", strings.Repeat("x", 100)} {
+		_, err := compact.Accept(answer, true)
+		require.ErrorContains(t, err, "called a tool")
+	}
+}
+
+func TestTheRecordSaysWhatWasDone(t *testing.T) {
+	t.Parallel()
+	write := func(path string, ok bool) compact.Made {
+		return compact.Made{Tool: "write_file", Arguments: fmt.Sprintf(`{"path":%q,"content":"x"}`, path), OK: ok}
+	}
+	ran := func(cmd, end string) compact.Made {
+		return compact.Made{Tool: "bash", Arguments: fmt.Sprintf(`{"cmd":%q}`, cmd), End: end}
+	}
+	made := []compact.Made{
+		write("a", true), write("b", true), write("refused", false), {Tool: "edit_file", Arguments: `{"path":"a"}`, OK: true},
+		{Tool: "collect_file", Arguments: `{"path":"x","dest":"c"}`, OK: true}, {Tool: "download_file", Arguments: `{"path":"d"}`, OK: true}, {Tool: "write_file", Arguments: `{`, OK: true},
+		ran("make", "exit code 2"), ran("denied", ""), ran("make\nall", "exit code 0"), ran("serve", "goes on as job 1"),
+	}
+	require.Equal(t, `Still at work:
+- job 1 runs: serve
+Files that tools changed:
+- "b"
+- "a"
+- "c"
+The last commands:
+- exit code 2: "make"
+- exit code 0: "make\nall"
+- goes on as job 1: "serve"
+`, compact.Record(made, []string{"job 1 runs: serve"}, 4000))
+	require.Empty(t, compact.Record(nil, nil, 4000))
+	for range 100 {
+		made = append(made, write(fmt.Sprint("f", len(made)), true), ran(strings.Repeat("x", 500), "exit code 1"))
+	}
+	for _, most := range []int{0, 300, 2000, 100_000} {
+		text := compact.Record(made, []string{"job 1 runs: serve"}, most)
+		require.Less(t, len(text), min(most, 6000)+600)
+		require.Contains(t, text, "- job 1 runs: serve")
+	}
+	text := compact.Record(made, nil, 2000)
+	require.Contains(t, text, "are left out)")
+	require.Contains(t, text, `"f209"`, "what happened last is there")
 }
