@@ -22,7 +22,8 @@ import (
 //
 // Only the fields that Type calls for are set. Text and reasoning deltas are
 // for display: several may come as one, and the message event that follows holds
-// all. Every tool_call is followed by its tool_done, and between them come, as
+// all. A call that stands for several, such as a patch of several files, has the
+// events of each of them: the last one has its id. Every tool_call is followed by its tool_done, and between them come, as
 // far as they apply: approval, decision, tool_start, and any number of progress
 // and output, which are for display only. Calls of tools that only read may
 // overlap: Call tells them apart, and they are done in the order in which they

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/x/pygent/internal/callwords"
+	"github.com/x/pygent/internal/dialect"
 	"github.com/x/pygent/internal/gallery"
 	"github.com/x/pygent/internal/jsonobj"
 	"github.com/x/pygent/internal/nudge"
@@ -93,8 +94,8 @@ func (c *conversation) begin(m Message) {
 		call := &e.calls[i]
 		e.waiting[call.ID] = append(e.waiting[call.ID], i)
 		call.ID = c.uniqueID(call.ID)
-		call.Name = legalToolName(call.Name)
-		call.Arguments = legalArguments(call.Arguments)
+		call.Name = dialect.Legal(call.Name)
+		call.Arguments = dialect.LegalArguments(call.Arguments)
 		call.Extra = jsonobj.WithoutNulls(call.Extra)
 	}
 	m.ToolCalls = e.calls
@@ -377,10 +378,10 @@ func (r *run) resume(ctx context.Context) error {
 	var media []Part
 	for i, call := range r.readAll(msg.ToolCalls) {
 		if given[i] != noResult {
-			r.endAgain(ctx, &call, i, said[given[i]])
+			r.endAgain(ctx, &call, said[given[i]])
 			continue
 		}
-		shown, err := r.resumeCall(ctx, &call, i, media)
+		shown, err := r.resumeCall(ctx, &call, media)
 		if err != nil {
 			return err
 		}
@@ -421,14 +422,14 @@ func isReply(m Message) bool { return m.Role == RoleAssistant && len(m.ToolCalls
 // resumeCall gives a call of the interrupted message a result: by running it
 // again where that is safe. It returns the images and files of the result, as far
 // as there is room beside those of the calls before.
-func (r *run) resumeCall(ctx context.Context, call *readCall, index int, shown []Part) (media []Part, err error) {
+func (r *run) resumeCall(ctx context.Context, call *readCall, shown []Part) (media []Part, err error) {
 	switch {
 	case r.result.Status != "":
 		return nil, r.skip(ctx, &call.ToolCall, notRunResult(OutcomeNotRun, nudge.Ended), "")
 	case !call.tool.mayRepeat(call):
 		return nil, r.skip(ctx, &call.ToolCall, notRunResult(OutcomeInterrupted, interruptedResult), "")
 	}
-	result := r.runCall(ctx, call, index)
+	result := r.runCall(ctx, call)
 	chooseMedia(result, shown)
 	r.finished(result)
 	return result.media(), r.answer(Event{Type: EventToolDone, Call: &call.ToolCall}, result, "")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/x/pygent/internal/callback"
+	"github.com/x/pygent/internal/callset"
 	"github.com/x/pygent/internal/calltext"
 	"github.com/x/pygent/internal/checkpoint"
 	"github.com/x/pygent/internal/cycle"
@@ -29,6 +30,7 @@ type run struct {
 	result   *Result
 	started  time.Time
 	cycles   cycle.Finder
+	joint    callset.Joint  // of the results of a call that stands for several
 	budget   *taskBudget    // shared with the tasks that the run delegates
 	used     *meter         // of the run itself
 	unpriced map[string]int // answers before the run whose cost is not known

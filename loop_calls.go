@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/x/pygent/internal/callwords"
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/cycle"
 	"github.com/x/pygent/internal/nudge"
@@ -120,36 +121,28 @@ func toolCallOf(ctx context.Context) *callContext {
 // runCalls runs the tool calls of a message in order. Every call gets exactly
 // one result, whatever happens, so that the history stays a legal conversation.
 //
-// Adjacent calls of tools that only read run at the same time.
+// Adjacent calls of tools that only read run at the same time. A call that stands for
+// several has one result in the history and, for people, the events of each of them: the last
+// one has its id.
 func (r *run) runCalls(ctx context.Context, calls []ToolCall) error {
 	var so answers
 	r.agent.findings.changes()
 	read := r.readAll(calls)
 	for i := 0; i < len(read); {
-		call := &read[i]
-		why, n := r.whyNot(ctx), 1
-		if why == "" {
-			n = r.readTogether(read[i:])
-		}
-		switch {
-		case why != "":
-			if err := r.skip(ctx, &call.ToolCall, notRunResult(OutcomeNotRun, why), r.noteAfter(i == len(read)-1)); err != nil {
+		if why := r.whyNot(ctx); why != "" {
+			if err := r.skip(ctx, &read[i].ToolCall, notRunResult(OutcomeNotRun, why), r.noteAfter(i == len(read)-1)); err != nil {
 				return err
 			}
-		case n > 1:
-			results := r.runTogether(ctx, read[i:i+n], i)
-			n = len(results)
-			for k, result := range results {
-				if err := r.give(ctx, &read[i+k].ToolCall, result, i+k == len(read)-1, &so); err != nil {
-					return err
-				}
-			}
-		default:
-			if err := r.give(ctx, &call.ToolCall, r.runCall(ctx, call, i), i == len(read)-1, &so); err != nil {
+			i++
+			continue
+		}
+		read = r.unfold(ctx, read, i)
+		for _, result := range r.runNext(ctx, read[i:]) {
+			if err := r.give(ctx, &read[i].ToolCall, result, i == len(read)-1, &so); err != nil {
 				return err
 			}
+			i++
 		}
-		i += n
 	}
 	if err := r.showMedia(so.media); err != nil {
 		return err
@@ -233,9 +226,19 @@ func notRunResult(outcome Outcome, why string) *ToolResult {
 // answer appends the result of a call, with a note for the model, and emits its
 // event.
 func (r *run) answer(e Event, result *ToolResult, note string) error {
-	msg := ToolMessage(e.Call.ID, nudge.OnALine(result.Content, note))
 	e.Output = result
-	return r.keep(HistoryEntry{Message: msg, Outcome: result.Outcome, Bash: result.Bash.ended()}, func() Event { return e })
+	entry := HistoryEntry{Message: ToolMessage(e.Call.ID, nudge.OnALine(result.Content, note)), Outcome: result.Outcome, Bash: result.Bash.ended()}
+	if r.joint.Left > 0 {
+		summary, _ := callwords.Of(e.Call.Name, e.Call.Arguments)
+		text, outcome, whole := r.joint.Add(summary, entry.Message.Text(), string(entry.Outcome), maxToolResult)
+		if !whole {
+			e.Step = r.result.Steps
+			r.emit(e)
+			return nil
+		}
+		entry = HistoryEntry{Message: ToolMessage(e.Call.ID, text), Outcome: Outcome(outcome)}
+	}
+	return r.keep(entry, func() Event { return e })
 }
 
 // noteBroken ends the run when a tool failed because nothing can run in the

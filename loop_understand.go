@@ -1,18 +1,19 @@
 package pygent
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
 
+	"github.com/x/pygent/internal/callset"
 	"github.com/x/pygent/internal/calltext"
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/dialect"
 	"github.com/x/pygent/internal/guard"
-	"github.com/x/pygent/internal/jsonfix"
 	"github.com/x/pygent/internal/jsonobj"
 	"github.com/x/pygent/internal/keyset"
 	"github.com/x/pygent/internal/pathname"
@@ -28,6 +29,10 @@ type readCall struct {
 	tool    Tool  // zero if it is not known
 	err     error // why the call cannot run
 	version int64 // of the registry that it was read with
+	index   int   // of the call in its message; those of calls that another stands for are beyond
+
+	set      *callset.Set // the calls that it stands for; nil for itself
+	together int          // how many, from this one on, are done together or not at all; 0 for this one
 }
 
 // read returns a call of the model as its tool gets it.
@@ -36,14 +41,51 @@ func (r *run) read(call ToolCall) readCall {
 	if c.tool, c.err = r.find(call); c.tool.Name != "" {
 		c.Name = c.tool.Name
 	}
-	if c.err != nil {
-		return c
+	if c.err == nil {
+		var args json.RawMessage
+		if args, c.err = c.tool.read(call); c.err == nil && string(args) != call.Arguments {
+			c.Arguments = string(args)
+		}
 	}
-	args, err := c.tool.read(call)
-	if c.err = err; err == nil && string(args) != call.Arguments {
-		c.Arguments = string(args)
+	if c.tool.Name == "" || c.tool.isBuiltin() && (c.tool.Name != "bash" || r.agent.tools.edits(r.agent.runtime)) {
+		if set, err := callset.Of(c.tool.Name, call.Name, c.Arguments); set != nil || err != nil {
+			c.set, c.err = set, err
+		}
 	}
 	return c
+}
+
+// unfold puts the calls that a call stands for into its place, just before it runs: what they
+// are may depend on what the calls before have changed.
+func (r *run) unfold(ctx context.Context, calls []readCall, at int) []readCall {
+	c := &calls[at]
+	if c.set == nil || c.err != nil {
+		return calls
+	}
+	var note string
+	set, rt := c.set, r.agent.runtime
+	planned, err := callForeign(ctx, r, "the runtime", func() (planned []callset.Call, err error) {
+		planned, note, err = set.Calls(callset.Files{
+			Locate: func(name string) (string, error) { return readPath(ctx, rt, name) },
+			Read:   func(name string) ([]byte, error) { return rt.ReadFile(ctx, name) },
+			Stat:   func(name string) error { _, err := bareLister{rt}.StatFile(ctx, name); return err },
+		})
+		return planned, err
+	})
+	if err != nil {
+		c.err = err
+		return calls
+	}
+	parts := make([]readCall, len(planned))
+	for n, p := range planned {
+		parts[n] = r.read(ToolCall{ID: callset.ID(c.ID, n, len(planned)), Name: p.Name, Arguments: p.Arguments})
+		parts[n].index = c.index + n<<16
+		if set.Together {
+			parts[n].set, parts[n].together = nil, len(planned)-n
+		}
+	}
+	r.joint.Join(len(parts), note)
+	return slices.Replace(calls, at, at+1, parts...)
 }
 
 // locate puts the files that the paths of a call mean into its arguments, before
@@ -90,6 +132,7 @@ func (r *run) readAll(calls []ToolCall) []readCall {
 	read := make([]readCall, len(calls))
 	for i, call := range calls {
 		read[i] = r.read(call)
+		read[i].index = i
 	}
 	return read
 }
@@ -134,7 +177,12 @@ func (t Tool) read(call ToolCall) (json.RawMessage, error) {
 // cannot be used is returned with an error.
 func (r *Registry) find(call ToolCall, rt Runtime) (Tool, error) {
 	name := r.nameFor(call)
-	if name == "" {
+	switch {
+	case name == "" && dialect.IsNote(call.Name):
+		noted := noteTool()
+		noted.Name = dialect.Legal(call.Name)
+		return noted, nil
+	case name == "":
 		return Tool{}, r.unknown(call.Name, rt)
 	}
 	t, err := r.lookup(name, rt)
@@ -144,6 +192,21 @@ func (r *Registry) find(call ToolCall, rt Runtime) (Tool, error) {
 	}
 	return t, err
 }
+
+// noteTool is the tool for calls of other agents' tools in which a model only thinks or keeps
+// a list of what to do.
+var noteTool = sync.OnceValue(func() Tool {
+	t, err := Tool{
+		Name: "note", Parameters: json.RawMessage(`{"type":"object"}`), ReadOnly: true, Idempotent: true,
+		Run: func(context.Context, Runtime, json.RawMessage) (*ToolResult, error) {
+			return &ToolResult{Content: "noted"}, nil
+		},
+	}.checked()
+	if err != nil {
+		panic(err)
+	}
+	return t
+})
 
 // shownName is how much of an unknown name an error repeats, in bytes.
 const shownName = 64
@@ -163,7 +226,7 @@ func (r *Registry) nameFor(call ToolCall) string {
 	if r.knows(bare) {
 		return bare
 	}
-	if name, found := r.spelledLike(bare); found {
+	if name, found := dialect.Like(bare, maps.Keys(r.tools), maps.Keys(r.disabled)); found {
 		return name
 	}
 	meant := dialect.Tool(bare, call.Arguments)
@@ -179,63 +242,17 @@ func (r *Registry) knows(name string) bool {
 	return ok || r.disabled[name]
 }
 
+// edits reports whether the built-in tool edits files in a runtime.
+func (r *Registry) edits(rt Runtime) bool {
+	t, err := r.lookup("edit_file", rt)
+	return err == nil && t.isBuiltin()
+}
+
 // has reports whether a tool of that very name is registered or disabled.
 func (r *Registry) has(name string) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.knows(name)
-}
-
-// spelledLike returns the tool whose name differs only in case, hyphens and
-// underscores. found is true, without a name, if there are several. The caller
-// holds r.mu.
-func (r *Registry) spelledLike(name string) (like string, found bool) {
-	folded := dialect.Fold(name)
-	several := false
-	consider := func(other string) {
-		if folded == "" || dialect.Fold(other) != folded || other == like {
-			return
-		}
-		several = several || found
-		like, found = other, true
-	}
-	for other := range r.tools {
-		consider(other)
-	}
-	for other := range r.disabled {
-		consider(other)
-	}
-	if several {
-		return "", true
-	}
-	return like, found
-}
-
-// legalToolName returns name as providers accept it: 1 to 64 of the characters
-// a-z, A-Z, 0-9, _ and -. Otherwise a model that makes up a name would make
-// every later request fail.
-func legalToolName(name string) string {
-	name = strings.Map(legalInToolName, dialect.Bare(name))
-	return cmp.Or(name[:min(len(name), 64)], "unnamed")
-}
-
-// legalArguments returns arguments as they are sent: as a JSON object, which may
-// be what was meant by one that is almost right.
-func legalArguments(text string) string {
-	if jsonobj.IsObject(text) {
-		return text
-	}
-	if object, unclosed, err := jsonfix.Object(text); err == nil && !unclosed {
-		return object
-	}
-	return "{}"
-}
-
-func legalInToolName(r rune) rune {
-	if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
-		return r
-	}
-	return '_'
 }
 
 // needsParser says what to do about a server that leaves calls in the text.

@@ -213,9 +213,9 @@ func TestUnknownToolsAreNamedWithTheNearest(t *testing.T) {
 	for name, want := range map[string]string{
 		"bsh":                    `unknown tool "bsh", did you mean bash? The tools are: bash, `,
 		"functions.edit_fil":     `unknown tool "functions.edit_fil", did you mean edit_file? The tools are: bash, `,
-		"apply_patch":            `unknown tool "apply_patch"; there are no patches here: use edit_file with path, old_text and new_text, and write_file for a new file; the tools are: bash, `,
+		"apply_patch":            `unknown tool "apply_patch"; use edit_file with path, old_text and new_text, and write_file for a new file; the tools are: bash, `,
 		"image_generation":       `unknown tool "image_generation"; the tools are: bash, `,
-		"delete_file":            `unknown tool "delete_file"; use rm in bash; the tools are: bash, `,
+		"insert":                 `unknown tool "insert"; insert with edit_file: old_text is the line there, new_text that line with the new ones; the tools are: bash, `,
 		"ba\u200bsh":             `unknown tool "ba\u200bsh"; the tools are: bash, `,
 		"\ufeffbash":             `unknown tool "\ufeffbash"; the tools are: bash, `,
 		"b\u0430sh":              `did you mean bash?`,

@@ -13,14 +13,53 @@ import (
 	"github.com/x/pygent/internal/nudge"
 )
 
-// runCall runs one call, which has an index in its message. A listener that gets
-// an event before the tool starts can still prevent the call by ending ctx.
-func (r *run) runCall(ctx context.Context, call *readCall, index int) *ToolResult {
+// runNext runs the first of the calls that are left, with those that run beside it or together
+// with it, and returns their results, in order.
+func (r *run) runNext(ctx context.Context, calls []readCall) []*ToolResult {
+	if n := calls[0].together; n > 1 {
+		return r.runAll(ctx, calls[:n])
+	}
+	if n := r.readTogether(calls); n > 1 {
+		return r.runTogether(ctx, calls[:n])
+	}
+	return []*ToolResult{r.runCall(ctx, &calls[0])}
+}
+
+// runAll runs calls that are done together or not at all: none of them before all are
+// permitted, and none after one that failed.
+func (r *run) runAll(ctx context.Context, calls []readCall) []*ToolResult {
+	defer r.agent.serving.Store(nil)
+	begun := make([]begunCall, len(calls))
+	stopped := false
+	for i := range calls {
+		begun[i] = r.admit(ctx, &calls[i])
+		stopped = stopped || begun[i].result != nil
+	}
+	results := make([]*ToolResult, len(calls))
+	for i, b := range begun {
+		switch {
+		case b.result == nil && stopped:
+			b.ctx.endProgress()
+			b.result = notRunResult(OutcomeNotRun, nudge.OtherPart)
+		case b.result == nil:
+			r.agent.serving.Store(b.ctx)
+			b.result = r.perform(b.ctx, b.tool)
+			stopped = b.result.Outcome != OutcomeOK
+		}
+		r.limitResult(ctx, b.call, b.result, b.tool.polls)
+		results[i] = b.result
+	}
+	return results
+}
+
+// runCall runs one call. A listener that gets an event before the tool starts can still
+// prevent the call by ending ctx.
+func (r *run) runCall(ctx context.Context, call *readCall) *ToolResult {
 	r.locate(ctx, call)
 	if prevented := r.announce(ctx, &call.ToolCall); prevented != nil {
 		return prevented
 	}
-	result, polls := r.execute(ctx, call, index)
+	result, polls := r.execute(ctx, call)
 	r.limitResult(ctx, &call.ToolCall, result, polls)
 	return result
 }
@@ -90,8 +129,8 @@ func resultBound(tool string) int {
 }
 
 // execute checks that a call may run, and runs it.
-func (r *run) execute(ctx context.Context, call *readCall, index int) (result *ToolResult, polls bool) {
-	tool, c, refused := r.prepare(ctx, call, index)
+func (r *run) execute(ctx context.Context, call *readCall) (result *ToolResult, polls bool) {
+	tool, c, refused := r.prepare(ctx, call)
 	if refused != nil {
 		return refused, false
 	}
@@ -110,16 +149,18 @@ func (r *run) execute(ctx context.Context, call *readCall, index int) (result *T
 // prepare makes the context of a call. What is approved is exactly what will run:
 // the arguments as they were read, however the model wrote them. A call is read
 // again if the tools have changed since.
-func (r *run) prepare(ctx context.Context, call *readCall, index int) (_ Tool, _ *callContext, refused *ToolResult) {
+func (r *run) prepare(ctx context.Context, call *readCall) (_ Tool, _ *callContext, refused *ToolResult) {
 	now := *call
 	if now.version != r.agent.tools.currentVersion() {
 		now = r.read(call.ToolCall)
-		r.locate(ctx, &now)
+		if r.locate(ctx, &now); now.set != nil {
+			now.err = errors.New("the tools have changed meanwhile; call it again")
+		}
 	}
 	if now.err != nil {
 		return now.tool, nil, errorResult(now.err)
 	}
-	return now.tool, r.withCall(ctx, now.ToolCall, index), nil
+	return now.tool, r.withCall(ctx, now.ToolCall, call.index), nil
 }
 
 // shownArguments is how much of changed arguments a result repeats, in bytes.
@@ -155,8 +196,8 @@ func (r *run) callTool(ctx *callContext, tool Tool) (*ToolResult, error) {
 
 // endAgain ends the run if a call had ended it, as its result in the history
 // tells. The tool says once more how; that is no call, and has no events.
-func (r *run) endAgain(ctx context.Context, call *readCall, index int, given HistoryEntry) {
-	tool, c, refused := r.prepare(ctx, call, index)
+func (r *run) endAgain(ctx context.Context, call *readCall, given HistoryEntry) {
+	tool, c, refused := r.prepare(ctx, call)
 	if refused != nil || !tool.ends || !tool.Idempotent || r.result.Status != "" || wasRefused(given) {
 		return
 	}
@@ -261,14 +302,14 @@ func (r *run) readTogether(calls []readCall) int {
 // of the calls; those of the last calls are missing if the run ended meanwhile.
 // Only the goroutine of the run emits their events: each call is announced when
 // it begins.
-func (r *run) runTogether(ctx context.Context, calls []readCall, first int) []*ToolResult {
+func (r *run) runTogether(ctx context.Context, calls []readCall) []*ToolResult {
 	defer r.agent.serving.Store(nil)
 	var begun []begunCall
 	for i := range calls {
 		if i > 0 && r.whyNot(ctx) != "" {
 			break
 		}
-		begun = append(begun, r.beginCall(ctx, &calls[i], first+i))
+		begun = append(begun, r.beginCall(ctx, &calls[i]))
 	}
 	results := make([]*ToolResult, len(begun))
 	for i, b := range begun {
@@ -283,18 +324,23 @@ func (r *run) runTogether(ctx context.Context, calls []readCall, first int) []*T
 	return results
 }
 
-// beginCall begins one of several calls.
-func (r *run) beginCall(ctx context.Context, call *readCall, index int) begunCall {
+// admit does what comes before a call runs. It has a result if the call must not run.
+func (r *run) admit(ctx context.Context, call *readCall) begunCall {
 	r.locate(ctx, call)
 	b := begunCall{call: &call.ToolCall}
 	if b.result = r.announce(ctx, b.call); b.result != nil {
 		return b
 	}
-	b.tool, b.ctx, b.result = r.prepare(ctx, call, index)
-	if b.result != nil {
-		return b
+	if b.tool, b.ctx, b.result = r.prepare(ctx, call); b.result == nil {
+		b.ctx, b.result = r.permit(b.ctx, b.tool)
 	}
-	if b.ctx, b.result = r.permit(b.ctx, b.tool); b.result != nil {
+	return b
+}
+
+// beginCall begins one of several calls.
+func (r *run) beginCall(ctx context.Context, call *readCall) begunCall {
+	b := r.admit(ctx, call)
+	if b.result != nil {
 		return b
 	}
 	r.agent.serving.CompareAndSwap(nil, b.ctx)

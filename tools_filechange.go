@@ -324,7 +324,7 @@ func changeIn(call ToolCall) (fileChange, bool) {
 	case "edit_file":
 		var in editInput
 		err = json.Unmarshal([]byte(call.Arguments), &in)
-		name, what = in.Path, edit.Words(in.edits())
+		name, what = in.Path, edit.Words(in.All())
 	case "collect_file":
 		var in collectInput
 		err = json.Unmarshal([]byte(call.Arguments), &in)

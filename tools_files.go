@@ -103,63 +103,14 @@ func written(ctx context.Context, path string, former formerText, after, said st
 
 type editInput struct {
 	Path string `json:"path" jsonschema:"relative to the workspace"`
-	pieceInput
-	Edits []pieceInput `json:"edits,omitempty" jsonschema:"several edits, made in order; all or none"`
+	edit.Input
 }
 
-// pieceInput is one edit of a file.
-type pieceInput struct {
-	OldText    string  `json:"old_text,omitempty"`
-	NewText    *string `json:"new_text,omitempty"` // one that is missing is not an empty one
-	ReplaceAll bool    `json:"replace_all,omitempty"`
-}
-
-// isEmpty reports whether there is nothing in an edit.
-func (p pieceInput) isEmpty() bool {
-	return p.OldText == "" && (p.NewText == nil || *p.NewText == "") && !p.ReplaceAll
-}
-
-func (p pieceInput) edit() edit.Edit {
-	e := edit.Edit{Old: p.OldText, All: p.ReplaceAll}
-	if p.NewText != nil {
-		e.New = *p.NewText
-	}
-	return e
-}
-
-// pieces returns the edits that are given, in order.
-func (in editInput) pieces() []pieceInput {
-	if in.isEmpty() && len(in.Edits) > 0 {
-		return in.Edits
-	}
-	return append([]pieceInput{in.pieceInput}, in.Edits...)
-}
-
-// edits returns what to replace, in order.
-func (in editInput) edits() []edit.Edit {
-	pieces := in.pieces()
-	edits := make([]edit.Edit, len(pieces))
-	for i, p := range pieces {
-		edits[i] = p.edit()
-	}
-	return edits
-}
-
-// check refuses edits that cannot be meant. A new text that was forgotten would
-// delete the old one.
 func (in editInput) check() error {
 	if in.Path == "" {
 		return errNoPath
 	}
-	if err := edit.Check(in.edits()); err != nil {
-		return err
-	}
-	for _, p := range in.pieces() {
-		if p.NewText == nil {
-			return fmt.Errorf("new_text is missing for old_text %.60q; to delete that, give an empty new_text", p.OldText)
-		}
-	}
-	return nil
+	return in.Input.Check()
 }
 
 func editFile(ctx context.Context, rt Runtime, in editInput) (*ToolResult, error) {
@@ -198,7 +149,7 @@ func editFile(ctx context.Context, rt Runtime, in editInput) (*ToolResult, error
 
 // apply makes the edits in a file's content.
 func (in editInput) apply(data []byte) (edit.Applied, error) {
-	edited, err := edit.InFile(data, in.edits())
+	edited, err := edit.InFile(data, in.All())
 	if err != nil {
 		return edited, fmt.Errorf("%s: %w", in.Path, err)
 	}

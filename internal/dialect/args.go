@@ -149,6 +149,10 @@ func (a arguments) special() error {
 		return a.grep()
 	case a.tool == "bash" && isFind[a.name]:
 		return a.find()
+	case a.tool == "bash" && (isTree[a.name] || isList[a.name]):
+		return a.tree()
+	case a.tool == "bash" && isFile[a.name]:
+		return a.file()
 	case a.tool == "download_file" && isList[a.name]:
 		if recursive, ok := a.flag("recursive"); recursive || !ok {
 			return errors.New("one directory is listed at a time: for all below it, use bash with find . -not -path '*/.git/*'")

@@ -65,6 +65,16 @@ func TestCallsOfOtherAgentsToolsAreUnderstood(t *testing.T) {
 		{"bash", `{"command":"ls","timeout":120000}`, "bash", `{"cmd":"ls","timeout":120}`},
 		{"exec_command", `{"cmd":"ls","yield_time_ms":1000,"max_output_tokens":100}`, "bash", `{"cmd":"ls"}`},
 		{"list_files", `{"path":"src","recursive":false}`, "download_file", `{"path":"src"}`},
+		{"list_files", `{"path":"src","recursive":true}`, "bash", `{"cmd":"find src ! -path '*/.git/*'"}`},
+		{"ls", `{"recursive":"true"}`, "bash", `{"cmd":"find . ! -path '*/.git/*'"}`},
+		{"directory_tree", `{"path":"-d"}`, "bash", `{"cmd":"find ./-d ! -path '*/.git/*'"}`},
+		{"delete_file", `{"target_file":"it's","explanation":"e"}`, "bash", `{"cmd":"rm 'it'\\''s'"}`},
+		{"rm", `{"path":"-d","recursive":true}`, "bash", `{"cmd":"rm -r ./-d"}`},
+		{"rm", `{"command":"rm x"}`, "bash", `{"cmd":"rm x"}`},
+		{"move_file", `{"source":"a","destination":"b/c"}`, "bash", `{"cmd":"mv a b/c"}`},
+		{"rename_file", `{"old_path":"a","new_path":"b"}`, "bash", `{"cmd":"mv a b"}`},
+		{"copy_file", `{"path":"a","dest":"b"}`, "bash", `{"cmd":"cp -r a b"}`},
+		{"create_directory", `{"path":"a/b"}`, "bash", `{"cmd":"mkdir -p a/b"}`},
 		{"download_file", `{"path":"a","lines":"2-4"}`, "download_file", `{"count":3,"line":2,"path":"a"}`},
 		{"create_file", `{"path":"a","content":"x","overwrite":true,"encoding":"utf-8"}`, "write_file", `{"content":"x","path":"a"}`},
 		{"finish", `{"message":"Done.","task_completed":"true"}`, "stop", `{"summary":"Done."}`},
@@ -135,7 +145,10 @@ func TestWhatHasNoCounterpartIsRefusedWithAdvice(t *testing.T) {
 		{"Glob", `{"pattern":"/src/*.go","path":"x"}`, "bash", "use bash with grep or find"},
 		{"Glob", `{"pattern":"` + strings.Repeat("x", 1000) + `{` + strings.Repeat(",", 1000) + `}"}`, "bash", "use bash with grep or find"},
 		{"Glob", `{"pattern":"src/"}`, "bash", "use bash with grep or find"},
-		{"list_files", `{"path":".","recursive":true}`, "download_file", "use bash with find . -not -path '*/.git/*'"},
+		{"list_files", `{"path":".","recursive":true,"pattern":"x"}`, "bash", "use bash with find . -not -path '*/.git/*'"},
+		{"move_file", `{"source":"a"}`, "bash", "use mv in bash"},
+		{"rm", `{"path":"a","force":true}`, "bash", "use rm in bash"},
+		{"delete_file", `{}`, "bash", "use rm in bash"},
 		{"create_file", `{"path":"a","content":"x","overwrite":false}`, "write_file", "there is no parameter overwrite"},
 		{"stop", `{"summary":"x","success":false}`, "stop", "there is no parameter success"},
 		{"bash", `{"command":"ls","script":"pwd"}`, "bash", "cmd is missing; you gave command, script"},
@@ -159,8 +172,10 @@ func TestWhatHasNoCounterpartIsRefusedWithAdvice(t *testing.T) {
 	}
 	require.Contains(t, dialect.Hint("functions.apply_patch"), "use edit_file")
 	require.Contains(t, dialect.Hint("functions.python"), "python3 - <<'EOF'")
-	require.Contains(t, dialect.Hint("TodoWrite"), "go on with the work")
-	require.Contains(t, dialect.Hint("delete_file"), "rm in bash")
+	require.Contains(t, dialect.Hint("TodoRead"), "go on with the work")
+	require.True(t, dialect.IsNote("TodoWrite"))
+	require.True(t, dialect.IsNote("functions.update_plan"))
+	require.False(t, dialect.IsNote("bash"))
 	require.Empty(t, dialect.Hint("bash"))
 }
 

@@ -18,7 +18,13 @@ var (
 	isGrep = wordSet("grep ripgrep rg grepsearch searchfilecontent searchfiles")
 	isFind = wordSet("glob find findfiles filesearch globfilesearch")
 	isList = wordSet("ls list listdir listdirectory listfiles printtree")
+	isTree = wordSet("directorytree tree")
+	isFile = wordSet(fileTools)
 )
+
+// fileTools are the tools of others, folded, that remove, rename and copy files, and make
+// directories.
+const fileTools = "deletefile removefile rm movefile renamefile mv copyfile cp createdirectory createfolder mkdir makedirectory createdir"
 
 func wordSet(list string) map[string]bool {
 	set := map[string]bool{}
@@ -209,6 +215,64 @@ func (a arguments) find() error {
 		depth = " -maxdepth 1"
 	}
 	a.given["cmd"] = fmt.Sprintf("find %s%s%s ! -path '*/.git/*'", escape.Word(beside(dir)), depth, named)
+	return nil
+}
+
+// tree makes a command of a listing of all that is below a directory.
+func (a arguments) tree() error {
+	if a.find1("cmd", "command") != "" { // tree itself, with a command
+		return nil
+	}
+	dir, ok1 := a.string(pathWords + " path")
+	_, ok2 := a.flag("recursive")
+	a.dropRemarks()
+	if !ok1 || !ok2 || len(a.given) > 0 {
+		return errors.New("for all below a directory, use bash with find . -not -path '*/.git/*'")
+	}
+	a.given["cmd"] = fmt.Sprintf("find %s ! -path '*/.git/*'", escape.Word(beside(orHere(dir))))
+	return nil
+}
+
+// file makes a command of what is done with a file or a directory.
+func (a arguments) file() error {
+	if a.find1("cmd", "command") != "" {
+		return nil
+	}
+	var cmd string
+	var ok1, ok2, recursive bool
+	var from, to string
+	switch {
+	case strings.HasPrefix(a.name, "mv") || strings.HasPrefix(a.name, "move") || strings.HasPrefix(a.name, "rename"):
+		cmd = "mv"
+	case strings.HasPrefix(a.name, "cp") || strings.HasPrefix(a.name, "copy"):
+		cmd = "cp -r"
+	case strings.HasPrefix(a.name, "rm") || strings.HasPrefix(a.name, "delete") || strings.HasPrefix(a.name, "remove"):
+		recursive, ok1 = a.flag("recursive")
+		if cmd = "rm"; recursive {
+			cmd = "rm -r"
+		}
+		from, ok2 = a.string(pathWords + " path")
+		return a.run(cmd, ok1 && ok2, from)
+	default:
+		_, ok1 = a.flag("recursive parents")
+		from, ok2 = a.string(pathWords + " path")
+		return a.run("mkdir -p", ok1 && ok2, from)
+	}
+	to, ok2 = a.string("destination dest to target destinationpath destpath newpath newname topath targetpath")
+	from, ok1 = a.string("source src from sourcepath srcpath oldpath oldname frompath " + pathWords + " path")
+	return a.run(cmd, ok1 && ok2, from, to)
+}
+
+// run makes a command of a program and the files that it is for.
+func (a arguments) run(program string, ok bool, files ...string) error {
+	a.dropRemarks()
+	if !ok || len(a.given) > 0 || slices.Contains(files, "") {
+		return fmt.Errorf("use %s in bash", program)
+	}
+	for _, f := range files {
+		program += " " + escape.Word(beside(f))
+	}
+	a.given["cmd"] = program
 	return nil
 }
 

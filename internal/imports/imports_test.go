@@ -40,7 +40,7 @@ var layers = [][]string{
 		"internal/toolschema", "internal/workspace", "internal/worktrees",
 	},
 	{ // Packages that a part of the root is built on.
-		"internal/console", "internal/form", "internal/journal/...", "internal/responses", "internal/retry", "internal/sandbox", "internal/sessiondir", "internal/settings", "internal/snapshot", "internal/store",
+		"internal/callset", "internal/console", "internal/form", "internal/journal/...", "internal/responses", "internal/retry", "internal/sandbox", "internal/sessiondir", "internal/settings", "internal/snapshot", "internal/store",
 		"internal/treestore",
 	},
 	{ // Packages built from those.

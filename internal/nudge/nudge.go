@@ -16,6 +16,7 @@ const (
 	CutOff    = notRun + "the answer was cut off by the token limit, so this call may be incomplete; write in smaller pieces"
 	CallLimit = notRun + "the limit of tool calls for this run is reached"
 	LastCall  = notRun + "the limit of this run is reached"
+	OtherPart = notRun + "another part of the same call cannot be done, and its parts are done together or not at all"
 	Ended     = notRun + "an earlier call of the same message ended the run"
 )
 

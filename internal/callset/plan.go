@@ -1,0 +1,449 @@
+package callset
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/x/pygent/internal/charset"
+	"github.com/x/pygent/internal/edit"
+	"github.com/x/pygent/internal/escape"
+)
+
+// Files are those of the workspace, as far as a plan needs them.
+type Files struct {
+	// Locate returns the path of the workspace that is meant by a given one.
+	Locate func(name string) (string, error)
+	// Read returns what a file holds.
+	Read func(name string) ([]byte, error)
+	// Stat returns the error of reading a file, without what it holds.
+	Stat func(name string) error
+}
+
+// Calls returns the calls of a set, in order, with what to tell the model of them. Of a patch
+// they are planned by what the files hold now. If a part of it cannot be done, the only call
+// is the one that fails by that.
+func (s *Set) Calls(files Files) (calls []Call, note string, err error) {
+	if len(s.files) == 0 {
+		return s.calls, "", nil
+	}
+	p := plan{files: files, now: map[string]state{}}
+	for _, f := range s.files {
+		if f.path, err = files.Locate(join(s.dir, f.path)); err == nil && f.to != "" {
+			f.to, err = files.Locate(join(s.dir, f.to))
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		f.path = path.Clean(f.path)
+		failing, err := p.add(f)
+		if err != nil {
+			return nil, "", fmt.Errorf("%s: %w; nothing was changed", f.path, err)
+		}
+		if failing != nil && len(s.files)+len(f.hunks) > 2 {
+			note = "nothing of the whole patch was done, since this part of it cannot be"
+		}
+		if failing != nil {
+			return []Call{*failing}, note, nil
+		}
+	}
+	if len(p.calls) > maxCalls {
+		return nil, "", fmt.Errorf("the patch needs %d calls, more than the %d that one may", len(p.calls), maxCalls)
+	}
+	return append(p.calls, s.after...), "", nil
+}
+
+// plan collects the calls of a patch. It knows what files hold after the calls so far.
+type plan struct {
+	files Files
+	now   map[string]state
+	calls []Call
+}
+
+type state struct {
+	data    string
+	missing bool
+}
+
+func (p *plan) read(name string) (state, error) {
+	if s, ok := p.now[name]; ok {
+		return s, nil
+	}
+	data, err := p.files.Read(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return state{missing: true}, nil
+	}
+	return state{data: string(data)}, err
+}
+
+// add plans what is done with one file. It returns a call that fails for a reason that the
+// tool knows best.
+func (p *plan) add(f file) (failing *Call, err error) {
+	switch f.kind {
+	case create:
+		p.write(f.path, f.content)
+		return nil, nil
+	case remove:
+		return nil, p.remove(f.path)
+	}
+	if len(f.hunks) > 0 {
+		if failing, err := p.update(f); failing != nil || err != nil {
+			return failing, err
+		}
+	}
+	if f.to == "" {
+		return nil, nil
+	}
+	return nil, p.move(f.path, f.to)
+}
+
+func (p *plan) write(name, content string) {
+	p.now[name] = state{data: content}
+	p.calls = append(p.calls, call("write_file", map[string]any{"path": name, "content": content}))
+}
+
+var errOutside = errors.New("it is outside the workspace")
+
+func (p *plan) remove(name string) error {
+	if !filepath.IsLocal(filepath.FromSlash(name)) {
+		return errOutside
+	}
+	if err := p.exists(name); err != nil {
+		return err
+	}
+	p.now[name] = state{missing: true}
+	p.calls = append(p.calls, call("bash", map[string]any{"cmd": "rm -- " + escape.Word(name)}))
+	return nil
+}
+
+// exists returns an error if there is no such file.
+func (p *plan) exists(name string) error {
+	s, known := p.now[name]
+	err := error(nil)
+	if !known {
+		err = p.files.Stat(name)
+	}
+	if known && s.missing || errors.Is(err, fs.ErrNotExist) {
+		return errors.New("there is no such file")
+	}
+	return err
+}
+
+func (p *plan) move(from, to string) error {
+	if !filepath.IsLocal(filepath.FromSlash(from)) || !filepath.IsLocal(filepath.FromSlash(to)) {
+		return errOutside
+	}
+	if err := p.exists(from); err != nil {
+		return err
+	}
+	if err := p.files.Stat(to); err != nil && !errors.Is(err, fs.ErrNotExist) { // a directory, perhaps
+		return fmt.Errorf("it cannot be renamed to %s: %w", to, err)
+	}
+	if s, err := p.read(from); err == nil { // else it is no text, which a move does not mind
+		p.now[to] = s
+	}
+	p.now[from] = state{missing: true}
+	cmd := "mv -f -- " + escape.Word(from) + " " + escape.Word(to)
+	if dir := path.Dir(to); dir != "." {
+		cmd = "mkdir -p -- " + escape.Word(dir) + " && " + cmd
+	}
+	p.calls = append(p.calls, call("bash", map[string]any{"cmd": cmd}))
+	return nil
+}
+
+// update plans the hunks of a file.
+func (p *plan) update(f file) (failing *Call, err error) {
+	was, err := p.read(f.path)
+	if err != nil {
+		return nil, err
+	}
+	encoding := charset.Of([]byte(was.data))
+	seen := func(data string) string {
+		return strings.TrimPrefix(toLF(encoding.Decode([]byte(data))), "\ufeff")
+	}
+	text, first := seen(was.data), f.hunks[0]
+	if text == "" && first.onlyAdds() && (!was.missing || first.replace != nil) {
+		p.write(f.path, first.added())
+		if f.hunks = f.hunks[1:]; len(f.hunks) == 0 {
+			return nil, nil
+		}
+		return p.update(f)
+	}
+	edits, text, failed, err := place(f.hunks, text)
+	switch {
+	case was.missing && (failed == nil || failed.Old == ""):
+		return nil, errors.New("there is no such file; *** Add File makes one")
+	case err != nil:
+		return nil, err
+	case failed != nil:
+		return editCall(f.path, []edit.Edit{*failed}), nil
+	case len(edits) == 0:
+		return nil, errors.New("the patch changes nothing in it")
+	}
+	applied, err := edit.InFile([]byte(was.data), edits)
+	if err != nil {
+		return editCall(f.path, edits), nil
+	}
+	if seen(applied.Text) != text {
+		return nil, errors.New("the places of its changes cannot be told apart; use edit_file")
+	}
+	p.now[f.path] = state{data: applied.Text}
+	p.calls = append(p.calls, *editCall(f.path, edits))
+	return nil, nil
+}
+
+// place returns the edits that hunks are in a text, one after the other, and the text after
+// them, or the first one that fails.
+func place(hunks []hunk, text string) (edits []edit.Edit, after string, failed *edit.Edit, err error) {
+	from := 0
+	for _, h := range hunks {
+		e, next, ok := h.edit(text, from)
+		if h.insert && !ok {
+			return nil, "", nil, fmt.Errorf("it has no line %d", h.near)
+		}
+		now, err := edit.Apply(text, []edit.Edit{e})
+		switch {
+		case e.Old == e.New && e.Old != "" && ok:
+			continue
+		case err != nil && e.Old == "" && len(h.context) > 0 && text != "":
+			return nil, "", nil, fmt.Errorf("%.80q, which a change is to follow, is no line of it", h.context[len(h.context)-1])
+		case !ok || err != nil:
+			return nil, "", &e, nil
+		}
+		edits = append(edits, e)
+		text, from = now.Text, next
+	}
+	return edits, text, nil, nil
+}
+
+func toLF(s string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(s, "\r\n", "\n"), "\r", "\n")
+}
+
+// editCall returns a call of edit_file.
+func editCall(name string, edits []edit.Edit) *Call {
+	arguments := map[string]any{"path": name}
+	if len(edits) == 1 {
+		arguments["old_text"], arguments["new_text"] = edits[0].Old, edits[0].New
+	} else {
+		list := make([]map[string]string, len(edits))
+		for i, e := range edits {
+			list[i] = map[string]string{"old_text": e.Old, "new_text": e.New}
+		}
+		arguments["edits"] = list
+	}
+	c := call("edit_file", arguments)
+	return &c
+}
+
+// onlyAdds reports whether a hunk has no old lines.
+func (h hunk) onlyAdds() bool {
+	if h.replace != nil {
+		return h.replace.Old == ""
+	}
+	return len(h.context) == 0 && !(h.insert && h.near > 0) && !slices.ContainsFunc(h.lines, func(l line) bool { return l.op != '+' && l.text != "" })
+}
+
+// added returns what a hunk adds.
+func (h hunk) added() string {
+	if h.replace != nil {
+		return h.replace.New
+	}
+	return newContent([]hunk{h})
+}
+
+// old and new return the lines that a hunk replaces, and those that it puts there.
+func (h hunk) old() (lines []string) { return h.without('+') }
+func (h hunk) new() (lines []string) { return h.without('-') }
+
+func (h hunk) without(op byte) (lines []string) {
+	for _, l := range h.lines {
+		if l.op != op {
+			lines = append(lines, l.text)
+		}
+	}
+	return lines
+}
+
+// edit returns the edit that a hunk is, whose old text occurs once in a text, and the line
+// at which the next hunk may begin. Where there is no such place, or more than one, it is the
+// edit that edit_file understands or refuses. ok is false if there is none either.
+func (h hunk) edit(text string, from int) (e edit.Edit, next int, ok bool) {
+	if h.replace != nil {
+		return *h.replace, from, true
+	}
+	lines := strings.SplitAfter(text, "\n")
+	if lines[len(lines)-1] == "" {
+		lines = lines[:len(lines)-1]
+	}
+	plain := edit.Edit{Old: strings.Join(h.old(), "\n"), New: strings.Join(h.new(), "\n")}
+	at, ok := h.place(lines, from)
+	for !ok && len(h.lines) > 1 && h.lines[len(h.lines)-1] == (line{' ', ""}) {
+		h.lines = h.lines[:len(h.lines)-1] // an empty line between hunks
+		at, ok = h.place(lines, from)
+	}
+	if !ok {
+		return plain, 0, !h.insert
+	}
+	e, grown := unique(text, lines, at, len(h.old()), h.replacement(lines, at))
+	return e, grown + strings.Count(e.New, "\n"), true
+}
+
+// replacement returns the lines that come in the place of those at a line. Lines that stay
+// are as they are in the file.
+func (h hunk) replacement(lines []string, at int) (new []string) {
+	for _, l := range h.lines {
+		switch l.op {
+		case '+':
+			new = append(new, l.text+"\n")
+		case ' ':
+			new = append(new, lines[at])
+			at++
+		default:
+			at++
+		}
+	}
+	return new
+}
+
+// unique returns the edit that replaces n lines of a text by new ones, with as many lines
+// around them as make the old text unique, and the line at which it begins.
+func unique(text string, lines []string, at, n int, new []string) (e edit.Edit, begin int) {
+	from, to := at, at+n
+	if to == len(lines) && from == to && from > 0 {
+		from-- // the last line, which may have no end
+	}
+	for around := 1; ; around *= 2 {
+		old := strings.Join(lines[from:to], "")
+		if old != "" && strings.Index(text, old) == strings.LastIndex(text, old) || from == 0 && to == len(lines) {
+			after := slices.Concat(lines[from:at], new, lines[at+n:to])
+			return edit.Edit{Old: old, New: terminated(after, to == len(lines) && !strings.HasSuffix(text, "\n"))}, from
+		}
+		from, to = max(from-around, 0), min(to+around, len(lines))
+	}
+}
+
+// terminated joins lines, each with an end, but for the last one if that is open.
+func terminated(lines []string, open bool) string {
+	var b strings.Builder
+	for i, l := range lines {
+		l = strings.TrimSuffix(l, "\n")
+		b.WriteString(l)
+		if !open || i < len(lines)-1 {
+			b.WriteByte('\n')
+		}
+	}
+	return b.String()
+}
+
+// place returns the line at which the old lines of a hunk are. The hunks of a patch are in
+// order, and the context names lines before it. Without either it has to be the only place.
+func (h hunk) place(lines []string, from int) (at int, ok bool) {
+	if h.insert {
+		if h.near < 0 {
+			return len(lines), true
+		}
+		return h.near, h.near <= len(lines)
+	}
+	old := h.old()
+	after, found := behind(lines, h.context, from)
+	if len(old) == 0 {
+		switch {
+		case found && len(h.context) > 0:
+			return after, true
+		case h.near >= 0 && h.near < len(lines): // "@@ -3,0 +4 @@" adds after line 3
+			return h.near + 1, true
+		}
+		return len(lines), len(h.context) == 0
+	}
+	all := places(lines, old, "\n")
+	if len(all) == 0 {
+		all = places(lines, old, " \t\n")
+	}
+	return choose(h, all, len(lines), len(old), from, after, found)
+}
+
+// choose returns the one of several places that a hunk means.
+func choose(h hunk, at []int, total, n, from, after int, found bool) (int, bool) {
+	if len(at) == 1 {
+		return at[0], true
+	}
+	if len(at) == 0 {
+		return 0, false
+	}
+	if h.last && at[len(at)-1]+n == total {
+		return at[len(at)-1], true
+	}
+	if h.near >= 0 {
+		return slices.MinFunc(at, func(a, b int) int { return max(a-h.near, h.near-a) - max(b-h.near, h.near-b) }), true
+	}
+	if len(h.context) > 0 && found {
+		for _, a := range at {
+			if a >= after-1 { // the context may be the first of the lines
+				return a, true
+			}
+		}
+		return 0, false
+	}
+	later := slices.DeleteFunc(slices.Clone(at), func(a int) bool { return a < from })
+	if from > 0 && len(later) == 1 {
+		return later[0], true
+	}
+	return 0, false
+}
+
+// behind returns the line after the context. found is false if it is not there.
+func behind(lines, context []string, from int) (after int, found bool) {
+	if len(context) == 0 {
+		return from, true
+	}
+	for _, begin := range []int{from, 0} {
+		at, all := begin, true
+		for _, c := range context {
+			n := slices.IndexFunc(lines[min(at, len(lines)):], func(l string) bool { return strings.TrimSpace(l) == strings.TrimSpace(c) })
+			if n < 0 {
+				n = slices.IndexFunc(lines[min(at, len(lines)):], func(l string) bool { return strings.HasPrefix(strings.TrimSpace(l), strings.TrimSpace(c)) })
+			}
+			if n < 0 {
+				all = false
+				break
+			}
+			at += n + 1
+		}
+		if all {
+			return at, true
+		}
+	}
+	return 0, false
+}
+
+// maxPlaces is how many places of the same lines are looked at.
+const maxPlaces = 1000
+
+// places returns the lines at which others occur. It takes a time in proportion to the text.
+func places(lines, wanted []string, trim string) (at []int) {
+	join := func(lines []string) string {
+		var b strings.Builder
+		b.WriteByte('\n')
+		for _, l := range lines {
+			b.WriteString(strings.TrimRight(l, trim))
+			b.WriteByte('\n')
+		}
+		return b.String()
+	}
+	text, block := join(lines), join(wanted)
+	for from, line := 0, 0; len(at) < maxPlaces; {
+		n := strings.Index(text[from:], block)
+		if n < 0 {
+			break
+		}
+		line += strings.Count(text[from:from+n], "\n")
+		at = append(at, line)
+		from, line = from+n+1, line+1
+	}
+	return at
+}
