@@ -120,8 +120,13 @@ func taskFigures(s TaskStatus) string {
 // words says how much was copied.
 func (c CollectedFile) words() string {
 	said := fmt.Sprintf("%s (%s)", numeral.Count(c.Files, "file"), numeral.Count(c.Bytes, "byte"))
-	if c.Replaced >= 0 {
-		said += fmt.Sprintf(", %s existing ones replaced", numeral.Grouped(c.Replaced))
+	switch {
+	case c.Replaced == 1 && c.Files == 1:
+		said += ", which replaced an existing one"
+	case c.Replaced == c.Files && c.Files > 1:
+		said += ", which replaced existing ones"
+	case c.Replaced > 0:
+		said += fmt.Sprintf(", of which %s replaced existing ones", numeral.Grouped(c.Replaced))
 	}
 	return said
 }

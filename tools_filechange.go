@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/x/pygent/internal/charset"
@@ -46,6 +47,8 @@ func (c FileChange) Diff() string { return edit.Diff(c.Before, c.After, c.Line) 
 
 // changeLog is what the tools of an agent have changed.
 type changeLog struct {
+	warned atomic.Value // the last writeInput that was refused since it leaves something out
+
 	mu    sync.Mutex // guards what follows
 	all   []FileChange
 	bytes int // of the texts in all

@@ -36,7 +36,7 @@ type Entry struct {
 // that there are others.
 type ListFunc func(ctx context.Context, dir string, limit int) (entries []Entry, more bool, err error)
 
-// Listing returns what a workspace holds, an entry a line, sorted: the top level,
+// Listing returns what a workspace holds, an entry a line, directories first: the top level,
 // each directory with the number of its entries, and what is in the first
 // directories as long as there is room. .git is left out. The listing of an empty
 // workspace is empty. The error is that of the top level.
@@ -82,7 +82,7 @@ type line struct {
 	inside []Entry // of a directory that may be shown with its entries
 }
 
-// entries returns what is in a directory, sorted.
+// entries returns what is in a directory, the directories first, each sorted by name.
 func (l *lister) entries(ctx context.Context, dir string) ([]Entry, bool, error) {
 	l.opened++
 	entries, more, err := l.list(ctx, dir, mostCounted)
@@ -90,7 +90,12 @@ func (l *lister) entries(ctx context.Context, dir string) ([]Entry, bool, error)
 		return nil, false, err
 	}
 	entries = slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool { return e.Name == ".git" || transient.Is(e.Name) })
-	slices.SortFunc(entries, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(entries, func(a, b Entry) int {
+		if a.Dir != b.Dir { // of a long listing the end is cut off, and files say less
+			return map[bool]int{true: -1, false: 1}[a.Dir]
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
 	return entries, more, nil
 }
 
