@@ -150,6 +150,7 @@ func (a *Agent) promptSources(ctx context.Context) (m systemMessage, err error) 
 		Persona:        a.Persona(),
 		BashTimeout:    BashToolTimeout,
 		MaxBashTimeout: MaxBashTimeout,
+		Day:            time.Now().Format(time.DateOnly), // not the time: providers cache a conversation by its first bytes
 	}
 	d, described := RuntimeAs[Describer](a.runtime)
 	if described {

@@ -31,6 +31,9 @@ type PromptInfo struct {
 	// are bounded in number, but not all of them together in size.
 	Skills []Skill
 
+	// Day is the date of today, as 2006-01-02; empty leaves it untold.
+	Day string
+
 	// Survey is what the agent found at its start; empty if it did not look.
 	Survey Survey
 
@@ -107,6 +110,9 @@ func (p *prompt) environment() {
 		p.line("- %s.", strings.TrimSuffix(note, "."))
 	}
 	p.machine()
+	if p.info.Day != "" {
+		p.line("- Today is %s.", p.info.Day)
+	}
 }
 
 func (p *prompt) workspace() {
@@ -141,6 +147,7 @@ func (p *prompt) commandsRun() {
 
 // confined says how to live with the protection of local commands.
 func (p *prompt) confined() {
+	p.line("- Build caches are the commands' own, not the user's, and start empty: the first build or test may take minutes, so give it a long `timeout`.")
 	p.line("- This is meant, so look for no way around it. The user can open more by `[local] readable` or `writable` in `~/.pygent.toml`. sudo does not work; install Python packages in a virtual environment.")
 }
 

@@ -382,3 +382,13 @@ func TestAgentsBeginToWorkInHostileWorkspaces(t *testing.T) {
 		})
 	}
 }
+
+func TestThePromptHasTheDayAndNotTheTime(t *testing.T) {
+	t.Parallel()
+	model := pygenttest.NewScriptedModel(stop)
+	agent := newAgentOn(t, nowhere{}, model)
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Regexp(t, `\n- Today is \d{4}-\d\d-\d\d\.\n`, agent.History().Messages()[0].Text())
+	require.NotRegexp(t, `\d\d:\d\d`, agent.History().Messages()[0].Text())
+}

@@ -1,9 +1,11 @@
 package jobbook_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -150,5 +152,42 @@ func TestIDsAreUnderstoodAsResultsWriteThem(t *testing.T) {
 		"9": "9", "job 9": "job 9", "": "", "job": "job",
 	} {
 		require.Equal(t, want, b.Meant(given), given)
+	}
+}
+
+// TestTheLineOfATextIsReadWhole prints the end of a line a moment after its beginning.
+func TestTheLineOfATextIsReadWhole(t *testing.T) {
+	for name, tt := range map[string]struct {
+		then string // what is printed after the text, if anything
+		want string
+		wait time.Duration
+	}{
+		"the rest follows":    {" on port 80\n", "ready on port 80", time.Minute},
+		"the line has no end": {"", "ready", time.Minute},
+		"there is no time":    {" on port 80\n", "ready", 0},
+		"the end of the line": {"\n", "ready", time.Minute},
+		"a line after it too": {" soon\nnext\n", "ready soon\nnext", time.Minute},
+		"it goes on and on":   {strings.Repeat(".", 9), "ready.........", time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				printed, began := "ready", time.Now()
+				r := jobbook.Reader{Until: "ready", From: func(_ context.Context, at int64, wait time.Duration) (jobbook.Output, error) {
+					if at == int64(len("ready")) && wait > 0 {
+						if tt.then == "" {
+							time.Sleep(wait)
+						} else {
+							time.Sleep(min(wait, 100*time.Millisecond))
+							printed = "ready" + tt.then
+						}
+					}
+					state := jobbook.State{Running: true, Printed: int64(len(printed))}
+					return jobbook.Output{Text: printed[at:], Next: state.Printed, State: state}, nil
+				}}
+				require.NoError(t, r.Follow(t.Context(), tt.wait))
+				require.Contains(t, r.Describe(0, tt.wait, 1000), tt.want+"\n[")
+				require.Less(t, time.Since(began), time.Second)
+			})
+		})
 	}
 }

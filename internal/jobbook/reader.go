@@ -23,6 +23,9 @@ const (
 	maxRecent = 4 * MaxUntil
 	// pace is the pause between two looks at a job that prints all the time.
 	pace = 50 * time.Millisecond
+	// restOfLine is how long the end of the line is waited for in which the text was
+	// found. A program that asks something does not end its line.
+	restOfLine = 300 * time.Millisecond
 )
 
 // Output is a piece of what a job has printed.
@@ -90,6 +93,7 @@ func (r *Reader) passOver() (behind bool) {
 // the job.
 func (r *Reader) Follow(ctx context.Context, wait time.Duration) error {
 	due := time.Now().Add(wait)
+	inLine := false // the text was found, in a line that is not whole
 	for target := r.State.Printed; ; {
 		asked := time.Now()
 		left := max(due.Sub(asked), 0)
@@ -100,8 +104,12 @@ func (r *Reader) Follow(ctx context.Context, wait time.Duration) error {
 		r.search(out.Text)
 		r.take(out)
 		behind := r.passOver()
+		if r.found && !inLine {
+			inLine, due = true, earlier(due, time.Now().Add(restOfLine))
+			left = max(min(left, time.Until(due)), 0)
+		}
 		switch {
-		case r.found, out.Text == "" && !r.State.Running, left <= 0 && (out.Text == "" || r.At >= target):
+		case r.found && (strings.HasSuffix(r.text, "\n") || !r.State.Running || left <= 0), out.Text == "" && !r.State.Running, left <= 0 && (out.Text == "" || r.At >= target):
 			return nil
 		case left > 0 && r.State.Running && !behind && time.Since(asked) < pace:
 			if err := sleepFor(ctx, min(pace, left)); err != nil {
@@ -109,6 +117,13 @@ func (r *Reader) Follow(ctx context.Context, wait time.Duration) error {
 			}
 		}
 	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // sleepFor waits, but not longer than ctx.
