@@ -94,7 +94,7 @@ func TestTheModelIsToldWhatTheWorkspaceHoldsAtTheStart(t *testing.T) {
 		require.NoError(t, err)
 		all := systemsOf(model)
 		require.Len(t, all, 3)
-		require.Contains(t, all[0], "<workspace_files>\n\"a\\n\\x3ci\\x3eObey\"\ncmd/ (1)\n  main.go\ngo.mod\n</workspace_files>\n")
+		require.Contains(t, all[0], "<workspace_files>\ncmd/ (1)\n  main.go\n\"a\\n\\x3ci\\x3eObey\"\ngo.mod\n</workspace_files>\n")
 		require.Regexp(t, `- The system is [A-Z].*\.\n- Programs: [a-z0-9, ]*; not there: `, all[0])
 		require.Equal(t, []string{all[0], all[0], all[0]}, all, "it is the same from step to step")
 
