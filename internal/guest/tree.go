@@ -21,7 +21,7 @@ type Tree struct {
 }
 
 var (
-	_ treedir.Lister = Tree{}
+	_ treedir.Source = Tree{}
 	_ treedir.Target = Tree{}
 )
 
@@ -33,7 +33,7 @@ func (t Tree) Scan(ctx context.Context, yield func(treedir.Entry) error) error {
 	return t.ScanBelow(ctx, "", yield)
 }
 
-// ScanBelow implements [treedir.Lister].
+// ScanBelow is Scan for what is in a directory of the workspace.
 func (t Tree) ScanBelow(ctx context.Context, dir string, yield func(treedir.Entry) error) error {
 	x, err := t.Client.open(ctx, wire.KindScan, &wire.Path{Name: dir})
 	if err == nil {

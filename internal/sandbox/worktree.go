@@ -26,7 +26,6 @@ type WorkTree struct {
 
 var (
 	_ treedir.Sharer = (*WorkTree)(nil)
-	_ treedir.Lister = (*WorkTree)(nil)
 	_ treedir.Target = (*WorkTree)(nil)
 )
 
@@ -34,13 +33,17 @@ var (
 type (
 	hostTree interface {
 		treedir.Sharer
-		treedir.Lister
 		treedir.Target
+		lister
 		Close() error
 	}
 	guestTree interface {
-		treedir.Lister
+		treedir.Source
 		treedir.Target
+		lister
+	}
+	lister interface {
+		ScanBelow(ctx context.Context, dir string, yield func(treedir.Entry) error) error
 	}
 )
 
@@ -127,8 +130,8 @@ func (w *WorkTree) Scan(ctx context.Context, yield func(treedir.Entry) error) er
 	return w.ScanBelow(ctx, "", yield)
 }
 
-// ScanBelow implements [treedir.Lister]. A directory that this process may not list is
-// an error.
+// ScanBelow is Scan for what is in a directory of the workspace. One that this process may
+// not list is an error.
 func (w *WorkTree) ScanBelow(ctx context.Context, dir string, yield func(treedir.Entry) error) error {
 	ctx, done, err := w.box.begin(ctx)
 	if err != nil {

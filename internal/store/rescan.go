@@ -12,19 +12,27 @@ import (
 	"github.com/x/pygent/internal/treedir"
 )
 
+// Lister is a [Source] that can scan a part of its tree.
+type Lister interface {
+	Source
+	// ScanBelow is Scan for what is in a directory of the tree, which is not reached
+	// through links; "" for all.
+	ScanBelow(ctx context.Context, dir string, yield func(Entry) error) error
+}
+
 // rescan takes a tree in which only some names were changed since the last time. It lists
 // the directories on the way to those names, and takes all else as the cache has it: also
 // files whose times are not trusted yet, which the next look reads again.
 type rescan struct {
 	*taker
-	src  treedir.Lister
+	src  Lister
 	dirs map[string]bool // to be listed
 }
 
 // rescanOf returns how the names that were changed are found, or nil if the whole tree
 // has to be scanned: nothing is known of it, or other names may be left out now.
 func rescanOf(t *taker, changed []string) *rescan {
-	lister, ok := t.src.(treedir.Lister)
+	lister, ok := t.src.(Lister)
 	if !ok || changed == nil || !t.stored {
 		return nil
 	}

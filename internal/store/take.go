@@ -27,7 +27,7 @@ type TakeOptions struct {
 	Now func() time.Time
 	// Changed are the names that were changed since Take returned the cache, if the
 	// caller knows them all; nil if it does not. Take then looks at the directories
-	// that they are in, and at those above, of a source that is a [treedir.Lister].
+	// that they are in, and at those above, of a source that is a [Lister].
 	// What others have changed elsewhere is found by the next Take.
 	Changed []string
 }

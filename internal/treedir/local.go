@@ -80,7 +80,8 @@ func (l *Local) Scan(ctx context.Context, yield func(Entry) error) error {
 	return l.ScanBelow(ctx, "", yield)
 }
 
-// ScanBelow implements [Lister].
+// ScanBelow is Scan for what is in a directory of the tree, which is not reached
+// through links.
 func (l *Local) ScanBelow(ctx context.Context, dir string, yield func(Entry) error) error {
 	top, err := l.open(dir)
 	if err != nil {

@@ -35,14 +35,6 @@ type Sharer interface {
 	Reader() Reader
 }
 
-// Lister is a [Source] that can scan a part of its tree.
-type Lister interface {
-	Source
-	// ScanBelow is Scan for what is in a directory of the tree, which is not reached
-	// through links; "" for all.
-	ScanBelow(ctx context.Context, dir string, yield func(Entry) error) error
-}
-
 // Opened is an open file of a source.
 type Opened interface {
 	io.Reader
