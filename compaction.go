@@ -369,6 +369,9 @@ func (r *run) askSummary(ctx context.Context, said []compact.Said, most int) (st
 		SystemMessage(compact.Instructions),
 		UserMessage(compact.Question(record, max(most/bytesOfWord, 100))),
 	}}, nil)
+	if err == nil {
+		err = resp.whole()
+	}
 	if err != nil {
 		return "", err
 	}

@@ -338,6 +338,7 @@ func TestAFailedSummaryIsReplacedByAList(t *testing.T) {
 	t.Parallel()
 	for name, reply := range map[string]pygenttest.Reply{
 		"error": pygenttest.Status(http.StatusBadRequest, "invalid", "no"), "empty": pygenttest.Text(" "), "too long": pygenttest.ContextTooLarge(5000),
+		"cut off": pygenttest.Text("The first half").WithFinish("max_tokens"), "filtered": pygenttest.Text("The first half").WithFinish("SAFETY"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := worker(t, 60, reply).Window(24_000)

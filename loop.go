@@ -59,7 +59,7 @@ type run struct {
 	written     calltext.Sign // of a call that the last answer has as text
 	withheld    keyset.Key    // the call in its text that runs if the model writes it again; zero for none
 	toldWritten bool          // an event has told that calls are written as text
-	truncated   bool          // the last answer was cut off
+	trouble     nudge.Trouble // with the last answer
 	empty       bool          // the last answer was empty
 	toldLast    bool          // the model knows that it was asked to sum up
 	pace        callPace

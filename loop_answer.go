@@ -5,38 +5,37 @@ import (
 	"strings"
 
 	"github.com/x/pygent/internal/calltext"
+	"github.com/x/pygent/internal/nudge"
 )
 
 // take appends the model's answer, and ends the run if the answer does.
 func (r *run) take(resp *ChatResponse) error {
-	cutOff := resp.FinishReason == FinishLength
+	cutBy := nudge.CutBy(string(resp.FinishReason))
 	r.written = calltext.Sign{}
-	if !cutOff {
+	if cutBy == "" {
 		r.takeWritten(resp)
 	}
 	if isEmpty(resp.Message) {
-		r.tookNothing(resp, cutOff)
+		r.tookNothing(cutBy)
 		return nil
+	}
+	if cutBy == nudge.ContentFilter {
+		r.emit(Event{Type: EventWarning, Step: r.result.Steps, Text: "the provider's content filter withheld the rest of the answer"})
 	}
 	r.empty = false
 	if err := r.tookMessage(resp); err != nil {
 		return err
 	}
-	if cutOff && r.truncated {
-		r.end(StatusTruncated, "two answers in a row were cut off by the token limit")
+	if cutBy != "" && r.trouble.CutBy != "" {
+		r.end(StatusTruncated, "two answers in a row were cut off by "+cutBy)
 	}
-	r.truncated = cutOff
+	r.trouble = nudge.Trouble{CutBy: cutBy}
 	if len(resp.Message.ToolCalls) > 0 {
 		r.replies, r.message = 0, r.agent.history.Len()-1
 		return nil
 	}
 	r.tookReply(resp)
 	return nil
-}
-
-// isEmpty reports whether a message of the model has neither content nor calls.
-func isEmpty(msg Message) bool {
-	return len(msg.ToolCalls) == 0 && strings.TrimSpace(msg.Text()) == ""
 }
 
 // tookMessage appends an answer that is not empty, and emits its event.
@@ -48,7 +47,7 @@ func (r *run) tookMessage(resp *ChatResponse) error {
 	msg := resp.Message
 	return r.keep(HistoryEntry{Message: msg}, func() Event {
 		r.result.Message, r.result.told = msg, true
-		if text := strings.TrimSpace(msg.Text()); text != "" && (r.replies == 0 || r.truncated || len(msg.ToolCalls) > 0) {
+		if text := strings.TrimSpace(msg.Text()); text != "" && (r.replies == 0 || r.trouble.CutBy != "" || len(msg.ToolCalls) > 0) {
 			r.result.Summary = text
 		}
 		return Event{Type: EventMessage, Message: &msg, Model: resp.Model, Usage: &resp.Usage, Context: r.contextUse(resp)}
@@ -57,12 +56,12 @@ func (r *run) tookMessage(resp *ChatResponse) error {
 
 // tookNothing handles an empty answer, which is never appended: the first is
 // answered by a nudge, the second ends the run.
-func (r *run) tookNothing(resp *ChatResponse, cutOff bool) {
+func (r *run) tookNothing(cutBy string) {
 	reason := "the model answered nothing, twice"
-	if cutOff {
+	switch cutBy {
+	case nudge.TokenLimit:
 		reason = "the token limit left no room for an answer, twice"
-	}
-	if resp.FinishReason == FinishFilter {
+	case nudge.ContentFilter:
 		r.end(StatusEmpty, "the provider's content filter withheld the answer")
 	}
 	if r.empty {
@@ -83,7 +82,7 @@ func (r *run) tookReply(resp *ChatResponse) {
 		r.emit(Event{Type: EventNotice, Step: r.result.Steps, Text: fmt.Sprintf("the model printed a tool call as text instead of calling it (%s, in %s)%s", r.written.Tool, r.written.Form, why)})
 	}
 	switch {
-	case r.opts.replyEnds && !r.truncated && !r.onlyWritten():
+	case r.opts.replyEnds && r.trouble.CutBy == "" && !r.onlyWritten():
 		r.end(StatusReplied, "")
 	case r.replies >= r.opts.maxReplies:
 		r.end(StatusReplied, fmt.Sprintf("%d replies in a row without a tool call", r.replies))

@@ -184,8 +184,8 @@ func (r *run) give(ctx context.Context, call *ToolCall, result *ToolResult, last
 // that may. It ends the run at the limit of calls.
 func (r *run) whyNot(ctx context.Context) string {
 	switch {
-	case r.truncated:
-		return nudge.CutOff
+	case r.trouble.CutBy != "":
+		return r.trouble.CutCall()
 	case r.broken != nil:
 		return nudge.NotRun(r.broken)
 	case r.result.Status == StatusMaxToolCalls:

@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/x/pygent/internal/chatstream"
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/nudge"
 	"github.com/x/pygent/internal/openai"
@@ -90,7 +92,8 @@ type ChatResponse struct {
 }
 
 // FinishReason says why a model ended its message, in the words of OpenAI's
-// chat completions API. Other values of other servers are passed through.
+// chat completions API. The words of other servers are translated; those that are not
+// known are passed through, and count as [FinishStop].
 type FinishReason string
 
 // The finish reasons that the agent tells apart.
@@ -100,6 +103,22 @@ const (
 	FinishLength    FinishReason = "length"         // the token limit cut it off
 	FinishFilter    FinishReason = "content_filter" // the provider withheld content
 )
+
+// whole returns why an answer cannot be taken for a summary, or nil.
+func (resp *ChatResponse) whole() error {
+	switch cut := nudge.CutBy(string(resp.FinishReason)); {
+	case cut != "":
+		return fmt.Errorf("its answer was cut off by %s", cut)
+	case isEmpty(resp.Message):
+		return errors.New("its answer was empty")
+	}
+	return nil
+}
+
+// isEmpty reports whether a message of the model has neither content nor calls.
+func isEmpty(msg Message) bool {
+	return len(msg.ToolCalls) == 0 && strings.TrimSpace(msg.Text()) == ""
+}
 
 // Delta is a piece of an answer that is still being written.
 type Delta struct {
@@ -234,7 +253,7 @@ var errConversation = fmt.Errorf("the conversation has more than %d MiB, which n
 // conversation.
 func (r *run) sumUp(ctx context.Context) {
 	limited := r.result.Status == StatusMaxSteps || r.result.Status == StatusMaxToolCalls
-	replied := r.replies > 0 && !r.truncated && !r.empty // then the last reply serves as the summary
+	replied := r.replies > 0 && r.trouble.CutBy == "" && !r.empty // then the last reply serves as the summary
 	if !limited || !r.sumsUp() || replied && r.opts.final == nil || ctx.Err() != nil || r.budgetSpent() != "" {
 		return
 	}
@@ -256,10 +275,10 @@ func (r *run) askForSummary(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if isEmpty(resp.Message) {
-		return errors.New("its answer was empty")
+	if err := resp.whole(); err != nil {
+		return err
 	}
-	r.replies, r.truncated = 0, false
+	r.replies, r.trouble = 0, nudge.Trouble{}
 	if err := r.tookMessage(resp); err != nil {
 		return err
 	}
@@ -322,8 +341,15 @@ func (r *run) askOnce(ctx context.Context, model agentModel, req ChatRequest, de
 	own := *resp // a model may return the same value each time
 	own.Message.Role = RoleAssistant
 	own.Model = cmp.Or(own.Model, asked)
+	switch ending, known := openai.EndingOf(string(own.FinishReason)); {
+	case ending == openai.BrokenOff: // of a model of another package
+		return nil, (*APIError)(openai.Broken(string(own.FinishReason)))
+	case known:
+		own.FinishReason = FinishReason(ending)
+	}
 	r.spend(&own)
-	own.Message.ToolCalls = uniqueCalls(own.Message.ToolCalls, r.agent.history.Len())
+	place := r.agent.history.Len() // which no other message shares
+	own.Message.ToolCalls = chatstream.UniqueIDs(own.Message.ToolCalls, func(c *ToolCall) *string { return &c.ID }, fmt.Sprintf("call_%d_", place))
 	return &own, nil
 }
 
@@ -367,33 +393,6 @@ func (r *run) prepareCommand(tool string) {
 			return false
 		})
 	}
-}
-
-// uniqueCalls gives a new id to each call that has none, or that has the id of
-// another call of the same message, so that every call can have its own result.
-// at is the position of the message in the history, which no other message
-// shares.
-func uniqueCalls(calls []ToolCall, at int) []ToolCall {
-	seen := map[string]bool{}
-	var fixed []ToolCall
-	for i, c := range calls {
-		if c.ID != "" && !seen[c.ID] {
-			seen[c.ID] = true
-			continue
-		}
-		if fixed == nil {
-			fixed = append(fixed, calls...)
-		}
-		id := fmt.Sprintf("call_%d_%d", at, i)
-		for seen[id] {
-			id += "x"
-		}
-		fixed[i].ID, seen[id] = id, true
-	}
-	if fixed == nil {
-		return calls
-	}
-	return fixed
 }
 
 // modelInLog names a model for the log. A model of another package is named by

@@ -93,7 +93,14 @@ func TestStalledCallsEnd(t *testing.T) {
 		}}, "", 50 * time.Millisecond},
 		{"open after the finish reason", pipeTransport{write: func(w *io.PipeWriter) {
 			io.WriteString(w, last)
-		}}, "", 3 * time.Minute},
+		}}, "", 3 * time.Second},
+		{"comments after the finish reason", pipeTransport{write: func(w *io.PipeWriter) {
+			io.WriteString(w, last)
+			for range 9 {
+				time.Sleep(time.Second)
+				io.WriteString(w, ": still here\n\n")
+			}
+		}}, "", 3 * time.Second},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -173,7 +173,7 @@ func (r *run) nudge() error {
 	if !r.agent.unheard.empty() {
 		r.replies = 0
 	}
-	say := nudge.After(nudge.Answers{Empty: r.empty, Truncated: r.truncated, Replies: r.replies, Written: r.written.Tool, Form: r.written.Form, Final: r.opts.final.name()})
+	say := nudge.After(nudge.Answers{Empty: r.empty, Trouble: r.trouble, Replies: r.replies, Written: r.written.Tool, Form: r.written.Form, Final: r.opts.final.name()})
 	if say != "" {
 		say = nudge.OnALine(say, r.limitNote())
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/x/pygent"
 )
@@ -146,6 +147,15 @@ func (a *answer) send(ctx context.Context, status int, frames []frame) {
 	}
 	if cut {
 		abort()
+	}
+	for slices.Contains(a.reply.quirks, QuirkStaysOpen) {
+		if (pause{delay: time.Second}).wait(ctx) != nil {
+			abort()
+		}
+		_, _ = io.WriteString(a.w, ": still here\n\n")
+		if out.Flush() != nil {
+			abort()
+		}
 	}
 }
 

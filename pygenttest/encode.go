@@ -50,10 +50,15 @@ func (e *encoder) body(resp *pygent.ChatResponse) (object, error) {
 	}
 	out := e.envelope("chat.completion")
 	choice := object{"index": 0, "message": message, "logprobs": nil, "finish_reason": resp.FinishReason}
-	if e.has(QuirkNoFinishReason) {
+	if e.endsUnnamed() {
 		delete(choice, "finish_reason")
 	}
 	out["choices"] = []object{choice}
+	if calls, ok := message["tool_calls"]; ok && e.has(QuirkTwoChoices) {
+		delete(message, "tool_calls")
+		delete(choice, "index")
+		out["choices"] = []object{choice, {"message": object{"role": "assistant", "content": nil, "tool_calls": calls}, "finish_reason": resp.FinishReason}}
+	}
 	if e.has(QuirkNoChoices) {
 		out["choices"] = []object{}
 	}
@@ -71,7 +76,7 @@ func (e *encoder) frames(resp *pygent.ChatResponse) []frame {
 	for i, c := range chunks {
 		out = append(out, frame{data: c, piece: i > 0 && i <= pieces, tail: i > pieces})
 	}
-	if !e.has(QuirkNoDone) && !e.has(QuirkNoFinishReason) {
+	if !e.has(QuirkNoDone) && !e.has(QuirkNoFinishReason) && !e.has(QuirkStaysOpen) {
 		out = append(out, frame{data: "[DONE]", tail: true})
 	}
 	for i := range out {
@@ -96,13 +101,16 @@ func (e *encoder) chunks(resp *pygent.ChatResponse) (events []object, pieces int
 	}
 	pieces = len(ds) - 1
 	switch {
-	case e.has(QuirkNoFinishReason):
+	case e.endsUnnamed():
 	case e.has(QuirkOneChunk):
 		setFinish(events[0], resp.FinishReason)
 	default:
 		last := e.chunk(object{})
 		setFinish(last, resp.FinishReason)
 		events = append(events, last)
+	}
+	if e.has(QuirkTwoChoices) {
+		secondChoice(events, resp.FinishReason)
 	}
 	if e.has(QuirkTrailingChunk) {
 		events = append(events, e.chunk(object{"content": ""}))
@@ -136,7 +144,7 @@ func (e *encoder) addUsage(events []object) []object {
 		soFar.CompletionTokens = soFar.CompletionTokens * int64(i+1) / int64(len(events))
 		event["usage"] = e.usageObject(soFar)
 	}
-	if e.withUsage && !e.has(QuirkNoFinishReason) {
+	if e.withUsage && !e.has(QuirkNoFinishReason) && !e.has(QuirkDoneAlone) && !e.has(QuirkStaysOpen) {
 		last := e.envelope("chat.completion.chunk")
 		last["choices"] = []object{}
 		last["usage"] = e.usageObject(*e.usage)
@@ -170,6 +178,26 @@ func (e *encoder) chunk(delta object) object {
 	out := e.envelope("chat.completion.chunk")
 	out["choices"] = []object{choice}
 	return out
+}
+
+// endsUnnamed reports whether there is no finish reason.
+func (h *head) endsUnnamed() bool {
+	return h.has(QuirkNoFinishReason) || h.has(QuirkUnnamedEnd) || h.has(QuirkDoneAlone)
+}
+
+// secondChoice moves the calls of a stream into a choice of their own, which ends with
+// the first.
+func secondChoice(events []object, reason pygent.FinishReason) {
+	for _, event := range events {
+		for _, choice := range event["choices"].([]object) {
+			if calls, ok := choice["delta"].(object)["tool_calls"]; ok && calls != nil {
+				choice["index"] = 1
+			}
+		}
+	}
+	end := object{"index": 1, "delta": object{}, "finish_reason": reason}
+	last := events[len(events)-1]
+	last["choices"] = append(last["choices"].([]object), end)
 }
 
 func setFinish(chunk object, reason pygent.FinishReason) {

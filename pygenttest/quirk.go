@@ -41,7 +41,16 @@ const (
 	QuirkNullFields Quirk = "null-fields"
 	// QuirkOneChunk streams the message and its finish reason in one chunk.
 	QuirkOneChunk Quirk = "one-chunk"
+	// QuirkUnnamedEnd leaves the finish reason out of a stream, which ends with the
+	// usage and "[DONE]" (Snowflake Cortex).
+	QuirkUnnamedEnd Quirk = "unnamed-end"
+	// QuirkTwoChoices gives the text in one choice and the calls in another (Copilot).
+	QuirkTwoChoices Quirk = "two-choices"
 )
+
+// QuirkStaysOpen sends comments without end after the answer, instead of the usage
+// and "[DONE]". A careful client waits for a moment, so it is in none of the lists.
+const QuirkStaysOpen Quirk = "stays-open"
 
 // Quirks of the message, and streams that are broken. A careful client
 // survives them.
@@ -49,6 +58,9 @@ const (
 	// QuirkNoFinishReason leaves out the finish reason and everything after it in
 	// a stream. The message is incomplete, but the connection ends normally.
 	QuirkNoFinishReason Quirk = "no-finish-reason"
+	// QuirkDoneAlone leaves the finish reason and the usage out of a stream, which ends
+	// with "[DONE]", as it may after a proxy lost its upstream.
+	QuirkDoneAlone Quirk = "done-alone"
 	// QuirkNoChoices answers with an empty list of choices.
 	QuirkNoChoices Quirk = "no-choices"
 	// QuirkNoCallIDs leaves out the ids of tool calls.
@@ -83,7 +95,7 @@ const (
 // Quirks returns all quirks of chat completions, for tests that try each of them.
 func Quirks() []Quirk {
 	return append(WireQuirks(),
-		QuirkNoFinishReason, QuirkNoChoices, QuirkNoCallIDs, QuirkDuplicateCallIDs, QuirkInvalidArguments,
+		QuirkNoFinishReason, QuirkDoneAlone, QuirkNoChoices, QuirkNoCallIDs, QuirkDuplicateCallIDs, QuirkInvalidArguments,
 		QuirkContentFilter, QuirkCallsAsText, QuirkFinishStop, QuirkUnknownFields)
 }
 
@@ -93,6 +105,7 @@ func WireQuirks() []Quirk {
 	return []Quirk{
 		QuirkRepeatedName, QuirkNoIndex, QuirkSameIndex, QuirkObjectArguments, QuirkChangingID,
 		QuirkCumulativeUsage, QuirkTrailingChunk, QuirkNoDone, QuirkKeepAlive, QuirkNullFields, QuirkOneChunk,
+		QuirkUnnamedEnd, QuirkTwoChoices,
 	}
 }
 

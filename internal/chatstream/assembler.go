@@ -6,16 +6,18 @@
 //
 //   - Text is kept whatever the chunk's id. It is joined before it is decoded,
 //     so that a character split between chunks comes out whole.
-//   - A stream is complete when it gave a finish reason, and broken otherwise,
-//     also after [DONE]: a proxy that lost its upstream sends that too. The
-//     reason outlives chunks that follow it.
+//   - A stream is complete when each of its choices gave a finish reason, which
+//     outlives chunks that follow it. Without any it is complete if [DONE] comes
+//     after the usage, and no call is left open. [DONE] alone proves nothing, since
+//     a proxy that lost its upstream sends it too; see [Assembler.TrustDone].
 //   - Usage counts are running totals: the last one that is not zero holds.
 //   - Which call a fragment belongs to is told by its index and id; see
 //     [Assembler.callFor] for the servers that leave them out or repeat them.
 //   - Fields this package does not know are kept: strings are joined, arrays
 //     appended, their elements with the same "index" merged, of anything else
 //     the last holds. A field sent once is kept byte for byte.
-//   - Only the first choice counts.
+//   - Choices are pieces of one answer (Copilot has its text in one and its calls
+//     in another), unless several were asked for; then only the first counts.
 //   - The server is not trusted. A chunk is walked and not decoded, and what is
 //     kept of it is paid for out of one budget; see [budget].
 package chatstream
@@ -25,6 +27,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/x/pygent/internal/jsonwalk"
@@ -34,6 +37,9 @@ import (
 var (
 	// ErrUnfinished is returned for a stream that ended without a finish reason.
 	ErrUnfinished = errors.New("the stream ended without a finish reason")
+	// ErrUnproven is an [ErrUnfinished] of a stream that is complete for all that it
+	// says, but ended with nothing but [DONE].
+	ErrUnproven = fmt.Errorf("%w, but with [DONE]", ErrUnfinished)
 	// ErrNoChoice is returned for an answer without any choice.
 	ErrNoChoice = errors.New("the answer has no choices")
 	// ErrMalformed is wrapped by errors about input that is not a chunk.
@@ -59,6 +65,9 @@ type Answer struct {
 	ToolCalls    []ToolCall
 	Extra        map[string]json.RawMessage // unknown fields of the message
 	FinishReason string
+	Reasons      []string // of all its choices, in the server's words
+	Unread       int      // choices beside the first that were left out, since several were asked for
+	Unnamed      bool     // the server gave no finish reason, so FinishReason says what the answer has
 	Usage        Usage
 }
 
@@ -77,6 +86,7 @@ type Delta struct {
 	Text      string
 	Reasoning string
 	Call      CallDelta
+	Arguments string // the pieces of arguments in it, as JSON
 }
 
 // Assembler builds one answer. The zero value is ready. It is not safe for
@@ -86,21 +96,34 @@ type Assembler struct {
 	// because other messages of the conversation use them.
 	TakenID func(id string) bool
 
+	// Alternatives says that several choices were asked for, of which the first counts.
+	Alternatives bool
+	// TrustDone accepts an answer that ended with nothing but [DONE], of a server that
+	// is known to give no finish reasons.
+	TrustDone bool
+
 	id, model string
-	chosen    bool // a choice was seen
-	choice    int  // the index of the first, which alone is read
-	content   content
-	calls     []*call
-	extra     fields
-	finish    string
-	whole     bool // the last message came in one piece
+	parts     []*part // the choices, in the order in which they began
+	unread    map[int]bool
 	usage     Usage
-	chunks    int // how many were added
+	closing   bool // the last thing that came is the usage
+	done      bool // [DONE] has come
+	chunks    int  // how many were added
 	budget    budget
 
 	// Memory for the fields of a message, and of a call in it, which no chunk needs for
 	// itself alone.
 	ofMessage, ofCall []member
+}
+
+// part is a choice.
+type part struct {
+	index   int
+	content content
+	calls   []*call
+	extra   fields
+	finish  string
+	whole   bool // the last message came in one piece
 }
 
 // chunk holds slices of the data that it was read from.
@@ -195,13 +218,18 @@ func (a *Assembler) Add(data []byte) (Delta, error) {
 	if a.model == "" {
 		a.model = headOf(jsonwalk.Text(c.model))
 	}
+	before := a.Progress()
 	a.usage.update(c.usage)
 	delta, choices, err := a.addChoices(c.choices)
 	if err == nil && choices == 0 && (jsonwalk.Text(c.object) == "error" || jsonwalk.Text(c.kind) == "error") {
 		err = NewServerError(data)
 	}
+	a.closing = (a.closing || present(c.usage) && a.usage.Completion > 0) && a.Progress() == before
 	return delta, err
 }
+
+// Done records that the stream ended as streams should, with [DONE].
+func (a *Assembler) Done() { a.done = true }
 
 // headOf cuts a name to the length that names may have.
 func headOf(name string) string {
@@ -220,41 +248,73 @@ func (a *Assembler) addChoices(choices json.RawMessage) (Delta, int, error) {
 		if err != nil {
 			return Delta{}, n, err
 		}
-		d, err := a.addChoice(ch)
+		d, err := a.addChoice(ch, n-1)
 		if err != nil {
 			return Delta{}, n, err
 		}
 		delta.Text += d.Text
 		delta.Reasoning += d.Reasoning
-		delta.Call = d.Call
+		delta.Arguments += d.Arguments
+		if d.Call != (CallDelta{}) {
+			delta.Call = d.Call
+		}
 	}
 	return delta, n, nil
 }
 
-func (a *Assembler) addChoice(ch choice) (Delta, error) {
-	index, _ := jsonwalk.Int(ch.index)
-	if !a.chosen {
-		a.chosen, a.choice = true, index
-	}
-	if index != a.choice {
-		return Delta{}, nil
+// addChoice adds a choice, or a piece of one, which is at a place in the list of its
+// chunk.
+func (a *Assembler) addChoice(ch choice, at int) (Delta, error) {
+	p, err := a.partFor(ch, at)
+	if p == nil || err != nil {
+		return Delta{}, err
 	}
 	if present(ch.err) {
 		return Delta{}, NewServerError(ch.err)
 	}
 	a.usage.update(ch.usage)
 	if reason := headOf(jsonwalk.Text(ch.finish)); reason != "" {
-		a.finish = reason
+		p.finish = reason
 	}
 	switch {
 	case present(ch.delta):
-		return a.addMessage(ch.delta)
+		return a.addMessage(p, ch.delta)
 	case present(ch.message):
-		a.whole = true
-		a.content, a.calls, a.extra = content{}, nil, nil
-		return a.addMessage(ch.message)
+		p.whole = true
+		p.content, p.calls, p.extra = content{}, nil, nil
+		return a.addMessage(p, ch.message)
 	}
 	return Delta{}, nil
+}
+
+// partFor returns the choice that ch is, or a piece of; nil for one that does not count.
+// Copilot gives its choices no index, and a whole one is never continued.
+func (a *Assembler) partFor(ch choice, at int) (*part, error) {
+	index := at
+	if told := indexOf(ch.index); told.told {
+		index = told.at
+	}
+	whole := present(ch.message) && at > 0
+	for _, p := range a.parts {
+		if p.index == index && !(whole && p.whole) {
+			return p, nil
+		}
+	}
+	if a.Alternatives && len(a.parts) > 0 {
+		if len(a.unread) < maxChoices {
+			if a.unread == nil {
+				a.unread = map[int]bool{}
+			}
+			a.unread[index] = true
+		}
+		return nil, nil
+	}
+	if len(a.parts) == maxChoices {
+		return nil, tooMany("choices", maxChoices)
+	}
+	p := &part{index: index}
+	a.parts = append(a.parts, p)
+	return p, a.budget.spend(costOfItem)
 }
 
 // member is a field of an object; both parts are slices of the data it was read
@@ -322,7 +382,10 @@ func readMessage(raw json.RawMessage, list []member) (m message, err error) {
 	return m, nil
 }
 
-func (a *Assembler) addMessage(raw json.RawMessage) (Delta, error) {
+// betweenTexts separates the texts of several choices.
+const betweenTexts = "\n\n"
+
+func (a *Assembler) addMessage(p *part, raw json.RawMessage) (Delta, error) {
 	if err := a.budget.spendOn(raw); err != nil {
 		return Delta{}, err
 	}
@@ -331,11 +394,12 @@ func (a *Assembler) addMessage(raw json.RawMessage) (Delta, error) {
 		return Delta{}, err
 	}
 	a.ofMessage = m.extra
-	text, err := a.content.add(m.content, &a.budget)
+	begins := p.content.isEmpty()
+	text, err := p.content.add(m.content, &a.budget)
 	if err != nil {
 		return Delta{}, err
 	}
-	call, err := a.addCalls(m.calls)
+	call, arguments, err := a.addCalls(p, m.calls)
 	if err != nil {
 		return Delta{}, err
 	}
@@ -346,7 +410,10 @@ func (a *Assembler) addMessage(raw json.RawMessage) (Delta, error) {
 	if text == "" {
 		text = jsonwalk.Text(m.refusal)
 	}
-	return Delta{Text: text, Reasoning: reasoning, Call: call}, a.extra.merge(m.extra, a.whole, &a.budget)
+	if begins && text != "" && slices.ContainsFunc(a.parts, func(other *part) bool { return other != p && !other.content.isEmpty() }) {
+		text = betweenTexts + text
+	}
+	return Delta{Text: text, Reasoning: reasoning, Call: call, Arguments: arguments}, p.extra.merge(m.extra, p.whole, &a.budget)
 }
 
 // Progress counts the bytes of content, reasoning and arguments so far. It
@@ -359,26 +426,68 @@ func (a *Assembler) Progress() int {
 }
 
 // Finished reports whether the answer is complete. Only extras such as usage
-// may still follow.
-func (a *Assembler) Finished() bool { return a.chosen && (a.finish != "" || a.whole) }
+// may still follow, or another choice.
+func (a *Assembler) Finished() bool {
+	for _, p := range a.parts {
+		if p.finish == "" && !p.whole {
+			return false
+		}
+	}
+	return len(a.parts) > 0
+}
 
-// Finish returns the answer. The error is [ErrNoChoice] or [ErrUnfinished].
+// endsWell returns no error for a stream that lacks a finish reason and ended as a
+// complete one does.
+func (a *Assembler) endsWell() error {
+	named := slices.ContainsFunc(a.parts, func(p *part) bool { return p.finish != "" })
+	said := a.budget.progress > 0
+	for _, p := range a.parts {
+		if p.finish != "" || p.whole {
+			continue
+		}
+		for _, c := range p.calls {
+			said = said || c.name != ""
+			if !c.so.scan.done && (len(c.args.body) > 0 || !a.closing) {
+				return ErrUnfinished
+			}
+		}
+	}
+	switch {
+	case named:
+		return nil
+	case !a.done || !said:
+		return ErrUnfinished
+	case !a.closing && !a.TrustDone:
+		return ErrUnproven
+	}
+	return nil
+}
+
+// Finish returns the answer. The error is [ErrNoChoice], [ErrUnfinished] or
+// [ErrUnproven].
 func (a *Assembler) Finish() (*Answer, error) {
-	if !a.chosen {
+	if len(a.parts) == 0 {
 		return nil, ErrNoChoice
 	}
+	ans := &Answer{ID: a.id, Model: a.model, Usage: a.usage.settled(), Unread: len(a.unread)}
 	if !a.Finished() {
-		return nil, ErrUnfinished
+		if err := a.endsWell(); err != nil {
+			return nil, err
+		}
+		ans.Unnamed = true
 	}
-	ans := &Answer{
-		ID:           a.id,
-		Model:        a.model,
-		Extra:        a.extra.encode(),
-		FinishReason: a.finish,
-		Usage:        a.usage.settled(),
+	for _, p := range a.parts {
+		if p.finish != "" {
+			ans.Reasons, ans.Unnamed = append(ans.Reasons, p.finish), false
+		}
 	}
-	ans.Content, ans.Parts = a.content.finish()
-	ans.ToolCalls = a.finishCalls()
+	if len(ans.Reasons) > 0 {
+		ans.FinishReason = ans.Reasons[0]
+	}
+	whole := a.joined()
+	ans.Extra = whole.extra.encode()
+	ans.Content, ans.Parts = whole.content.finish()
+	ans.ToolCalls = a.finishCalls(whole.calls)
 	if ans.FinishReason == "" {
 		ans.FinishReason = "stop"
 		if len(ans.ToolCalls) > 0 {
@@ -389,4 +498,27 @@ func (a *Assembler) Finish() (*Answer, error) {
 		ans.Content = jsonwalk.Text(ans.Extra["refusal"])
 	}
 	return ans, nil
+}
+
+// joined returns the choices as one: their texts one after the other, all their calls,
+// and of each other field the first. What is there twice counts once.
+func (a *Assembler) joined() *part {
+	whole := a.parts[0]
+	for _, p := range a.parts[1:] {
+		whole.content.join(&p.content)
+		for _, c := range p.calls {
+			if !slices.ContainsFunc(whole.calls, c.equals) {
+				whole.calls = append(whole.calls, c)
+			}
+		}
+		for name, value := range p.extra {
+			if whole.extra == nil {
+				whole.extra = fields{}
+			}
+			if _, ok := whole.extra[name]; !ok {
+				whole.extra[name] = value
+			}
+		}
+	}
+	return whole
 }

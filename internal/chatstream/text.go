@@ -97,6 +97,26 @@ func (c *content) flush() {
 	}
 }
 
+func (c *content) isEmpty() bool { return len(c.parts) == 0 && len(c.text.body) == 0 }
+
+// join appends another content, unless it is empty or the same.
+func (c *content) join(other *content) {
+	switch {
+	case other.isEmpty() || len(c.parts)+len(other.parts) == 0 && bytes.Equal(c.text.body, other.text.body):
+		return
+	case c.isEmpty():
+		*c = *other
+		return
+	case len(c.parts)+len(other.parts) == 0:
+		c.text.add(quote(betweenTexts))
+		c.text.body = append(c.text.body, other.text.body...)
+		return
+	}
+	c.flush()
+	other.flush()
+	c.parts = append(c.parts, other.parts...)
+}
+
 func (c *content) finish() (string, []json.RawMessage) {
 	if len(c.parts) == 0 {
 		return c.text.String(), nil

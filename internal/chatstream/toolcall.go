@@ -33,40 +33,47 @@ type fragment struct {
 
 func (f fragment) hasArgs() bool { return len(f.args) > len(`""`) }
 
-// addCalls returns how far the last call is of which it adds a fragment.
-func (a *Assembler) addCalls(raw json.RawMessage) (d CallDelta, err error) {
+// addCalls returns how far the last call is of which it adds a fragment, and the
+// arguments that it added.
+func (a *Assembler) addCalls(p *part, raw json.RawMessage) (d CallDelta, arguments string, err error) {
 	if !present(raw) {
-		return d, nil
+		return d, "", nil
 	}
 	if raw[0] != '[' {
-		return a.addCall(raw)
+		return a.addCall(p, raw)
 	}
 	for e := range jsonwalk.Elements(raw) {
-		if d, err = a.addCall(e); err != nil {
-			return d, err
+		var piece string
+		if d, piece, err = a.addCall(p, e); err != nil {
+			return d, "", err
 		}
+		arguments += piece
 	}
-	return d, nil
+	return d, arguments, nil
 }
 
-func (a *Assembler) addCall(raw json.RawMessage) (CallDelta, error) {
+func (a *Assembler) addCall(p *part, raw json.RawMessage) (CallDelta, string, error) {
 	f, err := a.newFragment(raw)
 	if err != nil {
-		return CallDelta{}, err
+		return CallDelta{}, "", err
 	}
-	c := a.callFor(f)
+	c := a.callFor(p, f)
 	if c == nil {
-		if len(a.calls) >= maxCalls {
-			return CallDelta{}, tooMany("tool calls", maxCalls)
+		at := 0
+		for _, other := range a.parts {
+			at += len(other.calls)
 		}
-		c = &call{at: len(a.calls), index: f.index}
-		a.calls = append(a.calls, c)
+		if at >= maxCalls {
+			return CallDelta{}, "", tooMany("tool calls", maxCalls)
+		}
+		c = &call{at: at, index: f.index}
+		p.calls = append(p.calls, c)
 	}
-	if err := c.add(f, a.whole, &a.budget); err != nil {
-		return CallDelta{}, err
+	if err := c.add(f, p.whole, &a.budget); err != nil {
+		return CallDelta{}, "", err
 	}
 	c.chunk = a.chunks
-	return c.so.Delta(c.at, c.id, c.name), nil
+	return c.so.Delta(c.at, c.id, c.name), string(jsonwalk.Inside(f.args)), nil
 }
 
 // callFor returns the call that f continues, or nil if f begins a new one.
@@ -76,13 +83,13 @@ func (a *Assembler) addCall(raw json.RawMessage) (CallDelta, error) {
 // invent a new id for each fragment (older vLLM). Hence: a fragment with a
 // name begins a call when its id contradicts the one known, or when the
 // arguments so far are already a complete object.
-func (a *Assembler) callFor(f fragment) *call {
-	if a.whole || len(a.calls) == 0 {
+func (a *Assembler) callFor(p *part, f fragment) *call {
+	if p.whole || len(p.calls) == 0 {
 		return nil
 	}
-	last := a.calls[len(a.calls)-1]
+	last := p.calls[len(p.calls)-1]
 	if f.index.told {
-		c := a.find(func(c *call) bool { return c.index == f.index })
+		c := p.find(func(c *call) bool { return c.index == f.index })
 		switch {
 		case c == nil && f.id == "" && f.name == "" && !last.index.told:
 			return last
@@ -92,7 +99,7 @@ func (a *Assembler) callFor(f fragment) *call {
 		return c
 	}
 	if f.id != "" {
-		c := a.find(func(c *call) bool { return c.id == f.id })
+		c := p.find(func(c *call) bool { return c.id == f.id })
 		if c != nil && a.begins(f, c) && !c.repeatedBy(f) {
 			return nil
 		}
@@ -111,8 +118,8 @@ func (a *Assembler) begins(f fragment, c *call) bool {
 	return f.name != "" && (c.chunk == a.chunks || c.so.scan.done && f.hasArgs())
 }
 
-func (a *Assembler) find(match func(*call) bool) *call {
-	for _, c := range slices.Backward(a.calls) {
+func (p *part) find(match func(*call) bool) *call {
+	for _, c := range slices.Backward(p.calls) {
 		if match(c) {
 			return c
 		}
@@ -130,6 +137,11 @@ func (c *call) repeatedBy(f fragment) bool {
 		return false // without decoding all arguments for every little piece
 	}
 	return jsonwalk.Text(f.args) == c.args.String()
+}
+
+// equals reports whether two calls are the same one.
+func (c *call) equals(other *call) bool {
+	return c.id != "" && c.id == other.id && c.name == other.name && bytes.Equal(c.args.body, other.args.body)
 }
 
 func (c *call) add(f fragment, whole bool, b *budget) error {
@@ -227,13 +239,13 @@ func textOfArguments(raw json.RawMessage) (json.RawMessage, error) {
 
 // finishCalls returns the calls, each with a name and a unique id. It drops a
 // call that has neither name nor arguments.
-func (a *Assembler) finishCalls() []ToolCall {
+func (a *Assembler) finishCalls(all []*call) []ToolCall {
 	var calls []ToolCall
 	used := map[string]bool{}
 	taken := func(id string) bool {
 		return id == "" || used[id] || a.TakenID != nil && a.TakenID(id)
 	}
-	for _, c := range a.calls {
+	for _, c := range all {
 		name := strings.TrimSpace(c.name)
 		if name == "" && len(c.args.body) == 0 {
 			continue
@@ -254,3 +266,26 @@ func (a *Assembler) finishCalls() []ToolCall {
 // NewID returns an id that every provider accepts: Mistral's models want nine
 // letters and digits.
 func NewID() string { return rand.Text()[:9] }
+
+// UniqueIDs gives a new id, which begins with a prefix, to each call that has none, or
+// that has the id of another one, so that every call can have its own result. It changes
+// a copy.
+func UniqueIDs[C any](calls []C, id func(*C) *string, prefix string) []C {
+	seen := map[string]bool{"": true}
+	fixed := calls
+	for i := range calls {
+		if of := *id(&calls[i]); !seen[of] {
+			seen[of] = true
+			continue
+		}
+		if &fixed[0] == &calls[0] {
+			fixed = slices.Clone(calls)
+		}
+		fresh := fmt.Sprint(prefix, i)
+		for seen[fresh] {
+			fresh += "x"
+		}
+		*id(&fixed[i]), seen[fresh] = fresh, true
+	}
+	return fixed
+}

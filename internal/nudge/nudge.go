@@ -13,7 +13,6 @@ import (
 // Reasons why a call was not run, as its result gives them.
 const (
 	notRun    = "not run: "
-	CutOff    = notRun + "the answer was cut off by the token limit, so this call may be incomplete; write in smaller pieces"
 	CallLimit = notRun + "the limit of tool calls for this run is reached"
 	LastCall  = notRun + "the limit of this run is reached"
 	OtherPart = notRun + "another part of the same call cannot be done, and its parts are done together or not at all"
@@ -27,7 +26,8 @@ const (
 	asText      = " as text"
 	notCalled   = ", which was not run. Call the tool itself, with nothing about it in the text."
 	empty       = "Your last answer was empty. Call a tool, or say what you need."
-	truncated   = "Your last answer was cut off by the token limit. Go on in smaller pieces."
+	cutOff      = "Your last answer was cut off by %s. Go on %s."
+	cutCall     = notRun + "the answer was cut off by %s, so this call may be incomplete; go on %s"
 	stepsLeft   = "[%d more steps are possible in this run: finish what matters most, then end it.]"
 	stepLeft    = "[One more step is possible in this run: end it now, and say what is done and what is open.]"
 	stepLimit   = "[This run ends after %d of your answers.]"
@@ -44,12 +44,46 @@ const stepsTold = 3
 
 // Answers describes the model's last answers.
 type Answers struct {
-	Empty     bool   // the last one was empty
-	Truncated bool   // the last one was cut off by the token limit
-	Replies   int    // answers in a row without a tool call
-	Written   string // the tool that the last one called as text; empty for none
-	Form      string // what that call is written in; empty for plain text
-	Final     string // the tool that ends the run; empty means stop
+	Empty   bool   // the last one was empty
+	Replies int    // answers in a row without a tool call
+	Written string // the tool that the last one called as text; empty for none
+	Form    string // what that call is written in; empty for plain text
+	Final   string // the tool that ends the run; empty means stop
+	Trouble        // with the last one
+}
+
+// Trouble is what was wrong with an answer.
+type Trouble struct {
+	CutBy string // what cut it off, [TokenLimit] or [ContentFilter]; empty for nothing
+}
+
+// What cuts answers off.
+const (
+	TokenLimit    = "the token limit"
+	ContentFilter = "the provider's content filter"
+)
+
+// CutBy returns what cut off an answer with a finish reason in the words of chat
+// completions; empty for nothing.
+func CutBy(finishReason string) string {
+	switch finishReason {
+	case "length":
+		return TokenLimit
+	case "content_filter":
+		return ContentFilter
+	}
+	return ""
+}
+
+// CutCall says that a call was not run, since its answer was cut off.
+func (t Trouble) CutCall() string { return fmt.Sprintf(cutCall, t.CutBy, t.howOn()) }
+
+// howOn says how to go on after an answer that was cut off.
+func (t Trouble) howOn() string {
+	if t.CutBy == ContentFilter {
+		return "without what it may object to"
+	}
+	return "in smaller pieces"
 }
 
 // After returns the text that follows the model's answers. It is empty if the
@@ -58,8 +92,8 @@ func After(a Answers) string {
 	switch {
 	case a.Empty:
 		return empty
-	case a.Truncated && a.Replies > 0:
-		return truncated
+	case a.CutBy != "" && a.Replies > 0:
+		return fmt.Sprintf(cutOff, a.CutBy, a.howOn())
 	case a.Replies > 0 && a.Written != "":
 		if a.Form != "" {
 			a.Form = ", in " + a.Form

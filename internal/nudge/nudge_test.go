@@ -14,12 +14,13 @@ func TestAnAnswerWithoutACallIsNudged(t *testing.T) {
 		answers nudge.Answers
 		says    string
 	}{
-		"calls":                   {nudge.Answers{}, ""},
-		"a reply":                 {nudge.Answers{Replies: 1}, "Go on."},
-		"a reply without value":   {nudge.Answers{Replies: 1, Final: "answer"}, "Go on."},
-		"an empty answer":         {nudge.Answers{Empty: true, Replies: 1}, "was empty"},
-		"a reply that was cut":    {nudge.Answers{Truncated: true, Replies: 2}, "was cut off"},
-		"calls that were cut off": {nudge.Answers{Truncated: true}, ""},
+		"calls":                     {nudge.Answers{}, ""},
+		"a reply":                   {nudge.Answers{Replies: 1}, "Go on."},
+		"a reply without value":     {nudge.Answers{Replies: 1, Final: "answer"}, "Go on."},
+		"an empty answer":           {nudge.Answers{Empty: true, Replies: 1}, "was empty"},
+		"a reply that was cut":      {nudge.Answers{Trouble: nudge.Trouble{CutBy: nudge.TokenLimit}, Replies: 2}, "was cut off"},
+		"a reply that was filtered": {nudge.Answers{Trouble: nudge.Trouble{CutBy: nudge.ContentFilter}, Replies: 1}, "cut off by the provider's content filter"},
+		"calls that were cut off":   {nudge.Answers{Trouble: nudge.Trouble{CutBy: nudge.TokenLimit}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := nudge.After(tt.answers)
@@ -45,7 +46,7 @@ func TestTheLoopKnowsItsOwnWords(t *testing.T) {
 	require.True(t, nudge.Refuses(nudge.NoValue("answer")))
 	require.False(t, nudge.AsksToSumUp(nudge.StepsLeft(1)))
 	for _, refusal := range []string{
-		nudge.CutOff, nudge.CallLimit, nudge.LastCall, nudge.Ended,
+		nudge.Trouble{CutBy: nudge.TokenLimit}.CutCall(), nudge.Trouble{CutBy: nudge.ContentFilter}.CutCall(), nudge.CallLimit, nudge.LastCall, nudge.Ended,
 		nudge.NotRun(errors.New("the run was cancelled")), nudge.NotStopped([]string{"a", "b"}),
 	} {
 		require.True(t, nudge.Refuses(refusal), refusal)

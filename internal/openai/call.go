@@ -108,6 +108,12 @@ func (c *call) read(watch *stallWatch, res *http.Response) (*chatstream.Answer, 
 	if err == nil {
 		answer, err = asm.Finish()
 	}
+	if errors.Is(err, chatstream.ErrUnproven) {
+		c.client.noteUnproven(c.name)
+	}
+	if err == nil {
+		err = c.end(answer)
+	}
 	if err != nil {
 		return nil, responseError(err, res)
 	}
@@ -149,6 +155,7 @@ func (c *call) readStream(watch *stallWatch, asm assembler, r io.Reader) error {
 			bounded.moved()
 			watch.moved()
 		}
+		watch.finished(asm.Finished())
 	}
 }
 
@@ -172,6 +179,7 @@ func (c *call) addChunk(asm assembler, data []byte) (done bool, err error) {
 	case len(data) == 0:
 		return false, nil
 	case bytes.Equal(data, []byte("[DONE]")):
+		asm.Done()
 		return true, nil
 	}
 	if err := c.add(asm, data); err != nil {
@@ -182,7 +190,7 @@ func (c *call) addChunk(asm assembler, data []byte) (done bool, err error) {
 
 func (c *call) add(asm assembler, data []byte) error {
 	d, err := asm.Add(data)
-	if err == nil && c.emit != nil && d != (chatstream.Delta{}) {
+	if err == nil && c.emit != nil && (d.Text != "" || d.Reasoning != "" || d.Call != (chatstream.CallDelta{})) {
 		c.emitted = c.emitted || d.Text != "" || d.Reasoning != ""
 		c.emit(Delta{Text: d.Text, Reasoning: d.Reasoning, Call: d.Call})
 	}

@@ -81,6 +81,8 @@ type Client struct {
 
 	mu      sync.Mutex
 	learned map[string]adaptation // by model name; the values are never modified
+	reasons map[string]reasons    // by model name
+	told    map[string]bool       // what people were told, once
 }
 
 // Request is what a model is asked to answer.
@@ -152,6 +154,8 @@ func (c *Config) client(httpClient *http.Client, base *url.URL, query url.Values
 		betweenChunks: c.BetweenChunks,
 		answerTime:    c.AnswerTime,
 		learned:       map[string]adaptation{},
+		reasons:       map[string]reasons{},
+		told:          map[string]bool{},
 	}
 }
 

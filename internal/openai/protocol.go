@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/x/pygent/internal/chatstream"
+	"github.com/x/pygent/internal/jsonwalk"
 	"github.com/x/pygent/internal/responses"
 )
 
@@ -26,6 +27,7 @@ type assembler interface {
 	Add(data []byte) (chatstream.Delta, error)
 	Finished() bool
 	Progress() int // grows with data, and with nothing else
+	Done()         // the stream ended with [DONE]
 	Finish() (*chatstream.Answer, error)
 }
 
@@ -48,7 +50,13 @@ func (c *call) assembler() assembler {
 	if c.inResponses() {
 		return &responses.Assembler{Model: c.name, TakenID: c.takenID}
 	}
-	return &chatstream.Assembler{TakenID: c.takenID}
+	return &chatstream.Assembler{TakenID: c.takenID, Alternatives: c.client.wantsSeveral(), TrustDone: c.client.trustsDone(c.name)}
+}
+
+// wantsSeveral reports whether several answers are asked for.
+func (c *Client) wantsSeveral() bool {
+	n, ok := jsonwalk.Int(c.params["n"])
+	return ok && n > 1
 }
 
 // responsesParams returns the optional parameters of a request in the Responses

@@ -52,6 +52,7 @@ type stallWatch struct {
 	between countdown  // the phase once data has come
 	whole   countdown
 	started bool      // data has come
+	ending  bool      // the answer is complete, but for its usage
 	since   time.Time // when the time began to count; zero while it does not
 	timer   *time.Timer
 	at      time.Time // when the timer fires; zero for never
@@ -173,6 +174,26 @@ func (w *stallWatch) moved() {
 		w.started, w.phase = true, w.between
 	}
 	w.phase.left = w.phase.limit
+}
+
+// restTime is how long a complete answer is waited on for its usage, and for the end of
+// the stream. Servers send both at once; some then keep the connection open for ever.
+const restTime = 3 * time.Second
+
+// finished says whether the answer is complete, so that only its usage may follow. The
+// countdown then ends the stream, and not the call.
+func (w *stallWatch) finished(complete bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if complete == w.ending {
+		return
+	}
+	w.ending = complete
+	w.count()
+	w.phase = w.between
+	if complete {
+		w.phase = countdown{limit: restTime, left: restTime}
+	}
 }
 
 func (w *stallWatch) stop() {

@@ -66,6 +66,7 @@ func (a *Assembler) Finish() (*chatstream.Answer, error) {
 	}
 	ans.Content = strings.Join(texts, betweenTexts)
 	ans.FinishReason = a.finishReason(ans)
+	ans.Reasons = []string{ans.FinishReason}
 	if len(output) == 0 && ans.FinishReason == "stop" {
 		return nil, chatstream.ErrNoChoice
 	}
@@ -172,11 +173,10 @@ func (a *Assembler) ids() func(id string) string {
 	}
 }
 
-// finishReason returns why the answer ended, as chat completions name it.
+// finishReason returns why the answer ended, in the server's words or, where it has none,
+// in those of chat completions.
 func (a *Assembler) finishReason(ans *chatstream.Answer) string {
 	switch reason := a.end.incomplete; {
-	case reason == "max_output_tokens":
-		return "length"
 	case reason != "":
 		return reason
 	case a.end.status == "incomplete":

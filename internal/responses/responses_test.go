@@ -222,10 +222,11 @@ func TestCallsGetIDsOfTheirOwn(t *testing.T) {
 
 func TestFinishReasons(t *testing.T) {
 	for want, fields := range map[string]string{
-		"stop":           `"status":"completed"`,
-		"length":         `"status":"incomplete","incomplete_details":{"reason":"max_output_tokens"}`,
-		"content_filter": `"status":"incomplete","incomplete_details":{"reason":"content_filter"}`,
-		"other":          `"status":"incomplete","incomplete_details":{"reason":"other"}`,
+		"stop":              `"status":"completed"`,
+		"length":            `"status":"incomplete"`,
+		"max_output_tokens": `"status":"incomplete","incomplete_details":{"reason":"max_output_tokens"}`,
+		"content_filter":    `"status":"incomplete","incomplete_details":{"reason":"content_filter"}`,
+		"other":             `"status":"incomplete","incomplete_details":{"reason":"other"}`,
 	} {
 		answer, _ := assemble(t, done(0, message("m", "Hi.")), `{"type":"response.incomplete","response":{`+fields+`}}`)
 		require.Equal(t, want, answer.FinishReason)

@@ -416,6 +416,9 @@ func bounded(length int) error {
 	return nil
 }
 
+// Done is nothing here: a response says itself that it is over.
+func (*Assembler) Done() {}
+
 // Finished reports whether the answer is complete.
 func (a *Assembler) Finished() bool { return a.end != nil }
 

@@ -1,0 +1,115 @@
+package pygent_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+func TestEveryWordForAnEndIsUnderstood(t *testing.T) {
+	t.Parallel()
+	for word, want := range map[pygent.FinishReason]pygent.FinishReason{
+		"max_tokens": pygent.FinishLength, "MAX_TOKENS": pygent.FinishLength, "model_length": pygent.FinishLength,
+		"model_context_window_exceeded": pygent.FinishLength, "SAFETY": pygent.FinishFilter, "end_turn": pygent.FinishStop,
+	} {
+		m, _ := serve(t, pygenttest.Text("Half").WithFinish(word))
+		for _, ask := range map[string]func() (*pygent.ChatResponse, error){
+			"whole":  func() (*pygent.ChatResponse, error) { return m.Chat(t.Context(), ask()) },
+			"stream": func() (*pygent.ChatResponse, error) { return m.ChatStream(t.Context(), ask(), func(pygent.Delta) {}) },
+		} {
+			m, _ = serve(t, pygenttest.Text("Half").WithFinish(word))
+			resp, err := ask()
+			require.NoError(t, err)
+			require.Equal(t, want, resp.FinishReason, word)
+		}
+	}
+	for _, word := range []pygent.FinishReason{"error", "network_error", "insufficient_system_resource", "abort"} {
+		m, _ := serve(t, pygenttest.Text("Half").WithFinish(word))
+		_, err := m.Chat(t.Context(), ask())
+		api := apiError(t, err)
+		require.True(t, api.Retryable)
+		require.Contains(t, api.Message, string(word))
+	}
+}
+
+func TestAnUnknownWordForAnEndIsToldOnce(t *testing.T) {
+	t.Parallel()
+	m, _ := serve(t, pygenttest.Text("Hi.").WithFinish("because"), pygenttest.Text("Hi.").WithFinish("because"))
+	var notices []string
+	for range 2 {
+		resp, err := m.ChatStream(t.Context(), ask(), func(d pygent.Delta) {
+			if d.Notice != "" {
+				notices = append(notices, d.Notice)
+			}
+		})
+		require.NoError(t, err)
+		require.Equal(t, pygent.FinishReason("because"), resp.FinishReason)
+	}
+	require.Len(t, notices, 1)
+	require.Contains(t, notices[0], `"because"`)
+}
+
+// TestAModelOfAnotherPackageEndsInItsOwnWords has the loop understand them too.
+func TestAModelOfAnotherPackageEndsInItsOwnWords(t *testing.T) {
+	t.Parallel()
+	model := pygenttest.NewScriptedModel(
+		pygenttest.Text("The answ").WithFinish("MAX_TOKENS"), pygenttest.Text("Oops").WithFinish("network_error"), pygenttest.Text("It is 42."))
+	result, err := newAgent(t, model).RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, "It is 42.", result.Summary)
+}
+
+func TestAnAnswerThatIsFilteredInPartIsSaidToBe(t *testing.T) {
+	t.Parallel()
+	half := pygenttest.Text("The first half").WithFinish("SAFETY")
+	var warned []string
+	agent := newAgent(t, pygenttest.NewScriptedModel(half, half), pygent.OnEvent(func(e pygent.Event) {
+		if e.Type == pygent.EventWarning {
+			warned = append(warned, e.Text)
+		}
+	}))
+	result, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusTruncated, result.Status)
+	require.Equal(t, "two answers in a row were cut off by the provider's content filter", result.Reason)
+	require.Contains(t, warned, "the provider's content filter withheld the rest of the answer")
+	require.Contains(t, texts(agent.History().Messages()), "Your last answer was cut off by the provider's content filter. Go on without what it may object to.")
+}
+
+func TestAnEndWithDoneAloneIsTakenTheSecondTime(t *testing.T) {
+	t.Parallel()
+	bare := pygenttest.Text("Hi.").WithQuirks(pygenttest.QuirkDoneAlone)
+	m, _ := serve(t, bare, bare, bare)
+	var notices []string
+	ask := func() (*pygent.ChatResponse, error) {
+		return m.ChatStream(t.Context(), ask(), func(d pygent.Delta) {
+			if d.Notice != "" {
+				notices = append(notices, d.Notice)
+			}
+		})
+	}
+	_, err := ask()
+	require.True(t, apiError(t, err).Retryable)
+	for range 2 {
+		resp, err := ask()
+		require.NoError(t, err)
+		require.Equal(t, "Hi.", resp.Message.Text())
+	}
+	require.Len(t, notices, 1)
+	require.Contains(t, notices[0], "gives no finish_reason")
+}
+
+func TestAServerThatGivesReasonsIsNotTrustedWithoutOne(t *testing.T) {
+	t.Parallel()
+	bare := pygenttest.Text("Hi.").WithQuirks(pygenttest.QuirkDoneAlone)
+	m, _ := serve(t, pygenttest.Text("Hi."), bare, bare)
+	_, err := m.ChatStream(t.Context(), ask(), func(pygent.Delta) {})
+	require.NoError(t, err)
+	for range 2 {
+		_, err := m.ChatStream(t.Context(), ask(), func(pygent.Delta) {})
+		require.True(t, apiError(t, err).Retryable)
+	}
+}
