@@ -85,9 +85,28 @@ func (e *encoder) frames(resp *pygent.ChatResponse) []frame {
 	return out
 }
 
-func (e *encoder) failedBody(f *fault) object { return errorObject(f.event, f) }
+func (e *encoder) failedBody(f *fault) object {
+	switch {
+	case e.has(QuirkBareError):
+		return object{"code": f.event.Code, "msg": f.event.Message, "success": false}
+	case e.has(QuirkBaseResp):
+		return object{"id": "", "choices": nil, "base_resp": object{"status_code": json.RawMessage(f.event.Code), "status_msg": f.event.Message}}
+	}
+	return errorObject(f.event, f)
+}
 
-func (e *encoder) failure(f *fault, _ int) frame { return frame{data: errorObject(f.event, f)} }
+func (e *encoder) failure(f *fault, _ int) frame {
+	failed := frame{data: e.failedBody(f)}
+	switch {
+	case e.has(QuirkErrorEvent):
+		failed.name, failed.data = "error", errorObject(f.event, f)["error"]
+	case e.has(QuirkNestedError):
+		failed.name = "error"
+	case e.has(QuirkErrorLine):
+		failed.field = "error"
+	}
+	return failed
+}
 
 // chunks returns the objects of a stream, and how many of them are pieces of the
 // message, between the role and the finish reason.

@@ -1,6 +1,7 @@
 package pygenttest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 // frame is one event of a stream.
 type frame struct {
 	name  string // the event's name; empty in chat completions
+	field string // what its data is called on the wire; empty for "data"
 	data  any    // encoded as JSON; a string is sent as it is
 	piece bool   // whether CutAfter and FailAfter count it
 	tail  bool   // whether it comes after the whole message
@@ -66,5 +68,5 @@ func (f frame) write(w io.Writer) {
 	if f.name != "" {
 		_, _ = fmt.Fprintf(w, "event: %s\n", f.name)
 	}
-	_, _ = fmt.Fprintf(w, "data: %s\n\n", f.data)
+	_, _ = fmt.Fprintf(w, "%s: %s\n\n", cmp.Or(f.field, "data"), f.data)
 }

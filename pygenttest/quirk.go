@@ -83,8 +83,20 @@ const (
 	QuirkUnknownFields Quirk = "unknown-fields"
 )
 
-// Quirks of the Responses API: what [Reply.FailAfter] sends in a stream instead
-// of the event response.failed.
+// Forms of the error that [Reply.FailAfter] sends.
+const (
+	// QuirkErrorLine sends the error of a stream in a field of its own, "error:"
+	// (llama.cpp).
+	QuirkErrorLine Quirk = "error-line"
+	// QuirkBareError sends the error without "error" around it, as gateways do: code,
+	// msg and success.
+	QuirkBareError Quirk = "bare-error"
+	// QuirkBaseResp sends the error as MiniMax does, in base_resp.
+	QuirkBaseResp Quirk = "base-resp"
+)
+
+// What [Reply.FailAfter] sends in a stream of the Responses API instead of the event
+// response.failed, or in one of chat completions as an event of a name.
 const (
 	// QuirkErrorEvent sends an event "error" in its documented form.
 	QuirkErrorEvent Quirk = "error-event"

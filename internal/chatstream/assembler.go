@@ -221,7 +221,7 @@ func (a *Assembler) Add(data []byte) (Delta, error) {
 	before := a.Progress()
 	a.usage.update(c.usage)
 	delta, choices, err := a.addChoices(c.choices)
-	if err == nil && choices == 0 && (jsonwalk.Text(c.object) == "error" || jsonwalk.Text(c.kind) == "error") {
+	if err == nil && choices == 0 && !a.Finished() && c.saysError(data) {
 		err = NewServerError(data)
 	}
 	a.closing = (a.closing || present(c.usage) && a.usage.Completion > 0) && a.Progress() == before

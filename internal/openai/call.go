@@ -10,6 +10,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/openai/openai-go/v3/option"
@@ -102,7 +103,9 @@ func (c *call) read(watch *stallWatch, res *http.Response) (*chatstream.Answer, 
 	case first == '{' || first == '[':
 		err = c.readPlain(watch, asm, r)
 	default:
-		err = c.readStream(watch, asm, r)
+		head, _ := r.Peek(r.Buffered())
+		said := snippet(head)
+		err = c.readStream(watch, asm, r, said)
 	}
 	var answer *chatstream.Answer
 	if err == nil {
@@ -131,21 +134,47 @@ func (c *call) readPlain(watch *stallWatch, asm assembler, r io.Reader) error {
 	if body.Len() > maxPiece {
 		return fmt.Errorf("%w: more than %d MiB", chatstream.ErrTooLarge, maxPiece>>20)
 	}
-	return c.add(asm, body.Bytes())
+	_, err = c.addEvent(asm, body.Bytes()) // several lines are chunks of their own
+	if err == nil && asm.Progress() == 0 && !asm.Finished() {
+		return fmt.Errorf("%w: %s", chatstream.ErrNoChoice, snippet(body.Bytes()))
+	}
+	return err
 }
 
-func (c *call) readStream(watch *stallWatch, asm assembler, r io.Reader) error {
+// eventError returns the error that an event of that name holds.
+func eventError(data []byte) error {
+	if inner := memberOf(data, "error"); json.Valid(data) && len(inner) > 0 && string(inner) != "null" {
+		data = inner
+	}
+	return chatstream.NewServerError(bytes.TrimSpace(data))
+}
+
+// isWords reports whether what came instead of events are words, and not comments.
+func isWords(said string) bool {
+	return said != "" && said[0] != ':' && !strings.HasPrefix(said, "event:") && !strings.HasPrefix(said, "id:")
+}
+
+// readStream reads events. What comes instead of any, as the plain words of a proxy, is
+// the error; said is how it begins.
+func (c *call) readStream(watch *stallWatch, asm assembler, r io.Reader, said string) error {
 	bounded := newBoundedStream(r)
+	none := true
 	events := sse.NewReader(bounded, maxPiece)
 	for {
 		event, err := events.Next()
 		switch {
 		case errors.Is(err, sse.ErrTooLarge):
 			return fmt.Errorf("%w: an event of more than %d MiB", chatstream.ErrTooLarge, maxPiece>>20)
+		case err == io.EOF && none && asm.Progress() == 0 && isWords(said):
+			return &Error{Status: http.StatusOK, Message: "the answer is no answer of a model: " + said, Retryable: true}
 		case err == io.EOF || err != nil && asm.Finished():
 			return nil // Finish judges it
 		case err != nil:
 			return err
+		}
+		none = false
+		if events.Name() == "error" {
+			return eventError(event)
 		}
 		before := asm.Progress()
 		if done, err := c.addEvent(asm, event); done || err != nil {

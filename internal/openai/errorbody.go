@@ -10,6 +10,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/x/pygent/internal/chatstream"
+	"github.com/x/pygent/internal/cut"
+	"github.com/x/pygent/internal/jsonwalk"
 )
 
 // errorFields is what the body of an error says, in any of the forms that
@@ -20,6 +24,7 @@ type errorFields struct {
 	param      string
 	status     int // when the body names one
 	retryDelay time.Duration
+	generation string // what the model wrote, where that is the error
 }
 
 // parseErrorBody reads {"error": {…}}, {"error": "…"}, {"detail": …} (FastAPI),
@@ -60,10 +65,10 @@ func (f *errorFields) fill(fields map[string]json.RawMessage) {
 			}
 		}
 	}
-	set(&f.code, "code")
+	set(&f.code, "code", "error_code")
 	set(&f.kind, "type", "status")
 	set(&f.param, "param")
-	for _, name := range []string{"message", "detail", "error_description"} {
+	for _, name := range []string{"message", "detail", "error_description", "msg", "error_msg", "error_message", "status_msg"} {
 		if raw := fields[name]; f.message == "" && len(raw) > 0 && string(raw) != "null" {
 			f.message = textOf(raw)
 		}
@@ -74,8 +79,39 @@ func (f *errorFields) fill(fields map[string]json.RawMessage) {
 		}
 	}
 	f.code, f.kind = strings.ToLower(f.code), strings.ToLower(f.kind)
+	f.addProviders(fields)
 	f.addUpstream(fields["metadata"])
 	f.addRetryInfo(fields["details"])
+}
+
+// addProviders adds what some providers have in fields of their own.
+func (f *errorFields) addProviders(fields map[string]json.RawMessage) {
+	var base struct {
+		Code    int    `json:"status_code"`
+		Message string `json:"status_msg"`
+	}
+	if json.Unmarshal(fields["base_resp"], &base) == nil && base.Code != 0 {
+		f.message, f.code = cmp.Or(f.message, base.Message), cmp.Or(f.code, strconv.Itoa(base.Code))
+	}
+	if f.message == "" {
+		f.message = firstMessage(fields["errors"])
+	}
+	for _, name := range []string{"prompt_filter_results", "promptFeedback"} {
+		if by := chatstream.BlockedBy(fields[name]); len(by) > 0 && f.message == "" {
+			f.message = "the provider's content filter blocked the prompt: " + cut.Head(strings.Join(by, ", "), maxErrorName)
+			f.code = "content_filter"
+		}
+	}
+	f.generation = cmp.Or(f.generation, scalar(fields["failed_generation"]))
+}
+
+// firstMessage returns the text of the first of a list of errors (Cloudflare).
+func firstMessage(raw json.RawMessage) string {
+	const maxDepth = 2
+	if !jsonwalk.IsArray(raw) {
+		return ""
+	}
+	return parseError(raw, maxDepth).message
 }
 
 // addUpstream adds what OpenRouter passes on from the provider behind it: the

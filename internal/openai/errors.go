@@ -306,6 +306,31 @@ var codeStatus = map[string]int{
 	"not_implemented":         501,
 	"rate_limit_exceeded":     429,
 	"rate_limit_error":        429,
+
+	"tool_use_failed":      400, // Groq; see mistake.go
+	"output_parse_failed":  400,
+	"invalidapikey":        401, // DashScope
+	"arrearage":            402,
+	"datainspectionfailed": 400,
+	"throttling":           429,
+
+	"1004": 401, "2049": 401, // MiniMax: login failed, invalid key
+	"1002": 429, "1008": 402, // too often, no balance
+	"1026": 400, "1027": 400, // the filter, of what is asked and what is answered
+	"1039": 429, "2013": 400, // too many tokens, bad parameters
+	"1113": 402, "1302": 429, "1303": 429, "1305": 429, // Zhipu: in arrears, too often, overloaded
+}
+
+// phraseStatus gives the status of errors that come by their words alone. Each is a
+// fault that no second request mends.
+var phraseStatus = []struct {
+	status  int
+	phrases []string
+}{
+	{http.StatusUnauthorized, []string{"api key", "apikey", "api_key", "unauthorized", "authentication", "login fail", "token expired", "invalid token"}},
+	{http.StatusPaymentRequired, []string{"balance not enough", "insufficient balance", "account balance", "balance is", "arrears", "out of credit", "insufficient quota", "recharge"}},
+	{http.StatusForbidden, []string{"no permission", "forbidden"}},
+	{http.StatusNotFound, []string{"model not found", "no such model", "model does not exist"}},
 }
 
 // statusOf returns the status that an error inside a stream stands for. An
@@ -322,6 +347,12 @@ func (f errorFields) statusOf() int {
 		if strings.HasPrefix(code, "invalid") || strings.HasPrefix(code, "unsupported") ||
 			strings.Contains(code, "policy") || strings.Contains(code, "image") {
 			return http.StatusBadRequest
+		}
+	}
+	message := strings.ToLower(f.message)
+	for _, known := range phraseStatus {
+		if slices.ContainsFunc(known.phrases, func(phrase string) bool { return strings.Contains(message, phrase) }) {
+			return known.status
 		}
 	}
 	return http.StatusInternalServerError

@@ -19,7 +19,15 @@ type Reader struct {
 	lines *bufio.Reader
 	max   int
 	data  []byte
+	name  string // of the event
 }
+
+// maxName bounds the name of an event. One that is longer is none that anybody knows.
+const maxName = 64
+
+// Name returns the name of the event that Next returned; empty if it has none. That of
+// data after "error:", as llama.cpp sends it, is "error".
+func (r *Reader) Name() string { return r.name }
 
 // NewReader returns a reader of events whose data has at most max bytes.
 func NewReader(r io.Reader, max int) *Reader {
@@ -30,7 +38,7 @@ func NewReader(r io.Reader, max int) *Reader {
 // Next returns the data of the next event that has any. Each of its lines ends
 // in LF. The data is valid until the next call. The error is io.EOF at the end.
 func (r *Reader) Next() ([]byte, error) {
-	r.data = r.data[:0]
+	r.data, r.name = r.data[:0], ""
 	if cap(r.data) > 1<<20 {
 		r.data = nil // free the memory of one large event before the stream ends
 	}
@@ -38,6 +46,9 @@ func (r *Reader) Next() ([]byte, error) {
 		blank, err := r.line()
 		if len(r.data) > 0 && (blank || err == io.EOF) {
 			return r.data, nil
+		}
+		if blank {
+			r.name = ""
 		}
 		if err != nil {
 			return nil, err
@@ -54,7 +65,7 @@ func (r *Reader) line() (blank bool, err error) {
 		if !begun {
 			begun = true
 			blank = err == nil && len(bytes.TrimRight(part, "\n")) == 0
-			part, isData = dataOf(part)
+			part, isData = r.field(part)
 		}
 		if isData {
 			if len(r.data)+len(part) > r.max {
@@ -77,13 +88,21 @@ func (r *Reader) endLine() {
 	r.data = append(bytes.TrimRight(r.data, "\n"), '\n')
 }
 
-// dataOf returns what follows "data:" on a line.
-func dataOf(line []byte) ([]byte, bool) {
-	rest, ok := bytes.CutPrefix(line, []byte("data:"))
-	if !ok {
-		return nil, false
+// field returns the data that begins on a line, and takes the name of an event.
+func (r *Reader) field(line []byte) (data []byte, isData bool) {
+	name, value, _ := bytes.Cut(line, []byte(":"))
+	switch value = bytes.TrimPrefix(value, []byte(" ")); string(name) {
+	case "error":
+		r.name = "error"
+		return value, len(bytes.TrimSpace(value)) > 0
+	case "event":
+		if value = bytes.TrimSpace(value); len(value) <= maxName {
+			r.name = string(value)
+		}
+	case "data":
+		return value, bytes.HasPrefix(line, []byte("data:"))
 	}
-	return bytes.TrimPrefix(rest, []byte(" ")), true
+	return nil, false
 }
 
 // lineFeeds is a reader that changes all line ends to LF.
