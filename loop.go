@@ -17,6 +17,7 @@ import (
 	"github.com/x/pygent/internal/keyset"
 	"github.com/x/pygent/internal/nudge"
 	"github.com/x/pygent/internal/numeral"
+	"github.com/x/pygent/internal/openai"
 	"github.com/x/pygent/internal/repeat"
 	"github.com/x/pygent/internal/sandbox"
 )
@@ -287,10 +288,14 @@ func (r *run) step(ctx context.Context) error {
 	r.emit(Event{Type: EventStep, Step: r.result.Steps})
 	r.agent.tellRepairs()
 	resp, err := r.ask(ctx)
-	if err != nil {
+	if mistake := openai.MistakeOf(err); mistake != nil && ctx.Err() == nil && r.trouble.Mistakes < nudge.MostMistakes {
+		resp, err = r.takeMistake(mistake)
+	} else if err == nil {
+		err = r.take(resp)
+	} else {
 		return r.askFailed(ctx, err)
 	}
-	if err := r.take(resp); err != nil {
+	if err != nil {
 		return err
 	}
 	if calls := resp.Message.ToolCalls; len(calls) > 0 {

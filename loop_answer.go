@@ -6,6 +6,7 @@ import (
 
 	"github.com/x/pygent/internal/calltext"
 	"github.com/x/pygent/internal/nudge"
+	"github.com/x/pygent/internal/openai"
 )
 
 // take appends the model's answer, and ends the run if the answer does.
@@ -15,8 +16,14 @@ func (r *run) take(resp *ChatResponse) error {
 	if cutBy == "" {
 		r.takeWritten(resp)
 	}
+	thoughts := openai.Thoughts(resp.Message.Extra)
+	if isEmpty(resp.Message) && thoughts != "" && cutBy == "" {
+		resp.Message.Content = thoughts // a call may stand at their end
+		r.takeWritten(resp)
+		resp.Message.Content = ""
+	}
 	if isEmpty(resp.Message) {
-		r.tookNothing(cutBy)
+		r.tookNothing(cutBy, thoughts != "")
 		return nil
 	}
 	if cutBy == nudge.ContentFilter {
@@ -38,6 +45,21 @@ func (r *run) take(resp *ChatResponse) error {
 	return nil
 }
 
+// takeMistake takes what the model wrote instead of an answer, which its server refused
+// twice: as any text that may have a call, or else to tell the model.
+func (r *run) takeMistake(m *openai.Mistake) (*ChatResponse, error) {
+	resp := &ChatResponse{Message: AssistantMessage(m.Wrote)}
+	if r.takeWritten(resp); len(resp.Message.ToolCalls) > 0 {
+		return resp, r.take(resp)
+	}
+	r.empty, r.written = false, calltext.Sign{}
+	r.trouble = nudge.Trouble{Told: nudge.Mistake(m.Why, m.Repeats), Mistakes: r.trouble.Mistakes + 1}
+	if m.Wrote == "" {
+		return resp, nil
+	}
+	return resp, r.keep(HistoryEntry{Message: resp.Message}, func() Event { return Event{Type: EventMessage, Message: &resp.Message} })
+}
+
 // tookMessage appends an answer that is not empty, and emits its event.
 //
 // The summary is the first reply after the last tool call; later replies are
@@ -56,12 +78,16 @@ func (r *run) tookMessage(resp *ChatResponse) error {
 
 // tookNothing handles an empty answer, which is never appended: the first is
 // answered by a nudge, the second ends the run.
-func (r *run) tookNothing(cutBy string) {
+func (r *run) tookNothing(cutBy string, thought bool) {
 	reason := "the model answered nothing, twice"
-	switch cutBy {
-	case nudge.TokenLimit:
+	r.trouble.Told = ""
+	switch {
+	case cutBy == "" && thought:
+		reason, r.trouble.Told = "the model gave only reasoning, twice; "+nudge.NeedsReasoning, nudge.OnlyThought
+		r.emit(Event{Type: EventNotice, Step: r.result.Steps, Text: "the model gave only reasoning and no answer; " + nudge.NeedsReasoning})
+	case cutBy == nudge.TokenLimit:
 		reason = "the token limit left no room for an answer, twice"
-	case nudge.ContentFilter:
+	case cutBy == nudge.ContentFilter:
 		r.end(StatusEmpty, "the provider's content filter withheld the answer")
 	}
 	if r.empty {

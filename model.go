@@ -217,20 +217,13 @@ const silentAfter = 3 * time.Second
 // refreshSystem is [Agent.refreshSystem], which reads the workspace, so that a
 // container or an engine that does not answer holds it up.
 func (r *run) refreshSystem(ctx context.Context) ([]ToolSpec, error) {
-	told := make(chan struct{})
-	late := time.AfterFunc(silentAfter, func() {
-		defer close(told)
+	defer guard.Late(silentAfter, func() {
 		what := "the workspace"
 		if r.agent.UseDocker() {
 			what = "the container"
 		}
 		r.emit(Event{Type: EventNotice, Step: r.result.Steps, Text: what + " does not answer yet; the model is asked when it does, or without it"})
-	})
-	defer func() {
-		if !late.Stop() {
-			<-told
-		}
-	}()
+	})()
 	return r.agent.refreshSystem(ctx)
 }
 
@@ -302,6 +295,9 @@ func (r *run) askOften(ctx context.Context, req ChatRequest, delta func(Delta)) 
 		resp, err := r.askOnce(ctx, model, req, delta)
 		if err == nil {
 			return resp, nil
+		}
+		if attempt > 1 && openai.MistakeOf(err) != nil {
+			return nil, err // the model has to be told
 		}
 		wait, left, final := calls.Failed(ctx, retryFailure(err))
 		if final != nil {

@@ -32,13 +32,12 @@ const (
 // one with [NewOpenAIModel]. It is safe for concurrent use, and one model may
 // serve any number of agents.
 //
-// A call is one attempt: repeating a temporary failure is the agent's task. But
-// when a server refuses the form of a request, the model asks again in another
-// form, and remembers that for the model's name. It may use the other API,
-// another name of a parameter, or other ids and another order of messages. It
-// may also leave out something optional: an unsupported parameter (even one of
-// [OpenAIExtraBody]), fields of messages such as reasoning_content, or images.
-// [Delta.Notice] reports each such change.
+// A call is one attempt: repeating a temporary failure is the agent's task. But when a
+// server refuses the form of a request, the model asks again in another form, and
+// remembers that for the model's name: by the other API, with another name of a
+// parameter, other ids or another order of messages, or without something optional (an
+// unsupported parameter, even one of [OpenAIExtraBody], fields of messages such as
+// reasoning_content, or images). [Delta.Notice] reports each such change.
 type OpenAIModel struct {
 	client *openai.Client
 }
@@ -112,11 +111,10 @@ func OpenAIDefaultModel(name string) OpenAIOption {
 // which every server has, and the Responses API for a model that refuses tools
 // in chat completions or is not served there at all.
 //
-// In the Responses API nothing is stored on the server. The model's reasoning
-// is sent back to it in encrypted form, and kept in the field "openai_response"
-// of its messages. Give parameters as for chat completions; they are translated
-// (reasoning_effort, verbosity, response_format, max_tokens). Those that the
-// Responses API does not have are errors.
+// In the Responses API nothing is stored on the server. The model's reasoning is sent
+// back to it in encrypted form, and kept in the field "openai_response" of its messages.
+// Give parameters as for chat completions; they are translated (reasoning_effort,
+// verbosity, response_format, max_tokens). Those that it does not have are errors.
 func OpenAIAPI(api OpenAIProtocol) OpenAIOption {
 	return openAIOption{"OpenAIAPI", func(o *openAIOptions) { o.Protocol = openai.Protocol(api) }}
 }
@@ -159,13 +157,12 @@ func OpenAIParallelToolCalls(allow bool) OpenAIOption {
 	return openAIOption{"OpenAIParallelToolCalls", func(o *openAIOptions) { o.Parallel = &allow }}
 }
 
-// OpenAIStallTimeouts sets how long to wait for the first data of an answer
-// (default 5 minutes) and between two pieces of it (default 3 minutes). Data
-// means text, reasoning or a tool call; comments and empty chunks, with which
-// servers keep a connection open, do not count. An answer that is not streamed
-// comes only when it is complete, so the first limit holds for all of it. In
-// the Responses API an answer begins before the model thinks, so the first
-// limit holds for each silence in it.
+// OpenAIStallTimeouts sets how long to wait for the first data of an answer (default 5
+// minutes) and between two pieces of it (default 3 minutes). Data means text, reasoning
+// or a tool call; comments and empty chunks, with which servers keep a connection open,
+// do not count. An answer that is not streamed comes only when it is complete, so the
+// first limit holds for all of it. In the Responses API an answer begins before the model
+// thinks, so the first limit holds for each silence in it.
 func OpenAIStallTimeouts(first, between time.Duration) OpenAIOption {
 	return openAIOption{"OpenAIStallTimeouts", func(o *openAIOptions) { o.FirstByte, o.BetweenChunks = first, between }}
 }
@@ -177,9 +174,10 @@ func OpenAIAnswerTime(limit time.Duration) OpenAIOption {
 	return openAIOption{"OpenAIAnswerTime", func(o *openAIOptions) { o.AnswerTime = limit }}
 }
 
-// OpenAISendReasoning says whether the reasoning of earlier answers
-// (reasoning_content and similar fields) is sent back to the server. The
-// default is true: without it some models answer worse, or not at all.
+// OpenAISendReasoning says whether the reasoning of earlier answers is sent back to the
+// server: reasoning_content and similar fields, and thoughts between tags such as <think>
+// to the model that wrote them. The default is true: without it some models answer worse,
+// or not at all.
 func OpenAISendReasoning(send bool) OpenAIOption {
 	return openAIOption{"OpenAISendReasoning", func(o *openAIOptions) { o.SendReasoning = send }}
 }
@@ -293,19 +291,15 @@ func NewOpenAIModel(opts ...OpenAIOption) (*OpenAIModel, error) {
 
 // limits checks the limits and fills in their defaults.
 func (o *openAIOptions) limits() error {
-	for _, limit := range []struct {
-		option    string
-		value     *time.Duration
-		byDefault time.Duration
-	}{
-		{"OpenAIStallTimeouts", &o.FirstByte, defaultFirstByte},
-		{"OpenAIStallTimeouts", &o.BetweenChunks, defaultBetweenChunks},
-		{"OpenAIAnswerTime", &o.AnswerTime, defaultAnswerTime},
-	} {
-		if err := checkLimit(limit.option, *limit.value); err != nil {
+	option := "OpenAIStallTimeouts"
+	for i, value := range []*time.Duration{&o.FirstByte, &o.BetweenChunks, &o.AnswerTime} {
+		if i == 2 {
+			option = "OpenAIAnswerTime"
+		}
+		if err := checkLimit(option, *value); err != nil {
 			return fmt.Errorf("option %w", err)
 		}
-		*limit.value = max(cmp.Or(*limit.value, limit.byDefault), 0)
+		*value = max(cmp.Or(*value, []time.Duration{defaultFirstByte, defaultBetweenChunks, defaultAnswerTime}[i]), 0)
 	}
 	if err := checkLimit("OpenAIMaxTokens", o.MaxTokens); err != nil {
 		return fmt.Errorf("option %w", err)
@@ -369,7 +363,7 @@ func (m *OpenAIModel) ChatStream(ctx context.Context, req *ChatRequest, emit fun
 		return m.ask(ctx, req, nil)
 	}
 	return m.ask(ctx, req, func(d openai.Delta) {
-		emit(Delta{Text: d.Text, Reasoning: d.Reasoning, Notice: d.Notice, Call: newCallDelta(d.Call)})
+		emit(Delta{Withdrawn: d.Withdrawn, Text: d.Text, Reasoning: d.Reasoning, Notice: d.Notice, Call: newCallDelta(d.Call)})
 	})
 }
 
@@ -389,7 +383,7 @@ func (m *OpenAIModel) ask(ctx context.Context, req *ChatRequest, emit func(opena
 	for i, t := range req.Tools {
 		tools[i] = openai.Tool(t)
 	}
-	answer, err := m.client.Chat(ctx, &openai.Request{Model: req.Model, Messages: messages, Tools: tools}, emit)
+	answer, err := m.client.Chat(ctx, &openai.Request{Model: req.Model, Messages: openai.List(messages, func(m *Message) *openai.Message { return m.enc.forOpenAI() }), Tools: tools}, emit)
 	var failed *openai.Error
 	switch {
 	case errors.As(err, &failed):
@@ -400,18 +394,9 @@ func (m *OpenAIModel) ask(ctx context.Context, req *ChatRequest, emit func(opena
 	return newChatResponse(answer)
 }
 
-// encodedMessages are messages as they are sent, each encoded once in its life.
-type encodedMessages []Message
-
-// Len implements [openai.Messages].
-func (e encodedMessages) Len() int { return len(e) }
-
-// At implements [openai.Messages].
-func (e encodedMessages) At(i int) *openai.Message { return e[i].enc.forOpenAI() }
-
-// encodeAll returns messages that have their JSON. Those of a history have it: then
-// they are the given ones.
-func encodeAll(messages []Message) (encodedMessages, error) {
+// encodeAll returns messages that have their JSON, each encoded once in its life. Those
+// of a history have it: then they are the given ones.
+func encodeAll(messages []Message) ([]Message, error) {
 	all, own := messages, false
 	for i := range messages {
 		if messages[i].isEncoded() {

@@ -20,6 +20,6 @@ func TestMessagesAreReadOnceToBeSent(t *testing.T) {
 	m.Role = RoleUser
 	second, err := encodeAll([]Message{m})
 	require.NoError(t, err)
-	require.Same(t, first.At(0), second.At(0))
-	require.NotSame(t, first.At(0), changed.At(0))
+	require.Same(t, first[0].enc.forOpenAI(), second[0].enc.forOpenAI())
+	require.NotSame(t, first[0].enc.forOpenAI(), changed[0].enc.forOpenAI())
 }

@@ -144,6 +144,11 @@ func (a *answer) send(ctx context.Context, status int, frames []frame) {
 		if out.Flush() != nil {
 			abort()
 		}
+		for frame.piece && !frame.tail && slices.Contains(a.reply.quirks, QuirkEndless) {
+			if frame.write(a.w); out.Flush() != nil || ctx.Err() != nil {
+				abort()
+			}
+		}
 	}
 	if cut {
 		abort()

@@ -28,6 +28,8 @@ type fault struct {
 
 	errType  string // the type in an error's body
 	errParam string // the parameter that an error names
+
+	generation string // what a model wrote that could not be read
 }
 
 // Error is a call that fails with err. A [ScriptedModel] returns err itself. A
@@ -83,6 +85,26 @@ func Overloaded() Reply {
 func ContextTooLarge(window int) Reply {
 	return Status(http.StatusBadRequest, codeContext, fmt.Sprintf(
 		"This model's maximum context length is %d tokens. However, your messages resulted in %d tokens.", window, window+1))
+}
+
+// ToolUseFailed is Groq's status 400 for an answer that it could not read as a call:
+// what the model wrote comes with it. See [Reply.InStream].
+func ToolUseFailed(generation string) Reply {
+	r := Status(http.StatusBadRequest, "tool_use_failed",
+		"Failed to call a function. Please adjust your prompt. See 'failed_generation' for more details.")
+	r.fault = &fault{generation: generation}
+	return r
+}
+
+// InStream sends the error of a status within a stream that has begun.
+func (r Reply) InStream() Reply {
+	var apiErr *pygent.APIError
+	if errors.As(r.err, &apiErr) {
+		f := r.copyFault()
+		f.breaks, f.after, f.event = true, 1, apiErr
+		r.err, r.fault = nil, f
+	}
+	return r
 }
 
 // UnsupportedParameter is a status 400 that names a parameter of the request.

@@ -1,7 +1,9 @@
 package pygenttest
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/x/pygent"
@@ -52,6 +54,10 @@ const (
 // and "[DONE]". A careful client waits for a moment, so it is in none of the lists.
 const QuirkStaysOpen Quirk = "stays-open"
 
+// QuirkEndless repeats the first piece of a stream without end, as a model does that is
+// caught in a loop. A careful client ends it, so it is in none of the lists.
+const QuirkEndless Quirk = "endless"
+
 // Quirks of the message, and streams that are broken. A careful client
 // survives them.
 const (
@@ -61,6 +67,8 @@ const (
 	// QuirkDoneAlone leaves the finish reason and the usage out of a stream, which ends
 	// with "[DONE]", as it may after a proxy lost its upstream.
 	QuirkDoneAlone Quirk = "done-alone"
+	// QuirkThinkTags writes the reasoning into the text, between <think> tags.
+	QuirkThinkTags Quirk = "think-tags"
 	// QuirkNoChoices answers with an empty list of choices.
 	QuirkNoChoices Quirk = "no-choices"
 	// QuirkNoCallIDs leaves out the ids of tool calls.
@@ -147,6 +155,13 @@ func (q Quirk) spoil(resp *pygent.ChatResponse) {
 			m.Content += fmt.Sprintf("<tool_call>\n{\"name\": %q, \"arguments\": %s}\n</tool_call>", call.Name, call.Arguments)
 		}
 		m.ToolCalls = nil
+	case QuirkThinkTags:
+		var thoughts string
+		if json.Unmarshal(m.Extra[reasoningField], &thoughts) == nil {
+			m.Content = "<think>\n" + thoughts + "\n</think>\n\n" + m.Content
+		}
+		m.Extra = maps.Clone(m.Extra)
+		delete(m.Extra, reasoningField)
 	case QuirkFinishStop:
 		resp.FinishReason = pygent.FinishStop
 	case QuirkUnknownFields:

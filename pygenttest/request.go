@@ -210,6 +210,9 @@ func errorObject(e *pygent.APIError, f *fault) object {
 	if f != nil && f.errParam != "" {
 		body["param"] = f.errParam
 	}
+	if f != nil && f.generation != "" {
+		body["failed_generation"] = f.generation
+	}
 	return object{"error": body}
 }
 

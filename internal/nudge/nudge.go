@@ -27,7 +27,10 @@ const (
 	notCalled   = ", which was not run. Call the tool itself, with nothing about it in the text."
 	empty       = "Your last answer was empty. Call a tool, or say what you need."
 	cutOff      = "Your last answer was cut off by %s. Go on %s."
-	cutCall     = notRun + "the answer was cut off by %s, so this call may be incomplete; go on %s"
+	cutCall     = notRun + "the answer was cut off by %s, so this call may be incomplete; write %s"
+	unread      = "Your last answer could not be read by your server, so no tool was called: %s. Call the tool again; its arguments must be one JSON object."
+	endless     = "Your last answer repeated %q without end, so it was cut off. Do something else: call a tool, or say in one sentence what you need."
+	OnlyThought = "Your last answer had only reasoning, which nobody reads, and was empty otherwise. Call a tool, or say what you need, after the end of your reasoning."
 	stepsLeft   = "[%d more steps are possible in this run: finish what matters most, then end it.]"
 	stepLeft    = "[One more step is possible in this run: end it now, and say what is done and what is open.]"
 	stepLimit   = "[This run ends after %d of your answers.]"
@@ -54,7 +57,9 @@ type Answers struct {
 
 // Trouble is what was wrong with an answer.
 type Trouble struct {
-	CutBy string // what cut it off, [TokenLimit] or [ContentFilter]; empty for nothing
+	Told     string // what the model has to be told of it; empty for what the rest says
+	Mistakes int    // answers in a row that could not be read, or had no end
+	CutBy    string // what cut it off, [TokenLimit] or [ContentFilter]; empty for nothing
 }
 
 // What cuts answers off.
@@ -90,6 +95,8 @@ func (t Trouble) howOn() string {
 // last one called a tool.
 func After(a Answers) string {
 	switch {
+	case a.Told != "":
+		return a.Told
 	case a.Empty:
 		return empty
 	case a.CutBy != "" && a.Replies > 0:
@@ -109,6 +116,21 @@ func After(a Answers) string {
 func SaysGoOn(text string) bool {
 	return strings.HasPrefix(text, goOn) && strings.Contains(text, goOnUntil) ||
 		strings.HasPrefix(text, written) && strings.Contains(text, notCalled)
+}
+
+// NeedsReasoning tells people what to check where a model's thoughts take all of its answer.
+const NeedsReasoning = "check its server's reasoning parser (vLLM: --reasoning-parser; llama.cpp: --reasoning-format) and its limit of tokens"
+
+// MostMistakes is how many answers in a row may be mistaken.
+const MostMistakes = 2
+
+// Mistake says what was wrong with an answer: it could not be read, or it repeated
+// something without end.
+func Mistake(why, repeats string) string {
+	if repeats != "" {
+		return fmt.Sprintf(endless, repeats)
+	}
+	return fmt.Sprintf(unread, strings.TrimRight(why, ". "))
 }
 
 // StepsLeft says how many steps of the run are left. It is empty while there

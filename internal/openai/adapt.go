@@ -91,7 +91,7 @@ func union[K comparable, V any](a, b map[K]V) map[K]V {
 // something out.
 func (c *call) adapt(err error) (change, bool) {
 	var api *Error
-	if !errors.As(err, &api) || api.ContextTooLarge {
+	if !errors.As(err, &api) || api.ContextTooLarge || MistakeOf(api) != nil {
 		return change{}, false
 	}
 	if change, ok := c.otherAPI(api); ok {

@@ -18,6 +18,7 @@ import (
 	"github.com/x/pygent/internal/chatstream"
 	"github.com/x/pygent/internal/responses"
 	"github.com/x/pygent/internal/sse"
+	"github.com/x/pygent/internal/thought"
 )
 
 // Limits of what is read from a server. A stream may be long on the wire,
@@ -41,6 +42,9 @@ type call struct {
 	adaptation adaptation
 	emit       func(Delta) // nil for a plain call
 	emitted    bool
+	loops      loops
+	splitter   thought.Splitter
+	inThoughts bool // the splitter began within thoughts
 }
 
 func (c *call) do(ctx context.Context) (*chatstream.Answer, error) {
@@ -89,6 +93,9 @@ func (c *call) roundTrip(watch *stallWatch, body *requestBody) (*chatstream.Answ
 // or the request asked for.
 func (c *call) read(watch *stallWatch, res *http.Response) (*chatstream.Answer, error) {
 	asm := c.assembler()
+	if c.inThoughts = c.client.opensInThoughts(c.name); c.inThoughts {
+		c.splitter.Inside()
+	}
 	r := bufio.NewReaderSize(watch.reader(res.Body), lookAhead)
 	first, err := firstByte(r)
 	switch {
@@ -116,6 +123,9 @@ func (c *call) read(watch *stallWatch, res *http.Response) (*chatstream.Answer, 
 	}
 	if err == nil {
 		err = c.end(answer)
+	}
+	if err == nil {
+		err = c.takeThoughts(answer)
 	}
 	if err != nil {
 		return nil, responseError(err, res)
@@ -219,6 +229,13 @@ func (c *call) addChunk(asm assembler, data []byte) (done bool, err error) {
 
 func (c *call) add(asm assembler, data []byte) error {
 	d, err := asm.Add(data)
+	if err == nil && !asm.Finished() { // a whole answer is what it is
+		err = c.loops.add(&d)
+	}
+	if err == nil && c.emit != nil && d.Text != "" && !c.inResponses() {
+		text, thoughts := c.splitter.Add(d.Text)
+		d.Text, d.Reasoning = text, d.Reasoning+thoughts
+	}
 	if err == nil && c.emit != nil && (d.Text != "" || d.Reasoning != "" || d.Call != (chatstream.CallDelta{})) {
 		c.emitted = c.emitted || d.Text != "" || d.Reasoning != ""
 		c.emit(Delta{Text: d.Text, Reasoning: d.Reasoning, Call: d.Call})

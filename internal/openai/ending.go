@@ -74,12 +74,16 @@ func foldWord(word string) string {
 
 // Broken is the error of an answer that a server broke off, by its own word.
 func Broken(word string) *Error {
-	return &Error{
+	e := &Error{
 		Status:    http.StatusOK,
 		Code:      word,
 		Message:   fmt.Sprintf("the server broke the answer off (finish_reason %q)", word),
 		Retryable: true,
 	}
+	if folded := foldWord(word); strings.Contains(folded, "functioncall") || strings.Contains(folded, "toolcall") {
+		e.Err = &Mistake{Why: word}
+	}
+	return e
 }
 
 // end gives an answer the finish reason that all its choices together have, in the words
@@ -113,10 +117,11 @@ func (c *call) notice(text string) {
 	}
 }
 
-// reasons is what is known of a model's finish reasons.
+// reasons is what is known of how a model's answers begin and end.
 type reasons struct {
 	given    bool // the server has given one
 	unproven int  // answers without one that ended with nothing but [DONE]
+	alone    bool // its thoughts have no opening tag
 }
 
 // trustsDone reports whether an answer of a model may end with nothing but [DONE]: one

@@ -64,7 +64,11 @@ func newStatusError(status int, h http.Header, body []byte) *Error {
 		e.Err = &paramError{f.param}
 	}
 	e.ContextTooLarge = f.contextTooLarge(status)
-	e.Retryable = f.retryable(status) && !e.ContextTooLarge
+	mistake := f.mistake()
+	if mistake != nil {
+		e.Err = mistake
+	}
+	e.Retryable = (f.retryable(status) || mistake != nil) && !e.ContextTooLarge
 	switch h.Get("x-should-retry") {
 	case "false":
 		e.Retryable = false
@@ -419,15 +423,17 @@ func requestID(h http.Header) string {
 	return cut.Head(id, maxErrorName)
 }
 
+// snippetSize is how much of a body that is no JSON is shown, in bytes.
+const snippetSize = 300
+
 // snippet is the beginning of a body that is no JSON, in one line.
 func snippet(body []byte) string {
-	const enough = 300
 	if bytes.HasPrefix(body, []byte("<")) {
 		return "the answer is an HTML page"
 	}
 	s := strings.Join(strings.Fields(strings.ToValidUTF8(string(body), "?")), " ")
-	if len(s) > enough {
-		s = strings.ToValidUTF8(s[:enough], "") + "…"
+	if len(s) > snippetSize {
+		s = strings.ToValidUTF8(s[:snippetSize], "") + "…"
 	}
 	return s
 }

@@ -113,7 +113,7 @@ func (m *Message) variant(key string, encode func() ([]byte, error)) ([]byte, er
 // needs another form: it has nothing that only the Responses API understands,
 // no unknown field without a value, and no refusal instead of text.
 func (m *Message) isBare() bool {
-	if has(m.fields, responses.Kept) || slices.ContainsFunc(m.fields, field.isEmpty) || m.refusalAlone() != nil {
+	if has(m.fields, responses.Kept) || has(m.fields, inlineReasoning) || slices.ContainsFunc(m.fields, field.isEmpty) || m.refusalAlone() != nil {
 		return false
 	}
 	return !slices.ContainsFunc(m.calls, func(c toolCall) bool { return slices.ContainsFunc(c.fields, field.isEmpty) })

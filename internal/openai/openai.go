@@ -103,6 +103,7 @@ type Tool struct {
 type Delta struct {
 	Text, Reasoning string
 	Notice          string
+	Withdrawn       bool // what was emitted so far is taken back
 	Call            chatstream.CallDelta
 }
 

@@ -15,6 +15,20 @@ type Messages interface {
 	At(i int) *Message
 }
 
+// List returns the messages of a list whose elements have them.
+func List[M any](list []M, of func(*M) *Message) Messages { return messageList[M]{list, of} }
+
+type messageList[M any] struct {
+	list []M
+	of   func(*M) *Message
+}
+
+// Len implements [Messages].
+func (l messageList[M]) Len() int { return len(l.list) }
+
+// At implements [Messages].
+func (l messageList[M]) At(i int) *Message { return l.of(&l.list[i]) }
+
 // requestBody is what is sent as a request: what comes before the messages, the
 // messages, and the end. A message is encoded only once in its life, and the body is
 // read from where these encodings are kept. So a request takes no more memory for a

@@ -31,6 +31,7 @@ type shape struct {
 	shortIDs bool
 	thoughts bool             // calls go with reasoning, if only an empty one
 	signed   bool             // calls go with Gemini's signature, if only a stand-in
+	inline   string           // the model whose thoughts go back within its text; empty for none
 	items    *responses.Input // for the Responses API
 	key      string           // tells shapes apart; empty for that of chat completions, with everything
 }
@@ -47,6 +48,9 @@ func (c *Client) shape(name string, a adaptation) shape {
 		shortIDs: a.shortIDs,
 		thoughts: a.thoughts,
 		signed:   a.signed,
+	}
+	if c.sendReasoning {
+		s.inline = name
 	}
 	if c.inResponses(a) {
 		s.items = &responses.Input{Model: name, Reasoning: c.sendReasoning && !a.noReasoning}
@@ -66,7 +70,11 @@ func (s *shape) encode(m *Message) ([]byte, error) {
 	if !s.changes(m) {
 		return m.json, nil
 	}
-	return m.variant(s.key, func() ([]byte, error) {
+	key := s.key
+	if has(m.fields, inlineReasoning) {
+		key += " " + s.inline
+	}
+	return m.variant(key, func() ([]byte, error) {
 		b, err := s.apply(m)
 		if err != nil || s.items == nil {
 			return b, err
@@ -114,6 +122,7 @@ func (s shape) apply(m *Message) ([]byte, error) {
 		}
 	}
 	fields := s.fields(m.fields)
+	delete(fields, inlineReasoning)
 	if s.items == nil {
 		delete(fields, responses.Kept)
 	}
@@ -131,6 +140,8 @@ func (s shape) writeContent(w *jsonobj.Writer, m *Message) {
 		w.Raw("content", refusal)
 	case s.left&m.media != 0:
 		w.Field("content", withoutMedia(m.content, s.left))
+	case s.inline != "" && s.items == nil && has(m.fields, inlineReasoning):
+		w.Raw("content", withInline(m, s.inline))
 	default:
 		w.Raw("content", m.content)
 	}

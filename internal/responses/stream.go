@@ -403,6 +403,7 @@ func (a *Assembler) addArguments(it *item, piece string) (d chatstream.Delta, er
 			index++
 		}
 	}
+	d.Arguments = piece
 	it.so.Add(piece)
 	d.Call = it.so.Delta(index, text(field(it.began, "call_id")), text(field(it.began, "name")))
 	return d, nil

@@ -1,0 +1,97 @@
+package openai
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+
+	"github.com/x/pygent/internal/chatstream"
+	"github.com/x/pygent/internal/jsonwalk"
+	"github.com/x/pygent/internal/thought"
+)
+
+// inlineReasoning is the field of an assistant message for thoughts that the model wrote
+// into its text, between tags. They go back to that model as they came, before the text,
+// since some need them (MiniMax) and the templates of the others leave them out.
+const inlineReasoning = "inline_reasoning"
+
+// inline is the value of that field.
+type inline struct {
+	Model string `json:"model"` // as it was requested
+	Text  string `json:"text"`  // with its tags
+}
+
+// Thoughts returns the reasoning that an assistant message has in its unknown fields, as
+// text; empty for none.
+func Thoughts(extra map[string]json.RawMessage) string {
+	var in inline
+	if json.Unmarshal(extra[inlineReasoning], &in) == nil && in.Text != "" {
+		return thought.Inside(in.Text)
+	}
+	return cmp.Or(jsonwalk.Text(extra[reasoningContent]), jsonwalk.Text(extra["reasoning"]), jsonwalk.Text(extra["reasoning_text"]), jsonwalk.Text(extra["thinking"]))
+}
+
+// takeThoughts moves the thoughts out of the text of an answer. What people were shown of
+// it is taken back, if its beginning turns out to be thoughts only now.
+func (c *call) takeThoughts(answer *chatstream.Answer) error {
+	if c.inResponses() { // whose items have their own places for both
+		return nil
+	}
+	before, text := thought.Split(answer.Content)
+	shown, hidden := c.splitter.End()
+	alone := thought.IsAlone(before)
+	switch {
+	case c.emit == nil:
+	case alone && !c.client.opensInThoughts(c.name):
+		c.emit(Delta{Withdrawn: true, Reasoning: thought.Inside(before), Text: text,
+			Notice: "the beginning of the answer was the model's reasoning, whose opening tag its server leaves out"})
+	case before == "" && c.inThoughts && text != "" && !c.splitter.HasText(): // it was text after all
+		c.emit(Delta{Withdrawn: true, Text: text, Notice: "the model answered without reasoning"})
+		c.client.noteThoughts(c.name, false)
+	case shown != "" || hidden != "":
+		c.emit(Delta{Text: shown, Reasoning: hidden})
+	}
+	if before == "" {
+		return nil
+	}
+	c.client.noteThoughts(c.name, alone)
+	kept, err := json.Marshal(inline{c.name, before})
+	if err != nil {
+		return errors.New("the model's reasoning cannot be kept")
+	}
+	if answer.Extra == nil {
+		answer.Extra = map[string]json.RawMessage{}
+	}
+	answer.Content, answer.Extra[inlineReasoning] = text, kept
+	return nil
+}
+
+// opensInThoughts reports whether the answers of a model begin within its thoughts.
+func (c *Client) opensInThoughts(name string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.reasons[name].alone
+}
+
+// noteThoughts remembers whether an answer of a model began within its thoughts.
+func (c *Client) noteThoughts(name string, alone bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := c.reasons[name]
+	known.alone = alone
+	c.reasons[name] = known
+}
+
+// withInline returns the content of a message with the thoughts before it that the named
+// model wrote there.
+func withInline(m *Message, model string) json.RawMessage {
+	var in inline
+	for _, f := range m.fields {
+		if f.name == inlineReasoning && json.Unmarshal(f.value, &in) == nil && in.Model == model && (len(m.content) == 0 || m.content[0] != '[') {
+			if content, err := json.Marshal(in.Text + jsonwalk.Text(m.content)); err == nil {
+				return content
+			}
+		}
+	}
+	return m.content
+}

@@ -1,0 +1,189 @@
+// Package thought tells the thoughts of a model from its answer where the server leaves
+// both in one text, for want of a parser for the model's reasoning.
+//
+// Thoughts stand at the beginning, between the tags of a model family, or run to the end
+// if nothing closes them. Tags further on are text: an answer may be about them. Only a
+// closing tag on a line of its own says that all before it were thoughts: the templates of
+// DeepSeek R1, Qwen and others put the opening one into the prompt.
+package thought
+
+import (
+	"strings"
+)
+
+// tags are those of model families: what opens thoughts, and what closes them.
+// docs/providers.md says whose they are.
+var tags = []tag{
+	{"<think>", "</think>", true},
+	{"<thinking>", "</thinking>", false},
+	{"<thought>", "</thought>", false},
+	{"<reasoning>", "</reasoning>", false},
+	{"[THINK]", "[/THINK]", true},
+	{"<seed:think>", "</seed:think>", true},
+	{"<mm:think>", "</mm:think>", true},
+	{"◁think▷", "◁/think▷", true},
+	{"<|START_THINKING|>", "<|END_THINKING|>", true},
+	{"<|begin_of_thought|>", "<|end_of_thought|>", true},
+	{"<|inner_prefix|>", "<|inner_suffix|>", true},
+	{"<|channel>thought", "<channel|>", true},
+	{"<|channel|>analysis<|message|>", "<|end|>", false},
+}
+
+type tag struct {
+	open, close string
+	alone       bool // the closing tag may stand without the opening one
+}
+
+const space = " \t\r\n"
+
+// Split returns the text of an answer, and what stands before it: the thoughts, with
+// their tags and the space around them. The text is the end of whole.
+func Split(whole string) (before, text string) {
+	rest := whole
+	for {
+		start := strings.TrimLeft(rest, space)
+		t, ok := opened(start)
+		if !ok {
+			break
+		}
+		_, after, closed := strings.Cut(start[len(t.open):], t.close)
+		if !closed {
+			return whole, ""
+		}
+		rest = strings.TrimLeft(after, space)
+	}
+	if len(rest) == len(whole) {
+		rest = rest[aloneEnd(rest):]
+	}
+	return whole[:len(whole)-len(rest)], rest
+}
+
+// Inside returns the thoughts in what [Split] returns, without tags.
+func Inside(before string) string {
+	for _, t := range tags {
+		before = strings.ReplaceAll(strings.ReplaceAll(before, t.open, "\n"), t.close, "\n")
+	}
+	return strings.TrimSpace(before)
+}
+
+// IsAlone reports whether what [Split] returns before the text has no opening tag.
+func IsAlone(before string) bool {
+	_, ok := opened(strings.TrimLeft(before, space))
+	return before != "" && !ok && strings.TrimSpace(before) != ""
+}
+
+func opened(text string) (tag, bool) {
+	for _, t := range tags {
+		if strings.HasPrefix(text, t.open) {
+			return t, true
+		}
+	}
+	return tag{}, false
+}
+
+// aloneEnd returns where the text begins after a closing tag without an opening one: on a
+// line of its own, or at the end of one if the text ends there, and outside of a fence. 0
+// means that there is none.
+func aloneEnd(text string) int {
+	for _, t := range tags {
+		if !t.alone {
+			continue
+		}
+		at := strings.Index(text, t.close)
+		if at < 0 || strings.Contains(text[:at], t.open) || strings.Count(text[:at], "```")%2 == 1 {
+			continue
+		}
+		end := at + len(t.close)
+		begins := strings.TrimRight(text[:at], " \t")
+		ownLine := begins == "" || strings.HasSuffix(begins, "\n")
+		if next := strings.TrimLeft(text[end:], " \t\r"); !ownLine || next != "" && next[0] != '\n' {
+			continue
+		}
+		return len(text) - len(strings.TrimLeft(text[end:], space))
+	}
+	return 0
+}
+
+// Splitter does the same with a text that arrives in pieces. It emits nothing of a tag.
+// The zero value is ready.
+type Splitter struct {
+	held    string // what may be a part of a tag, or space before the text
+	close   string // ends the thoughts that are being read; empty for none
+	text    bool   // the text has begun
+	thought bool   // there were thoughts before it
+
+}
+
+// Inside has the splitter begin within thoughts, whose opening tag is in the prompt.
+func (s *Splitter) Inside() { s.close = tags[0].close }
+
+// HasText reports whether any text has come.
+func (s *Splitter) HasText() bool { return s.text }
+
+// Add returns what of the text, and of the thoughts, is certain with another piece.
+func (s *Splitter) Add(piece string) (text, thoughts string) {
+	if s.text {
+		return piece, ""
+	}
+	s.held += piece
+	for {
+		if s.close == "" {
+			start := strings.TrimLeft(s.held, space)
+			t, ok := opened(start)
+			switch {
+			case ok:
+				s.held, s.close, s.thought = start[len(t.open):], t.close, true
+				continue
+			case start == "" || mayOpen(start):
+				return "", thoughts
+			}
+			if text = s.held; s.thought {
+				text = start
+			}
+			s.text, s.held = true, ""
+			return text, thoughts
+		}
+		before, after, closed := strings.Cut(s.held, s.close)
+		if closed {
+			thoughts += before
+			s.held, s.close, s.thought = after, "", true
+			continue
+		}
+		keep := overlap(s.held, s.close)
+		thoughts += s.held[:len(s.held)-keep]
+		s.held = s.held[len(s.held)-keep:]
+		return "", thoughts
+	}
+}
+
+// End returns what was held back of a text that is over.
+func (s *Splitter) End() (text, thoughts string) {
+	held := s.held
+	s.held = ""
+	switch {
+	case s.close != "":
+		return "", held
+	case s.thought && strings.TrimLeft(held, space) == "":
+		return "", ""
+	}
+	return held, ""
+}
+
+func mayOpen(start string) bool {
+	for _, t := range tags {
+		if strings.HasPrefix(t.open, start) {
+			return true
+		}
+	}
+	return false
+}
+
+// overlap returns how many bytes at the end of a text may begin a tag.
+func overlap(text, tag string) int {
+	for n := min(len(text), len(tag)-1); n > 0; n-- {
+		if strings.HasSuffix(text, tag[:n]) {
+			return n
+		}
+	}
+	return 0
+}

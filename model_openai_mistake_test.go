@@ -1,0 +1,87 @@
+package pygent_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+const unclosedCall = `<function=bash>{"cmd": "ls"</function>`
+
+func TestAModelIsToldOfTheCallThatItsServerRefused(t *testing.T) {
+	t.Parallel()
+	groq := pygenttest.ToolUseFailed(unclosedCall)
+	for name, replies := range map[string][]pygenttest.Reply{
+		"Groq":      {groq, groq},
+		"a stream":  {groq.InStream(), groq.InStream()},
+		"llama.cpp": {llamaError, llamaError},
+		"Ollama":    {ollamaError, ollamaError},
+		"Gemini":    {pygenttest.Text("").WithFinish("MALFORMED_FUNCTION_CALL"), pygenttest.Text("").WithFinish("MALFORMED_FUNCTION_CALL")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, server := serve(t, append(replies, stop)...)
+			agent := newAgentOn(t, nowhere{}, m)
+			result, err := agent.RunUntilStop(t.Context(), "go")
+			require.NoError(t, err)
+			require.Equal(t, pygent.StatusStopped, result.Status)
+			requests := server.Requests()
+			require.Len(t, requests, 3)
+			require.Equal(t, len(requests[0].Chat.Messages), len(requests[1].Chat.Messages), "at first it is only asked again")
+			said := strings.Join(texts(requests[2].Chat.Messages), "\n")
+			require.Contains(t, said, "Your last answer could not be read by your server, so no tool was called: ")
+			if name != "Gemini" {
+				require.Contains(t, said, `"cmd": "ls"`)
+			}
+		})
+	}
+}
+
+func TestAModelThatIsNeverReadEndsTheRun(t *testing.T) {
+	t.Parallel()
+	m, server := serve(t, pygenttest.ToolUseFailed(unclosedCall))
+	server.RepeatLast()
+	agent := newAgentOn(t, nowhere{}, m)
+	result, err := agent.RunUntilStop(t.Context(), "go")
+	require.ErrorContains(t, err, "Failed to call a function")
+	require.Equal(t, pygent.StatusFailed, result.Status)
+	require.Len(t, server.Requests(), 6)
+}
+
+func TestACallThatAServerRefusedIsReadAsText(t *testing.T) {
+	t.Parallel()
+	failed := pygenttest.ToolUseFailed(`<tool_call>` + "\n" + `{"name": "bash", "arguments": {"cmd": "true"}}` + "\n" + `</tool_call>`)
+	m, _ := serve(t, failed, failed, stop)
+	agent := newAgent(t, m, pygent.WithApproval(approving))
+	result, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusStopped, result.Status)
+	require.Len(t, results(agent), 2, "the call ran")
+}
+
+func TestAnAnswerWithoutEndIsCutOff(t *testing.T) {
+	t.Parallel()
+	endless := pygenttest.Text("I check the file again. ").WithQuirks(pygenttest.QuirkEndless)
+	for name, reply := range map[string]pygenttest.Reply{
+		"text": endless, "thoughts": pygenttest.Text("").WithReasoning("I check the file again. ").WithQuirks(pygenttest.QuirkEndless),
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, server := serve(t, reply, reply, stop)
+			agent := newAgentOn(t, nowhere{}, m)
+			result, err := agent.RunUntilStop(t.Context(), "go")
+			require.NoError(t, err)
+			require.Equal(t, pygent.StatusStopped, result.Status)
+			requests := server.Requests()
+			require.Len(t, requests, 3)
+			require.Contains(t, texts(requests[2].Chat.Messages)[len(requests[2].Chat.Messages)-1], "repeated \"")
+		})
+	}
+}
+
+var (
+	llamaError  = pygenttest.Status(500, "", `Failed to parse input at pos 17: <tool_call>{"cmd": "ls"`)
+	ollamaError = pygenttest.Status(500, "", `error parsing tool call: raw='{"cmd": "ls"', err=unexpected end of JSON input`)
+)
