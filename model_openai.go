@@ -291,11 +291,8 @@ func NewOpenAIModel(opts ...OpenAIOption) (*OpenAIModel, error) {
 
 // limits checks the limits and fills in their defaults.
 func (o *openAIOptions) limits() error {
-	option := "OpenAIStallTimeouts"
 	for i, value := range []*time.Duration{&o.FirstByte, &o.BetweenChunks, &o.AnswerTime} {
-		if i == 2 {
-			option = "OpenAIAnswerTime"
-		}
+		option := []string{"OpenAIStallTimeouts", "OpenAIStallTimeouts", "OpenAIAnswerTime"}[i]
 		if err := checkLimit(option, *value); err != nil {
 			return fmt.Errorf("option %w", err)
 		}

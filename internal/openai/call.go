@@ -176,7 +176,7 @@ func (c *call) readStream(watch *stallWatch, asm assembler, r io.Reader, said st
 		case errors.Is(err, sse.ErrTooLarge):
 			return fmt.Errorf("%w: an event of more than %d MiB", chatstream.ErrTooLarge, maxPiece>>20)
 		case err == io.EOF && none && asm.Progress() == 0 && isWords(said):
-			return &Error{Status: http.StatusOK, Message: "the answer is no answer of a model: " + said, Retryable: true}
+			return fmt.Errorf("%w: %s", chatstream.ErrNoChoice, said)
 		case err == io.EOF || err != nil && asm.Finished():
 			return nil // Finish judges it
 		case err != nil:
