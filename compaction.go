@@ -215,7 +215,7 @@ func (r *run) askInWindow(ctx context.Context, specs []ToolSpec) (*ChatResponse,
 	a := r.agent
 	ask := func() (*ChatResponse, error) {
 		weight := a.requestWeight(specs)
-		resp, err := r.askOften(ctx, ChatRequest{Messages: a.history.conversation(), Tools: specs}, r.delta)
+		resp, err := r.askOften(ctx, ChatRequest{Messages: a.history.conversation(), Tools: specs, MustCall: r.judge.Demanded && len(specs) > 0}, r.delta)
 		if err == nil {
 			r.counted(weight, resp.Usage)
 		}

@@ -367,9 +367,10 @@ func wasRefused(result HistoryEntry) bool {
 func (r *run) resume(ctx context.Context) error {
 	record := r.agent.history.view()
 	said := r.agent.history.said()
+	r.recallWork(said)
 	at, given, ok := exchangeAtEnd(record)
 	if !ok {
-		r.resumeReply(record)
+		r.resumeReply(ctx, record)
 		return nil
 	}
 	msg := record[at]
@@ -377,6 +378,9 @@ func (r *run) resume(ctx context.Context) error {
 	r.result.Message, r.result.Summary = msg, strings.TrimSpace(msg.Text())
 	var media []Part
 	for i, call := range r.readAll(msg.ToolCalls) {
+		if given[i] == noResult {
+			r.judge.Ran() // or may have
+		}
 		if given[i] != noResult {
 			r.endAgain(ctx, &call, said[given[i]])
 			continue
@@ -393,21 +397,47 @@ func (r *run) resume(ctx context.Context) error {
 	return r.broken
 }
 
+// spokeBefore reports whether the model has written a message before the one whose calls
+// run.
+func (r *run) spokeBefore() bool {
+	all := r.agent.history.view()
+	at := slices.IndexFunc(all, func(m Message) bool { return m.Role == RoleAssistant })
+	return at >= 0 && slices.ContainsFunc(all[at+1:], func(m Message) bool { return m.Role == RoleAssistant })
+}
+
+// recallWork notes what the user asked for last, and whether a tool has run since.
+func (r *run) recallWork(said []HistoryEntry) {
+	for _, e := range said {
+		switch text := e.Message.Text(); {
+		case e.Message.Role == RoleUser && isOfUser(e.Message, e.Source):
+			r.judge.Hear(ownWords(e.Message))
+		case e.Message.Role == RoleTool && e.Outcome != OutcomeNotRun && !nudge.Refuses(text) && !strings.HasPrefix(text, "error: "):
+			r.judge.Ran()
+		}
+	}
+}
+
 // resumeReply handles a conversation whose last message is a reply, which may
 // have ended the run. A reply that summed up at a limit has not, since limits
 // count anew.
-func (r *run) resumeReply(record []Message) {
+func (r *run) resumeReply(ctx context.Context, record []Message) {
 	at := len(record) - 1
 	if record[at].Role != RoleAssistant {
 		return
 	}
 	r.result.Message, r.replies = record[at], 1
+	last := record[at].Text()
 	summedUp := at > 0 && nudge.AsksToSumUp(record[at-1].Text())
 	for at >= 2 && toldToGoOn(record[at-1]) && isReply(record[at-2]) {
 		at -= 2
 		r.replies++
+		r.judge.Waits()
 	}
 	r.result.Summary = strings.TrimSpace(record[at].Text())
+	if !summedUp && r.opts.answerEnds {
+		r.judged(ctx, last)
+		return
+	}
 	if !summedUp && (r.opts.replyEnds || r.replies >= r.opts.maxReplies) {
 		r.end(StatusReplied, "")
 	}

@@ -5,12 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/x/pygent/internal/callback"
 	"github.com/x/pygent/internal/callset"
 	"github.com/x/pygent/internal/calltext"
+	"github.com/x/pygent/internal/chatstream"
 	"github.com/x/pygent/internal/checkpoint"
+	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/cycle"
 	"github.com/x/pygent/internal/feed"
 	"github.com/x/pygent/internal/guard"
@@ -20,6 +23,7 @@ import (
 	"github.com/x/pygent/internal/openai"
 	"github.com/x/pygent/internal/repeat"
 	"github.com/x/pygent/internal/sandbox"
+	"github.com/x/pygent/internal/verdict"
 )
 
 // run is one run of an agent's loop. Only one goroutine uses it.
@@ -56,6 +60,7 @@ type run struct {
 	// time of the step, or of the run, is over.
 	patience <-chan struct{}
 
+	judge       verdict.Judge // decides about replies if answers end the run
 	replies     int           // replies in a row without a tool call
 	written     calltext.Sign // of a call that the last answer has as text
 	withheld    keyset.Key    // the call in its text that runs if the model writes it again; zero for none
@@ -63,14 +68,13 @@ type run struct {
 	trouble     nudge.Trouble // with the last answer
 	empty       bool          // the last answer was empty
 	toldLast    bool          // the model knows that it was asked to sum up
-	pace        callPace
+	pace        chatstream.Pace
 	turn        *checkpoint.Turn // looks at the files before and after calls; nil for nothing
 	kept        bool             // the turn has a checkpoint at its start
 	began       checkpoint.Entry // that one
 	leftStart   bool             // it is left to the next agent; set before its making ends
 	asked       bool             // the model was asked, or is about to be
 	startNote   string           // of hooks, for the model; told when it is first asked
-	stopRefused bool             // a stop was refused; this happens once in a run
 	starts      sandbox.Starts   // of commands
 	broken      error            // why nothing can run in the runtime any more
 }
@@ -289,9 +293,9 @@ func (r *run) step(ctx context.Context) error {
 	r.agent.tellRepairs()
 	resp, err := r.ask(ctx)
 	if mistake := openai.MistakeOf(err); mistake != nil && ctx.Err() == nil && r.trouble.Mistakes < nudge.MostMistakes {
-		resp, err = r.takeMistake(mistake)
+		resp, err = r.takeMistake(ctx, mistake)
 	} else if err == nil {
-		err = r.take(resp)
+		err = r.take(ctx, resp)
 	} else {
 		return r.askFailed(ctx, err)
 	}
@@ -360,6 +364,30 @@ func (r *run) askFailed(ctx context.Context, err error) error {
 	}
 	return r.fail(err)
 }
+
+// judged ends the run as a reply deserves, or has the model told what to do instead. A
+// reply is no end, the first time, while tasks or jobs still work, as a stop is not.
+func (r *run) judged(ctx context.Context, text string) {
+	switch r.judge.Judge(verdict.Text{Text: text, HasCall: r.written.Alone || r.withheld != keyset.Key{}, CanStop: r.specs == nil || r.offers("stop")}) {
+	case verdict.Asks:
+		r.result.Question = &Question{Prompt: strings.TrimSpace(text)}
+		r.end(StatusAwaitingUser, "")
+	case verdict.Done:
+		if !r.judge.Refused && ctx.Err() == nil {
+			r.judge.Open = append(r.openTasks(ctx), r.openJobs(ctx)...)
+		}
+		if r.judge.Refused = r.judge.Refused || len(r.judge.Open) > 0; len(r.judge.Open) == 0 {
+			r.end(StatusReplied, "")
+			return
+		}
+		r.judge.Waits()
+	case verdict.Stuck:
+		r.end(StatusStuck, fmt.Sprintf("%d answers in a row took no step of the work; the last was: %s", r.replies, cut.Head(strings.TrimSpace(text), shownReply)))
+	}
+}
+
+// shownReply is how much of a reply a reason repeats, in bytes.
+const shownReply = 200
 
 // limitNote is what the model has to be told about the limit of steps: how many
 // are left, or that it is asked to sum up. It is empty while many are left.

@@ -1,6 +1,7 @@
 package pygent
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -10,9 +11,9 @@ import (
 )
 
 // take appends the model's answer, and ends the run if the answer does.
-func (r *run) take(resp *ChatResponse) error {
+func (r *run) take(ctx context.Context, resp *ChatResponse) error {
 	cutBy := nudge.CutBy(string(resp.FinishReason))
-	r.written = calltext.Sign{}
+	r.written, r.judge.Demanded, r.judge.Open = calltext.Sign{}, false, nil
 	if cutBy == "" {
 		r.takeWritten(resp)
 	}
@@ -39,18 +40,19 @@ func (r *run) take(resp *ChatResponse) error {
 	r.trouble = nudge.Trouble{CutBy: cutBy}
 	if len(resp.Message.ToolCalls) > 0 {
 		r.replies, r.message = 0, r.agent.history.Len()-1
+		r.judge.Called()
 		return nil
 	}
-	r.tookReply(resp)
+	r.tookReply(ctx, resp)
 	return nil
 }
 
 // takeMistake takes what the model wrote instead of an answer, which its server refused
 // twice: as any text that may have a call, or else to tell the model.
-func (r *run) takeMistake(m *openai.Mistake) (*ChatResponse, error) {
+func (r *run) takeMistake(ctx context.Context, m *openai.Mistake) (*ChatResponse, error) {
 	resp := &ChatResponse{Message: AssistantMessage(m.Wrote)}
 	if r.takeWritten(resp); len(resp.Message.ToolCalls) > 0 {
-		return resp, r.take(resp)
+		return resp, r.take(ctx, resp)
 	}
 	r.empty, r.written = false, calltext.Sign{}
 	r.trouble = nudge.Trouble{Told: nudge.Mistake(m.Why, m.Repeats), Mistakes: r.trouble.Mistakes + 1}
@@ -63,13 +65,17 @@ func (r *run) takeMistake(m *openai.Mistake) (*ChatResponse, error) {
 // tookMessage appends an answer that is not empty, and emits its event.
 //
 // The summary is the first reply after the last tool call; later replies are
-// only about being told to continue. A reply that was cut off is replaced by
-// the next one.
+// only about being told to continue. A reply that was cut off, or that was judged
+// to be no answer, is replaced by the next one.
 func (r *run) tookMessage(resp *ChatResponse) error {
 	msg := resp.Message
 	return r.keep(HistoryEntry{Message: msg}, func() Event {
 		r.result.Message, r.result.told = msg, true
-		if text := strings.TrimSpace(msg.Text()); text != "" && (r.replies == 0 || r.trouble.CutBy != "" || len(msg.ToolCalls) > 0) {
+		first := r.replies == 0 || r.trouble.CutBy != "" || len(msg.ToolCalls) > 0
+		if r.opts.answerEnds {
+			first = !r.judge.Stands()
+		}
+		if text := strings.TrimSpace(msg.Text()); text != "" && first {
 			r.result.Summary = text
 		}
 		return Event{Type: EventMessage, Message: &msg, Model: resp.Model, Usage: &resp.Usage, Context: r.contextUse(resp)}
@@ -97,7 +103,7 @@ func (r *run) tookNothing(cutBy string, thought bool) {
 }
 
 // tookReply handles an answer that calls no tool.
-func (r *run) tookReply(resp *ChatResponse) {
+func (r *run) tookReply(ctx context.Context, resp *ChatResponse) {
 	r.replies++
 	r.written = r.writtenIn(resp.Message.Text())
 	if r.written.Tool != "" {
@@ -108,6 +114,9 @@ func (r *run) tookReply(resp *ChatResponse) {
 		r.emit(Event{Type: EventNotice, Step: r.result.Steps, Text: fmt.Sprintf("the model printed a tool call as text instead of calling it (%s, in %s)%s", r.written.Tool, r.written.Form, why)})
 	}
 	switch {
+	case r.opts.answerEnds && r.trouble.CutBy == "":
+		r.judged(ctx, resp.Message.Text())
+	case r.opts.answerEnds: // half of it cannot be judged
 	case r.opts.replyEnds && r.trouble.CutBy == "" && !r.onlyWritten():
 		r.end(StatusReplied, "")
 	case r.replies >= r.opts.maxReplies:

@@ -138,7 +138,7 @@ func (r *run) runCalls(ctx context.Context, calls []ToolCall) error {
 		}
 		read = r.unfold(ctx, read, i)
 		for _, result := range r.runNext(ctx, read[i:]) {
-			if err := r.give(ctx, &read[i].ToolCall, result, i == len(read)-1, &so); err != nil {
+			if err := r.give(ctx, &read[i], result, i == len(read)-1, &so); err != nil {
 				return err
 			}
 			i++
@@ -159,14 +159,37 @@ func (r *run) runCalls(ctx context.Context, calls []ToolCall) error {
 // answers is what the calls of a message have given so far.
 type answers struct {
 	media  []Part
-	failed []string
+	failed []string // the tools of calls that failed
+	what   []string // what those were for
+}
+
+func (so *answers) noteFailed(call *ToolCall, result *ToolResult) {
+	exit := -1
+	if result.Bash != nil {
+		exit = result.Bash.ExitCode
+	}
+	so.failed = append(so.failed, call.Name)
+	if what := callwords.Failure(call.Name, call.Arguments, exit); what != "" {
+		so.what = append(so.what, what)
+	}
+}
+
+// foundNothing reports whether a command ended as grep does that finds nothing: with exit
+// code 1, and without a word. That is an answer and no failure.
+func foundNothing(r *ToolResult) bool {
+	b := r.Bash
+	return r.Outcome != OutcomeOK && b != nil && b.ExitCode == 1 && !b.TimedOut && strings.TrimSpace(b.Output) == ""
 }
 
 // give answers a call with its result, unless that is a stop that is refused.
-func (r *run) give(ctx context.Context, call *ToolCall, result *ToolResult, last bool, so *answers) error {
-	result = r.checkStop(ctx, r.checkValue(*call, result), so.failed)
-	if result.Outcome != OutcomeOK {
-		so.failed = append(so.failed, call.Name)
+func (r *run) give(ctx context.Context, read *readCall, result *ToolResult, last bool, so *answers) error {
+	call := &read.ToolCall
+	result = r.checkStop(ctx, r.checkValue(*call, result), so)
+	if result.Outcome != OutcomeOK && !foundNothing(result) {
+		so.noteFailed(call, result)
+	}
+	if read.err == nil && !read.tool.ends && result.Outcome != OutcomeNotRun {
+		r.judge.Ran()
 	}
 	chooseMedia(result, so.media)
 	so.media = append(so.media, result.media()...)
@@ -267,7 +290,7 @@ func (r *run) finished(result *ToolResult) {
 	case StatusAwaitingUser:
 		r.result.Question = result.Question
 	case StatusStopped:
-		if result.Summary != "" {
+		if result.Summary != "" && !(r.opts.answerEnds && r.judge.Stands()) {
 			r.result.Summary = result.Summary
 		}
 		if r.opts.final != nil {
@@ -283,22 +306,25 @@ const openWithin = 3 * time.Second
 
 // checkStop refuses a stop when a call of the same answer failed, or when tasks
 // or jobs are still at work, since the model may not know. It does so once in a
-// run.
-func (r *run) checkStop(ctx context.Context, result *ToolResult, failed []string) *ToolResult {
-	if result.End != StatusStopped || r.stopRefused || ctx.Err() != nil {
+// run. Where a run is to end with an answer, it also refuses a stop in place of the work.
+func (r *run) checkStop(ctx context.Context, result *ToolResult, so *answers) *ToolResult {
+	if result.End == StatusStopped && r.opts.answerEnds && r.judge.Idle() && !r.spokeBefore() {
+		return notRunResult(OutcomeFailed, nudge.NotBegun)
+	}
+	if result.End != StatusStopped || r.judge.Refused || ctx.Err() != nil {
 		return result
 	}
 	var open []string
-	if len(failed) > 0 {
-		open = append(open, nudge.Failed(failed))
+	if len(so.failed) > 0 {
+		open = append(open, nudge.Failed(so.failed))
 	}
 	open = append(open, r.openTasks(ctx)...)
 	open = append(open, r.openJobs(ctx)...)
 	if len(open) == 0 {
 		return result
 	}
-	r.stopRefused = true
-	return notRunResult(OutcomeFailed, nudge.NotStopped(open))
+	r.judge.Refused = true
+	return notRunResult(OutcomeFailed, nudge.NotStopped(open)+nudge.WhatFailed(so.what))
 }
 
 // openTasks names the delegated tasks that are still at work, or ask something.
@@ -327,16 +353,26 @@ func (r *run) openJobs(ctx context.Context) []string {
 	return open
 }
 
-// noteCycle warns a model that repeats itself, and stops the run if it
-// continues to.
+// noteCycle warns a model that repeats itself, or whose calls all fail, and stops the
+// run if it continues so.
 func (r *run) noteCycle(call *ToolCall, result *ToolResult) {
-	last, found := r.cycles.Note(call.Name+"\x00"+call.Arguments, cmp.Or(result.compared, result.Content), result.Outcome != OutcomeOK)
-	if !found {
+	failed := result.Outcome != OutcomeOK
+	last, found := r.cycles.Note(call.Name+"\x00"+call.Arguments, cmp.Or(result.compared, result.Content), failed)
+	failures := 0
+	if !foundNothing(result) {
+		failures = r.cycles.Failed(failed)
+	}
+	var note, reason string
+	switch {
+	case found:
+		note, reason = nudge.Repeated(call.Name, last.Calls, last.Times)
+	case failures > 0:
+		note, reason = nudge.InARow(failures)
+	default:
 		return
 	}
-	note, reason := nudge.Repeated(call.Name, last.Calls, last.Times)
 	result.Content = nudge.OnALine(result.Content, note)
-	if last.Times >= cycle.Stuck {
+	if last.Times >= cycle.Stuck || failures >= cycle.FailuresStuck {
 		r.end(StatusStuck, reason)
 	}
 }

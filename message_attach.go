@@ -2,21 +2,20 @@ package pygent
 
 import (
 	"bytes"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/x/pygent/internal/cut"
+	"github.com/x/pygent/internal/filetext"
 	"github.com/x/pygent/internal/gallery"
 	"github.com/x/pygent/internal/nudge"
+	"github.com/x/pygent/internal/sniff"
 )
 
 // The largest files that become parts of a message, in bytes. A message is sent
@@ -110,22 +109,22 @@ func causeOf(err error) error {
 //
 // Anything else is an error.
 func FilePart(name string, data []byte) (Part, error) {
-	switch kind := kindOf(data); kind {
+	switch kind := sniff.MediaType(data); kind {
 	case "image/png", "image/jpeg", "image/gif", "image/webp":
 		if err := fits(name, "an image", data, maxImage); err != nil {
 			return Part{}, err
 		}
-		return Part{ImageURL: dataURL(kind, data)}, nil
+		return Part{ImageURL: sniff.DataURL(kind, data)}, nil
 	case "application/pdf":
 		if err := fits(name, "a PDF file", data, maxAttachedFile); err != nil {
 			return Part{}, err
 		}
-		return Part{FileName: filepath.Base(name), FileURL: dataURL(kind, data)}, nil
+		return Part{FileName: filepath.Base(name), FileURL: sniff.DataURL(kind, data)}, nil
 	case "audio/wav", "audio/mpeg":
 		if err := fits(name, "a recording", data, maxAttachedFile); err != nil {
 			return Part{}, err
 		}
-		return Part{AudioURL: dataURL(kind, data)}, nil
+		return Part{AudioURL: sniff.DataURL(kind, data)}, nil
 	default:
 		if err := fits(name, "a text", data, maxAttachedText); err != nil {
 			return Part{}, err
@@ -133,7 +132,7 @@ func FilePart(name string, data []byte) (Part, error) {
 		if !utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0 {
 			return Part{}, fmt.Errorf("%s: neither text in UTF-8 nor an image, a PDF file or a recording (%s)", name, kind)
 		}
-		return Part{Text: quoteFile(name, string(data))}, nil
+		return Part{Text: filetext.Quote(name, string(data))}, nil
 	}
 }
 
@@ -143,67 +142,6 @@ func fits(name, what string, data []byte, limit int) error {
 		return fmt.Errorf("%s: a message takes %s of at most %d bytes", name, what, limit)
 	}
 	return nil
-}
-
-// kindOf is the media type that a content shows.
-func kindOf(data []byte) string {
-	switch kind := http.DetectContentType(data); {
-	case kind == "audio/wave":
-		return "audio/wav"
-	case len(data) > 2 && data[0] == 0xff && data[1]&0xe6 == 0xe2: // an MP3 frame, where no tag comes before it
-		return "audio/mpeg"
-	default:
-		return kind
-	}
-}
-
-// isRecording reports whether a URL has a recording that can be sent.
-func isRecording(url string) bool {
-	head, data, _ := strings.Cut(url, ",")
-	return strings.HasPrefix(head, "data:audio/") && strings.HasSuffix(head, ";base64") && data != ""
-}
-
-// chatAudio returns a recording as chat completions want it: without the head of
-// the data URL.
-func chatAudio(url string) (format, data string) {
-	head, data, _ := strings.Cut(strings.TrimPrefix(url, "data:audio/"), ",")
-	switch format, _, _ = strings.Cut(head, ";"); format {
-	case "mpeg":
-		format = "mp3"
-	case "wave", "x-wav":
-		format = "wav"
-	}
-	return format, data
-}
-
-// audioURL is the inverse of chatAudio.
-func audioURL(format, data string) string {
-	if format == "mp3" {
-		format = "mpeg"
-	}
-	return "data:audio/" + format + ";base64," + data
-}
-
-func dataURL(kind string, data []byte) string {
-	return "data:" + kind + ";base64," + base64.StdEncoding.EncodeToString(data)
-}
-
-// quoteFile returns a text between fences that are longer than any in it.
-func quoteFile(name, text string) string {
-	if quoted := strconv.Quote(name); quoted != `"`+name+`"` {
-		name = quoted
-	}
-	longest, run := 2, 0
-	for i := range len(text) {
-		if text[i] != '`' {
-			run = 0
-			continue
-		}
-		run++
-		longest = max(longest, run)
-	}
-	fence := strings.Repeat("`", longest+1)
-	return fmt.Sprintf("The file %s:\n%s\n%s\n%s", name, fence, strings.TrimSuffix(text, "\n"), fence)
 }
 
 // What the messages begin with that show a model the images and files of results.

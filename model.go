@@ -66,6 +66,8 @@ type ChatRequest struct {
 	Messages []Message
 	// Tools are the tools the model may call, sorted by name.
 	Tools []ToolSpec
+	// MustCall asks for an answer that calls a tool. A model that cannot do so ignores it.
+	MustCall bool
 }
 
 // ToolSpec describes a tool to a model.
@@ -360,7 +362,7 @@ func (r *run) delta(d Delta) {
 	if d.Call != nil {
 		r.prepareCommand(d.Call.Tool)
 	}
-	if d.Call != nil && r.pace.passes(*d.Call) {
+	if d.Call != nil && r.pace.Passes(chatstream.CallDelta(*d.Call)) {
 		call := *d.Call // the model may use its own again
 		r.agent.emit(Event{Type: EventCallDelta, Step: r.result.Steps, CallDelta: &call})
 	}

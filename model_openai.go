@@ -380,7 +380,7 @@ func (m *OpenAIModel) ask(ctx context.Context, req *ChatRequest, emit func(opena
 	for i, t := range req.Tools {
 		tools[i] = openai.Tool(t)
 	}
-	answer, err := m.client.Chat(ctx, &openai.Request{Model: req.Model, Messages: openai.List(messages, func(m *Message) *openai.Message { return m.enc.forOpenAI() }), Tools: tools}, emit)
+	answer, err := m.client.Chat(ctx, &openai.Request{Model: req.Model, Messages: openai.List(messages, func(m *Message) *openai.Message { return m.enc.forOpenAI() }), Tools: tools, MustCall: req.MustCall}, emit)
 	var failed *openai.Error
 	switch {
 	case errors.As(err, &failed):

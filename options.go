@@ -369,6 +369,7 @@ type runOptions struct {
 	Limits
 	maxReplies int
 	replyEnds  bool
+	answerEnds bool       // a reply ends the run once it has worked
 	startEnds  bool       // a start of the runtime that fails for good ends the run
 	parts      []Part     // of the user\'s message, besides its text
 	final      *finalTool // takes the value of a typed run; nil in any other
@@ -402,6 +403,7 @@ func newRunOptions(defaults, opts []RunOption) (runOptions, error) {
 	}
 	o.MaxSteps = limitOr(o.MaxSteps, defaultMaxSteps)
 	o.MaxToolCalls = limitOr(o.MaxToolCalls, toolCallsFor(o.MaxSteps))
+	o.answerEnds = o.answerEnds && !o.replyEnds && o.maxReplies == 0 && o.final == nil
 	o.maxReplies = limitOr(o.maxReplies, defaultMaxReplies)
 	o.MaxTokens, o.MaxCost = max(o.MaxTokens, 0), max(o.MaxCost, 0)
 	o.StepTimeout, o.MaxTime = max(o.StepTimeout, 0), max(o.MaxTime, 0)
@@ -423,8 +425,18 @@ func MaxToolCalls(n int) RunOption { return runOption(func(o *runOptions) { o.Ma
 // Default 2: after the first one the model is told to go on, or to call stop.
 func MaxReplies(n int) RunOption { return runOption(func(o *runOptions) { o.maxReplies = n }) }
 
-// WithEndOnReply makes a reply without a tool call end the run, as in a chat.
+// WithEndOnReply makes a reply without a tool call end the run, as in a chat. Without it
+// a run goes on until the model calls stop. [WithEndOnAnswer] is between the two.
 func WithEndOnReply() RunOption { return runOption(func(o *runOptions) { o.replyEnds = true }) }
+
+// WithEndOnAnswer makes a reply end the run if it is an answer, so that a program can
+// rely on [StatusReplied]: once a tool has run, or where the prompt asks for words only.
+// One that ends with a question for the user ends it with [StatusAwaitingUser]. If the
+// prompt asks for work and no tool has run, or if a reply announces a step, the model is
+// told to act or to stop, then it has to call a tool, and a third reply ends the run with
+// [StatusStuck]. A stop before any work is refused once. Tasks and the command "pygent
+// run" end so. [WithEndOnReply] and [MaxReplies] go before it.
+func WithEndOnAnswer() RunOption { return runOption(func(o *runOptions) { o.answerEnds = true }) }
 
 // WithEndOnStartFailure makes a run end with [ErrRuntimeStart] as soon as it is known
 // that the runtime cannot start, also while the model is asked: no command of its answer

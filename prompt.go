@@ -269,7 +269,7 @@ func (p *prompt) ending() {
 	if p.info.Task == nil && p.has("continue") {
 		p.line("- When you cannot go on without the user, call `continue` with one precise question. Decide the rest yourself.")
 	}
-	p.line("- Until then go on with the next tool call: text alone changes nothing. Only a question that takes no work is answered by text alone.")
+	p.line("- Until then each answer calls a tool: do the next step instead of announcing it. A text without a call is taken for your last word, so write one only when all is done, or when words are all that was asked for.")
 }
 
 // skills lists the skills that there are.

@@ -1,7 +1,6 @@
 package pygent
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,10 +9,9 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/x/pygent/internal/escape"
-	"github.com/x/pygent/internal/sniff"
+	"github.com/x/pygent/internal/filetext"
 	"github.com/x/pygent/internal/survey"
 )
 
@@ -37,7 +35,7 @@ func readInstructions(ctx context.Context, rt Runtime) (text, warning string, er
 	case err != nil:
 		return "", "the model is not told what " + instructionsFile + " says: " + err.Error(), nil
 	}
-	text, odd := instructionsText(data, size)
+	text, odd := filetext.Instructions(data, size)
 	switch {
 	case odd != "" && text == "":
 		warning = "the model is not told what " + instructionsFile + " says: " + odd
@@ -47,43 +45,6 @@ func readInstructions(ctx context.Context, rt Runtime) (text, warning string, er
 		warning = fmt.Sprintf("the model is told the first %d of the %d bytes of %s", len(data), size, instructionsFile)
 	}
 	return text, warning, nil
-}
-
-// instructionsText returns what a model is told of a file with instructions, of
-// which data is the beginning, and what is odd about it. A project controls the
-// file: what no reader of it sees, the model does not get either.
-func instructionsText(data []byte, size int64) (text, odd string) {
-	whole := string(data)
-	if size > int64(len(data)) {
-		whole = dropPart(whole)
-	}
-	if at := strings.IndexByte(whole, 0); at >= 0 {
-		return "", "it is " + cmp.Or(sniff.Of(whole).Name, "binary data")
-	}
-	text = escape.Readable(whole)
-	switch {
-	case !utf8.ValidString(whole):
-		odd = "some of it is not UTF-8"
-	case text != strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(strings.TrimPrefix(whole, "\ufeff")):
-		odd = "it has characters that nobody sees"
-	}
-	if text = strings.TrimSpace(text); text != "" && size > int64(len(data)) {
-		text += fmt.Sprintf("\n[cut: the first %d of %d bytes]", len(data), size)
-	}
-	return text, odd
-}
-
-// dropPart removes the last character of s if a cut has left only a part of it.
-func dropPart(s string) string {
-	for i := 1; i < utf8.UTFMax && i <= len(s); i++ {
-		if tail := s[len(s)-i:]; utf8.RuneStart(tail[0]) {
-			if !utf8.FullRuneInString(tail) {
-				return s[:len(s)-i]
-			}
-			break
-		}
-	}
-	return s
 }
 
 // readHead returns at most limit bytes of a file and its total size.
@@ -232,7 +193,7 @@ func (r *run) readNested(ctx context.Context, call *ToolCall, dir string) string
 	if err != nil {
 		return ""
 	}
-	text, _ := instructionsText(got.data, got.size)
+	text, _ := filetext.Instructions(got.data, got.size)
 	if text == "" {
 		return ""
 	}

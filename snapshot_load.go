@@ -54,7 +54,7 @@ func (s Setup) restrict(o *options) {
 	o.run = append(o.run, runOption(func(r *runOptions) {
 		r.Limits = s.Limits.lower(r.Limits, defaultMaxSteps, toolCallsFor(limitOr(r.MaxSteps, defaultMaxSteps)))
 		r.maxReplies = lower(s.MaxReplies, r.maxReplies, defaultMaxReplies)
-		r.replyEnds = r.replyEnds || s.EndOnReply
+		r.replyEnds, r.answerEnds = r.replyEnds || s.EndOnReply, r.answerEnds || s.EndOnAnswer
 	}))
 	o.tasks = append(o.tasks, taskManagerOption{"", func(t *taskManagerOptions) {
 		t.maxTasks = lower(s.MaxTasks, t.maxTasks, DefaultMaxTasks)

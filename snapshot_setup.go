@@ -41,11 +41,12 @@ type Setup struct {
 	ContextWindow  int64            `json:"context_window,omitempty"`  // in tokens; 0 if it was not given
 	Compaction     CompactionPolicy `json:"compaction,omitzero"`
 
-	Limits     Limits `json:"limits,omitzero"` // of a run; 0 for the default
-	MaxReplies int    `json:"max_replies,omitempty"`
-	EndOnReply bool   `json:"end_on_reply,omitempty"`
-	MaxTasks   int    `json:"max_tasks,omitempty"`
-	TaskLimits Limits `json:"task_limits,omitzero"`
+	Limits      Limits `json:"limits,omitzero"` // of a run; 0 for the default
+	MaxReplies  int    `json:"max_replies,omitempty"`
+	EndOnReply  bool   `json:"end_on_reply,omitempty"`
+	EndOnAnswer bool   `json:"end_on_answer,omitempty"`
+	MaxTasks    int    `json:"max_tasks,omitempty"`
+	TaskLimits  Limits `json:"task_limits,omitzero"`
 
 	// Runtime says where commands run, as it was asked for. It leaves out what is
 	// true of one machine only, which Machine has.
@@ -89,6 +90,7 @@ func (a *Agent) Setup() Setup {
 		Limits:         run.Limits,
 		MaxReplies:     run.maxReplies,
 		EndOnReply:     run.replyEnds,
+		EndOnAnswer:    run.answerEnds,
 	}
 	if !a.tasks.given {
 		var tasks taskManagerOptions
@@ -228,7 +230,7 @@ func (s Setup) rules() Option {
 
 func (s Setup) limits() Option {
 	return runOption(func(o *runOptions) {
-		o.Limits, o.maxReplies, o.replyEnds = s.Limits.or(o.Limits), s.MaxReplies, s.EndOnReply
+		o.Limits, o.maxReplies, o.replyEnds, o.answerEnds = s.Limits.or(o.Limits), s.MaxReplies, s.EndOnReply, s.EndOnAnswer
 	})
 }
 

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/x/pygent/internal/chatstream"
 	"github.com/x/pygent/internal/nudge"
@@ -173,7 +172,7 @@ func (r *run) nudge() error {
 	if !r.agent.unheard.empty() {
 		r.replies = 0
 	}
-	say := nudge.After(nudge.Answers{Empty: r.empty, Trouble: r.trouble, Replies: r.replies, Written: r.written.Tool, Form: r.written.Form, Final: r.opts.final.name()})
+	say := nudge.After(nudge.Answers{Empty: r.empty, Trouble: r.trouble, Replies: r.replies, Written: r.written.Tool, Form: r.written.Form, Final: r.opts.final.name(), Judged: r.opts.answerEnds, Demanded: r.judge.Demanded, Open: r.judge.Open})
 	if say != "" {
 		say = nudge.OnALine(say, r.limitNote())
 	}
@@ -200,7 +199,7 @@ func (r *run) nudge() error {
 		return err
 	}
 	r.replies = replies // what was said was taken back meanwhile
-	say = nudge.After(nudge.Answers{Replies: r.replies, Final: r.opts.final.name()})
+	say = nudge.After(nudge.Answers{Replies: r.replies, Final: r.opts.final.name(), Judged: r.opts.answerEnds, Demanded: r.judge.Demanded, Open: r.judge.Open})
 	return r.hear(UserMessage(nudge.OnALine(say, r.limitNote())), SourceNudge)
 }
 
@@ -266,25 +265,6 @@ func newCallDelta(d chatstream.CallDelta) *CallDelta {
 	}
 	call := CallDelta(d)
 	return &call
-}
-
-// callPace limits how often it is told how far a call is that the model writes.
-type callPace struct {
-	call CallDelta // what was told last
-	at   time.Time
-}
-
-// passes reports whether a delta is worth an event: the first of a call, one that
-// knows the path, and one every tenth of a second.
-func (p *callPace) passes(d CallDelta) bool {
-	const least = time.Second / 10
-	now := time.Now()
-	same := d.Index == p.call.Index && d.ID == p.call.ID && d.Tool == p.call.Tool && d.Bytes >= p.call.Bytes
-	if same && d.Path == p.call.Path && now.Sub(p.at) < least {
-		return false
-	}
-	p.call, p.at = d, now
-	return true
 }
 
 // Settings is what can be changed in an agent at work. An [EventSettings] tells

@@ -377,7 +377,7 @@ type taskTurn struct {
 func runTask(ctx context.Context, spec TaskSpec, agent *Agent, turn taskTurn) (*Result, error) {
 	limits := spec.Limits
 	limits.MaxTokens, limits.MaxCost, limits.MaxTime = 0, 0, 0
-	opts := []RunOption{limits.option(), OnEvent(func(e Event) {
+	opts := []RunOption{limits.option(), WithEndOnAnswer(), OnEvent(func(e Event) {
 		if traceless(ctx) == nil {
 			turn.record(e)
 		}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,6 +33,9 @@ type continueInput struct {
 }
 
 func askUser(_ context.Context, _ Runtime, in continueInput) (*ToolResult, error) {
+	if strings.TrimSpace(in.Prompt) == "" {
+		return nil, errors.New("prompt is missing: ask the user in it, in a sentence that is clear without anything else")
+	}
 	return &ToolResult{
 		Content:  "the user was asked; the answer follows",
 		End:      StatusAwaitingUser,

@@ -450,7 +450,10 @@ func TestContinueAndStopEndTheRun(t *testing.T) {
 	require.Equal(t, pygent.StatusAwaitingUser, result.End)
 	require.Equal(t, &pygent.Question{Prompt: "Which?", Options: []string{"a", "b"}}, result.Question)
 	require.NotEmpty(t, result.Content)
-	require.Equal(t, &pygent.Question{}, b.call("continue", map[string]any{}).Question)
+	for _, nothing := range []map[string]any{{}, {"prompt": " "}, {"options": []string{"a"}}} {
+		_, err := b.try("continue", nothing)
+		require.ErrorContains(t, err, "prompt is missing")
+	}
 	result = b.call("stop", map[string]any{"summary": "done"})
 	require.Equal(t, pygent.StatusStopped, result.End)
 	require.Equal(t, "done", result.Summary)

@@ -133,6 +133,27 @@ func Of(tool, args string) (title string, paths []string) {
 	return Bound(strings.TrimSpace(tool+" "+pairs(args)), nil)
 }
 
+// Failure says shortly what a call was for that failed: its command with the exit code,
+// or its file. It is empty if neither is known.
+func Failure(tool, args string, exit int) string {
+	const shown = 80
+	var a arguments
+	if json.Unmarshal([]byte(args), &a) != nil {
+		return ""
+	}
+	line, _, more := strings.Cut(strings.TrimSpace(a.Cmd), "\n")
+	if more {
+		line += " …"
+	}
+	switch {
+	case tool == "bash" && line != "":
+		return fmt.Sprintf("`%s` (exit code %d)", cut.Head(line, shown), exit)
+	case a.Path != "":
+		return "`" + cut.Head(a.Path, shown) + "`"
+	}
+	return ""
+}
+
 // Bound shortens a title and a list of paths that are too long. The title it
 // returns is valid UTF-8.
 func Bound(title string, paths []string) (string, []string) {

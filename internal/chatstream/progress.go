@@ -1,6 +1,29 @@
 package chatstream
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"time"
+)
+
+// Pace limits how often it is told how far a call is that a model writes. The zero Pace is
+// ready to use. It is not safe for concurrent use.
+type Pace struct {
+	call CallDelta // what was told last
+	at   time.Time
+}
+
+// Passes reports whether a delta is worth telling: the first of a call, one that knows the
+// path, and one every tenth of a second.
+func (p *Pace) Passes(d CallDelta) bool {
+	const least = time.Second / 10
+	now := time.Now()
+	same := d.Index == p.call.Index && d.ID == p.call.ID && d.Tool == p.call.Tool && d.Bytes >= p.call.Bytes
+	if same && d.Path == p.call.Path && now.Sub(p.at) < least {
+		return false
+	}
+	p.call, p.at = d, now
+	return true
+}
 
 // CallDelta says how far a call has arrived. The zero value says nothing.
 type CallDelta struct {

@@ -954,9 +954,12 @@ func TestALostRepositoryIsPutBackOrNamed(t *testing.T) {
 		"its branch is gone":        {turn: func(b *bench) { b.set(".git/refs/heads/main", "") }, back: true},
 		"an object is gone":         {turn: func(b *bench) { b.set(object(one), "") }, back: true},
 		"a file is there":           {turn: func(b *bench) { lose(b); b.set(".git", "gitdir: /elsewhere") }, back: true},
-		"a link is there":           {turn: func(b *bench) { lose(b); require.NoError(t, os.Symlink("elsewhere", filepath.Join(b.work.dir, ".git"))) }, back: true},
-		"a file was there":          {was: ".git", turn: other, back: true},
-		"committed":                 {turn: func(b *bench) { b.set(".git/refs/heads/main", two, object(two), "2") }},
+		"a link is there": {turn: func(b *bench) {
+			lose(b)
+			require.NoError(t, os.Symlink("elsewhere", filepath.Join(b.work.dir, ".git")))
+		}, back: true},
+		"a file was there": {was: ".git", turn: other, back: true},
+		"committed":        {turn: func(b *bench) { b.set(".git/refs/heads/main", two, object(two), "2") }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)

@@ -1,4 +1,5 @@
-// Package cycle detects an agent that repeats the same tool calls.
+// Package cycle detects an agent that repeats the same tool calls, or whose calls all
+// fail.
 package cycle
 
 import "crypto/sha256"
@@ -10,13 +11,21 @@ const (
 	Stuck = 5
 )
 
+// The number of calls in a row that fail, whatever they are, after each of which the model
+// should be told, and the number at which the agent counts as stuck.
+const (
+	FailuresTold  = 5
+	FailuresStuck = 15
+)
+
 // maxCycle is the length, in calls, of the longest cycle that is detected.
 const maxCycle = 3
 
 // Finder remembers the last tool calls of a run. The zero Finder is ready to
 // use. It is not safe for concurrent use.
 type Finder struct {
-	recent []entry // at most maxCycle*Stuck, the latest last
+	recent   []entry // at most maxCycle*Stuck, the latest last
+	failures int     // in a row
 }
 
 type entry struct {
@@ -41,6 +50,18 @@ func (l *Finder) Note(call, result string, failed bool) (Found, bool) {
 		}
 	}
 	return Found{}, false
+}
+
+// Failed counts a call that failed, or one that went well, and returns how many have
+// failed in a row, if that is a number of which the model should be told; otherwise 0.
+func (l *Finder) Failed(failed bool) int {
+	if l.failures++; !failed {
+		l.failures = 0
+	}
+	if l.failures%FailuresTold != 0 {
+		return 0
+	}
+	return l.failures
 }
 
 // times returns how many times in a row the last sequence of the given number

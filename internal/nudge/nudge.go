@@ -22,6 +22,10 @@ const (
 const (
 	goOn        = "Go on. Call "
 	goOnUntil   = " when the work is done, or continue to ask the user."
+	toWork      = "Text alone does nothing here. "
+	toWorkUntil = toWork + "If work is left, take its next step now by calling a tool. If your last answer is all that was asked for, call stop, and it counts as it is. To ask the user, call continue."
+	hasToCall   = toWork + "Your next answer has to call a tool: the one that takes the next step, continue to ask the user, or stop if nothing is left to do."
+	notOver     = "The run is not over: %s. See to it, or answer again to end all the same."
 	written     = "Your last answer has a call of "
 	asText      = " as text"
 	notCalled   = ", which was not run. Call the tool itself, with nothing about it in the text."
@@ -53,6 +57,10 @@ type Answers struct {
 	Form    string // what that call is written in; empty for plain text
 	Final   string // the tool that ends the run; empty means stop
 	Trouble        // with the last one
+
+	Judged   bool     // a text may end the run, and the last one does not
+	Demanded bool     // the next answer has to call a tool
+	Open     []string // what still works, for which the last text did not end the run
 }
 
 // Trouble is what was wrong with an answer.
@@ -106,6 +114,12 @@ func After(a Answers) string {
 			a.Form = ", in " + a.Form
 		}
 		return written + a.Written + asText + a.Form + notCalled
+	case a.Replies > 0 && len(a.Open) > 0:
+		return fmt.Sprintf(notOver, strings.Join(a.Open, "; "))
+	case a.Replies > 0 && a.Demanded:
+		return hasToCall
+	case a.Replies > 0 && a.Judged:
+		return toWorkUntil
 	case a.Replies > 0:
 		return goOn + cmp.Or(a.Final, "stop") + goOnUntil
 	}
@@ -115,7 +129,8 @@ func After(a Answers) string {
 // SaysGoOn reports whether text asks the model to go on after a reply.
 func SaysGoOn(text string) bool {
 	return strings.HasPrefix(text, goOn) && strings.Contains(text, goOnUntil) ||
-		strings.HasPrefix(text, written) && strings.Contains(text, notCalled)
+		strings.HasPrefix(text, written) && strings.Contains(text, notCalled) ||
+		strings.HasPrefix(text, toWork) || strings.HasPrefix(text, notOver[:strings.Index(notOver, "%")])
 }
 
 // NeedsReasoning tells people what to check where a model's thoughts take all of its answer.
@@ -181,6 +196,9 @@ func Refuses(result string) bool {
 	return strings.HasPrefix(result, notRun) || strings.HasPrefix(result, notStopped)
 }
 
+// NotBegun refuses a stop with which a run begins that was asked for work.
+const NotBegun = notStopped + "no tool has run yet, and the user asked for work. Do it now; if there is nothing to do, call stop again and say why"
+
 // NoValue refuses a stop in a run that ends with a value, which the tool final
 // takes.
 func NoValue(final string) string {
@@ -190,18 +208,38 @@ func NoValue(final string) string {
 // Failed lists the tools whose calls failed in an answer, each once, with the
 // number of its failures.
 func Failed(tools []string) string {
+	return "in the same answer " + strings.Join(counted(tools), ", ") + " failed"
+}
+
+// WhatFailed says, after a refusal, what the calls were for that failed: commands with
+// their exit codes, and files.
+func WhatFailed(what []string) string {
+	if len(what) == 0 {
+		return ""
+	}
+	return ". What failed: " + strings.Join(counted(what), ", ")
+}
+
+// counted returns each word once, sorted, with the number of times that it is there.
+func counted(words []string) (list []string) {
 	count := map[string]int{}
-	for _, name := range tools {
-		count[name]++
+	for _, word := range words {
+		count[word]++
 	}
-	var list []string
-	for _, name := range slices.Compact(slices.Sorted(slices.Values(tools))) {
-		if count[name] > 1 {
-			name = fmt.Sprintf("%s (%d times)", name, count[name])
+	for _, word := range slices.Compact(slices.Sorted(slices.Values(words))) {
+		if count[word] > 1 {
+			word = fmt.Sprintf("%s (%d times)", word, count[word])
 		}
-		list = append(list, name)
+		list = append(list, word)
 	}
-	return "in the same answer " + strings.Join(list, ", ") + " failed"
+	return list
+}
+
+// InARow returns two texts for calls that all failed, one after the other: a note for the
+// model, and a reason for ending the run.
+func InARow(calls int) (note, reason string) {
+	reason = fmt.Sprintf("%d calls in a row failed", calls)
+	return "[" + reason + "; find out why before the next one, or say what keeps you from the work]", reason
 }
 
 // Repeated returns two texts for calls that gave the same results several times

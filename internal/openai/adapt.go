@@ -27,6 +27,7 @@ type adaptation struct {
 	noEffort    bool              // tools are taken only without reasoning
 	noSystem    bool              // there is no system role
 	noReasoning bool              // reasoning of the Responses API is not taken back
+	mustCall    bool              // the answer has to call a tool; of one call, and never learned
 }
 
 // and returns both adaptations together.
@@ -46,6 +47,7 @@ func (a adaptation) and(b adaptation) adaptation {
 		noEffort:    a.noEffort || b.noEffort,
 		noSystem:    a.noSystem || b.noSystem,
 		noReasoning: a.noReasoning || b.noReasoning,
+		mustCall:    a.mustCall || b.mustCall,
 	}
 }
 
@@ -103,10 +105,23 @@ func (c *call) adapt(err error) (change, bool) {
 	if rejected, lasting := c.rejectsMedia(api); rejected != 0 {
 		return change{adaptation{left: rejected}, fmt.Sprintf("left %ss out: the model does not accept them", rejected), lasting}, true
 	}
-	if api.Status == http.StatusBadRequest || api.Status == http.StatusUnprocessableEntity {
-		return c.leaveOut(api)
+	refused := api.Status == http.StatusBadRequest || api.Status == http.StatusUnprocessableEntity
+	if refused {
+		if change, ok := c.leaveOut(api); ok {
+			return change, true
+		}
 	}
-	return change{}, false
+	return c.demandNothing(api, refused)
+}
+
+// demandNothing returns the request without the demand for a call, which no server has to
+// know. Some that refuse it do not say so.
+func (c *call) demandNothing(api *Error, refused bool) (change, bool) {
+	if !c.adaptation.mustCall || c.adaptation.dropped[toolChoice] || !refused && indexWord(api.Message, toolChoice) < 0 {
+		return change{}, false
+	}
+	a, notice := c.withoutParam(toolChoice)
+	return change{a, notice, false}, true
 }
 
 // leaveOut returns the request without the parameter, or the field of earlier

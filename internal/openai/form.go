@@ -111,7 +111,7 @@ func (c *call) mayGo(param string, api *Error) bool {
 		return false // it is the API that is refused
 	}
 	switch param {
-	case "stream_options", "include": // not store: a server that is not told keeps what it gets
+	case "stream_options", "include", toolChoice: // not store: a server that is not told keeps what it gets
 		if _, given := c.client.params[param]; !given {
 			return true
 		}

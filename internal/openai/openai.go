@@ -90,6 +90,7 @@ type Request struct {
 	Model    string // empty for the client's
 	Messages Messages
 	Tools    []Tool
+	MustCall bool // the answer has to call a tool
 }
 
 // Tool is a tool that a model may call.
@@ -208,7 +209,7 @@ func (c *Client) CloseIdleConnections() { c.http.CloseIdleConnections() }
 // the request.
 func (c *Client) Chat(ctx context.Context, req *Request, emit func(Delta)) (*chatstream.Answer, error) {
 	name := cmp.Or(req.Model, c.model)
-	var here adaptation // for this call alone
+	here := adaptation{mustCall: req.MustCall && len(req.Tools) > 0 && c.params[toolChoice] == nil} // for this call alone
 	for {
 		attempt := &call{client: c, req: req, name: name, adaptation: c.known(name).and(here), emit: emit}
 		answer, err := attempt.do(ctx)

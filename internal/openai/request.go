@@ -10,7 +10,10 @@ type params map[string]json.RawMessage
 
 // onlyWithTools are the parameters that OpenAI refuses in a request without
 // tools, such as that for the last words of a run at its limit.
-var onlyWithTools = []string{"parallel_tool_calls", "tool_choice"}
+var onlyWithTools = []string{"parallel_tool_calls", toolChoice}
+
+// toolChoice is the parameter by which an answer has to be a call.
+const toolChoice = "tool_choice"
 
 // tools returns the tools in the form of the API.
 func (c *Client) tools(specs []Tool, a adaptation) any {
@@ -28,6 +31,9 @@ func (c *Client) sent(a adaptation, stream bool) (params, error) {
 	}
 	if !stream {
 		delete(p, "stream_options")
+	}
+	if a.mustCall {
+		p[toolChoice] = json.RawMessage(`"required"`)
 	}
 	for from, to := range a.renamed {
 		if value, ok := p[from]; ok {

@@ -47,7 +47,7 @@ func (h *requestHead) fits(req *Request, name string, a adaptation, stream bool)
 // sameHead reports whether requests begin alike with both adaptations.
 func (a adaptation) sameHead(b adaptation) bool {
 	return maps.Equal(a.dropped, b.dropped) && maps.Equal(a.renamed, b.renamed) && a.emptySchema == b.emptySchema &&
-		a.responses == b.responses && a.noResponses == b.noResponses && a.noEffort == b.noEffort && a.noReasoning == b.noReasoning
+		a.responses == b.responses && a.noResponses == b.noResponses && a.noEffort == b.noEffort && a.noReasoning == b.noReasoning && a.mustCall == b.mustCall
 }
 
 // encodeHead encodes everything before the first message.

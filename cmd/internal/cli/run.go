@@ -29,10 +29,12 @@ type runCmd struct {
 
 // Help lists the exit codes.
 func (*runCmd) Help() string {
-	return `What the model says without a tool call is the answer, on standard output, as is
-its summary or question. Progress goes to standard error. Exit codes:
-0 done, 1 failed, 2 wrong usage or set-up, 3 the model asks something, 4 a limit
-was reached, 5 no progress, 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP.`
+	return `The run ends when the model says it is done, or answers in text after it has
+worked. Standard output has that answer or question, and nothing else; progress goes
+to standard error. Exit codes: 0 done, 1 failed, 2 wrong usage or set-up, 3 the model
+asks something, 4 a limit was reached, 5 no progress (the model repeats itself, fails
+at everything, or writes of work that it does not do), 130 Ctrl-C, 143 SIGTERM,
+129 SIGHUP.`
 }
 
 // Run makes the run and ends with the exit code of its status.
@@ -115,17 +117,17 @@ func oneTerminal() bool {
 	return screen.Stdout().Terminal() && screen.Stderr().Terminal()
 }
 
-// follower passes on the events of a run, prints the answers, and remembers what is
-// needed at the end of the run.
+// follower passes on the events of a run, remembers what is needed at its end, and
+// then prints the answer.
 type follower struct {
 	next     func(pygent.Event)
-	out      *output // gets the answers
+	out      *output // gets the answer
 	silent   bool    // whether it gets none, since it gets the events
-	together bool    // whether progress is shown where the answers are
+	together bool    // whether progress is shown where the answer is
 
 	mu       sync.Mutex // guards what follows, since the runtime's events come from other goroutines
 	words    string     // what the model has said since its last tool call, shown as progress
-	answered []string   // the answers so far
+	answered []string   // what was printed
 	worked   bool       // whether a tool has run
 	failed   string     // why no container has started
 	ran      bool       // whether one of the agent's own has
@@ -136,9 +138,6 @@ type follower struct {
 func (f *follower) event(e pygent.Event) {
 	f.note(e)
 	f.next(e)
-	if e.Type == pygent.EventMessage && e.Task == "" && len(e.Message.ToolCalls) == 0 {
-		f.answer(e.Message.Text())
-	}
 }
 
 // note remembers what is needed of an event.
@@ -165,8 +164,8 @@ func (f *follower) note(e pygent.Event) {
 	}
 }
 
-// answer prints an answer, unless it repeats an earlier one, as the summary does of a
-// model that was asked to stop, or has just been shown as progress in the same place.
+// answer prints an answer, unless it was printed already, as the words are that are also
+// the question, or has just been shown as progress in the same place.
 func (f *follower) answer(text string) {
 	text = strings.TrimSpace(text)
 	f.mu.Lock()
@@ -178,9 +177,14 @@ func (f *follower) answer(text string) {
 	}
 }
 
-// conclude prints the last words of the model: the summary, or its question with
-// the words beside that.
+// conclude prints the last words of the model: the answer, or its question with the words
+// beside that. What it said before is progress, also where a run ended without an answer.
 func (f *follower) conclude(result *pygent.Result) {
+	switch result.Status {
+	case pygent.StatusStopped, pygent.StatusReplied, pygent.StatusAwaitingUser, pygent.StatusMaxSteps, pygent.StatusMaxToolCalls:
+	default:
+		return
+	}
 	q := result.Question
 	if q == nil || result.SummaryIsText() { // else it was progress
 		f.answer(result.Summary)
@@ -223,7 +227,7 @@ func (f *follower) refusedHosts() string {
 // run does. With one, the history answers the calls that were left open as
 // interrupted, and the prompt follows them.
 func (r *runCmd) work(ctx context.Context, agent *pygent.Agent, prompt string, parts []pygent.Part) (*pygent.Result, error) {
-	opts := []pygent.RunOption{pygent.WithEndOnStartFailure()}
+	opts := []pygent.RunOption{pygent.WithEndOnStartFailure(), pygent.WithEndOnAnswer()}
 	if r.given() && prompt == "" {
 		return agent.Resume(ctx, opts...)
 	}

@@ -1,0 +1,157 @@
+package verdict
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Request says what a prompt asks for.
+type Request int
+
+// What a prompt can ask for.
+const (
+	Words   Request = iota // an answer that takes no work: a greeting, a question, something to say
+	Unclear                // perhaps work, perhaps only a look at the workspace
+	Work                   // something to do
+)
+
+// Asked returns what a prompt asks for. What is piped in comes after a blank line, and is
+// what the prompt is about. So only the first paragraph counts.
+func Asked(prompt string) Request {
+	first, _, _ := strings.Cut(strings.TrimSpace(strings.ReplaceAll(prompt, "\r\n", "\n")), "\n\n")
+	switch n := len(strings.Fields(first)); {
+	case n == 0:
+		return Words
+	case n == 1 && imperative.MatchString(first): // of what?
+		return Unclear
+	case n == 1:
+		return Words
+	case imperative.MatchString(first):
+		return Work
+	}
+	asked := polite.ReplaceAllString(first, "")
+	words := saying.MatchString(asked) || asked == first && asking.MatchString(first)
+	switch {
+	case words && len(first) <= maxTalk && !looking.MatchString(first):
+		return Words
+	case !words && asked != first:
+		return Work
+	}
+	return Unclear
+}
+
+// maxTalk is the length of the longest prompt, in bytes, that is taken for a question.
+const maxTalk = 400
+
+var (
+	// imperative matches a request to do something to files or programs.
+	imperative = regexp.MustCompile(`(?i)(^\W*|[.!?;:,]\s+|\b(and|then|also|please|you)\s+)(add|apply|append|archive|build|bump|change|check|clean|clone|commit|compile|configure|convert|copy|count|create|debug|delete|deploy|download|edit|execute|extract|fetch|find|fix|format|generate|implement|improve|insert|install|integrate|lint|list|look|make|measure|merge|migrate|modify|move|open|optimi[sz]e|port|prepare|profile|publish|put|rebase|reformat|refactor|remove|rename|repair|replace|reproduce|resolve|revert|review|rewrite|run|save|scan|search|set|solve|sort|split|start|store|test|train|uninstall|update|upgrade|verify|write)\b`)
+	// looking matches what only a look at the workspace can tell of.
+	looking = regexp.MustCompile(`(?i)\b(workspace|repo|repository|project|director(y|ies)|folders?|files?|codebase|source|tests?|builds?|branch(es)?|commits?|diff|logs?|readme|here|(this|the|our|my) (code|program|script|app|application|package|module|function|class|bug|error))\b|[\w~.-]*/[\w.-]+|\b[\w-]+\.[a-z]{1,5}\b|` + "`")
+	// polite matches how a request is put as a question.
+	polite = regexp.MustCompile(`(?i)^\W*((can|could|would|will|won't|why don't) (you|we)( please)?|please|(how|what) about)\b`)
+	// saying matches a request for words.
+	saying = regexp.MustCompile(`(?i)^\W*(please )?(say|tell|explain|describe|define|translate|greet|answer|reply|respond|repeat|recite|name|hi|hello|hey|thanks|thank you|good (morning|afternoon|evening)|go on|continue|bye)\b`)
+	// asking matches a question. One in a language that is not known here is unclear.
+	asking = regexp.MustCompile(`(?i)^\W*((and|so|but|ok(ay)?),? )?(what|what's|whats|who|who's|whose|whom|which|when|where|why|how|is|are|am|was|were|does|do|did|has|have|had|can|could|should|would|may|must|was|wer|wie|wann|wo|warum|welche[rs]?|ist|sind|qu'est-ce|que|quoi|qui|quel(le)?s?|quand|où|pourquoi|comment|combien|qué|quién|cuál|cuándo|dónde|cómo|cuánto)\b`)
+)
+
+// AsksUser reports whether a text ends with a question, perhaps with a list of answers
+// to choose from after it.
+func AsksUser(text string) bool {
+	lines := proseOf(text)
+	if len(lines) == 0 {
+		return false
+	}
+	last := lines[len(lines)-1]
+	for _, line := range slices.Backward(lines) {
+		if !option.MatchString(line) {
+			last = line
+			break
+		}
+	}
+	last = strings.TrimRightFunc(last, func(r rune) bool {
+		return unicode.IsSpace(r) || r == '*' || r == '_' || r == '"' || r == '”' || r == '»' || r == ')' || r == '`'
+	})
+	end, _ := utf8.DecodeLastRuneInString(last)
+	return strings.ContainsRune("?？؟⁇", end)
+}
+
+// option matches an answer to choose from.
+var option = regexp.MustCompile(`^([-*•]|\(?[0-9a-zA-Z][.)])\s`)
+
+// Offers reports whether the question at the end of a text only offers more, as "anything
+// else?" does after work that is done.
+func Offers(text string) bool {
+	sentences := sentencesOf(text)
+	return len(sentences) > 0 && offer.MatchString(sentences[len(sentences)-1])
+}
+
+var offer = regexp.MustCompile(`(?i)\b(anything|something) (else|more|further)\b|\b(how|what) (can|may|could|else can) I\b.*\b(help|assist|do)\b|\bcan I (help|assist)\b|\b(would you like|do you want|want me to|shall I|should I|may I|can I)\b.*\b(also|else|further|additional(ly)?|more|next)\b`)
+
+// Announces reports whether a text ends by announcing a step, which a model that took it
+// would not say in a text of its own, or is the plan of one.
+func Announces(text string) bool {
+	lines := proseOf(text)
+	if len(lines) == 0 {
+		return false
+	}
+	if strings.HasSuffix(strings.TrimRight(lines[len(lines)-1], "*_ "), ":") || plan.MatchString(lines[0]) {
+		return true
+	}
+	sentences := sentencesOf(text)
+	if len(sentences) == 0 {
+		return false
+	}
+	announces := func(s string) bool { return announcement.MatchString(s) && !noStep.MatchString(s) }
+	return announces(sentences[0]) && len(sentences) <= 3 || announces(sentences[len(sentences)-1])
+}
+
+var (
+	plan         = regexp.MustCompile(`(?i)^[#*\s]*((here('s| is) )?(the|my) )?(plan( of action)?|next steps?)\b[^.]{0,40}:?[*\s]*$`)
+	announcement = regexp.MustCompile(`(?i)^\W*((ok(ay)?|sure|great|right|alright|all right|certainly|of course|now|next|first|then|so|and|perfect|good)[,.!:]* +)*((I['’]ll|I will|I am going to|I['’]m going to|I['’]m about to|let me|let['’]s|ich werde|je vais|voy a|vou)\b|(now|next|first|then),? I (need|have|want) to\b|让我|我将|我会|接下来)`)
+	noStep       = regexp.MustCompile(`(?i)\b(let me know|(I['’]ll|I will) (be|wait|leave|stop|not|never|need)|if you|once you|when you|unless|let['’]s (say|assume))\b`)
+)
+
+// proseOf returns the lines of a text that are not blank. A block of code is one line
+// that says nothing.
+func proseOf(text string) []string {
+	var lines []string
+	code := false
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "```") {
+			if code = !code; code {
+				lines = append(lines, "```")
+			}
+			continue
+		}
+		if line != "" && !code {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// sentencesOf returns the sentences of the last line of a text that is prose.
+func sentencesOf(text string) []string {
+	lines := proseOf(text)
+	for len(lines) > 0 && option.MatchString(lines[len(lines)-1]) {
+		lines = lines[:len(lines)-1]
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	var sentences []string
+	for s := range strings.SplitAfterSeq(sentenceEnd.ReplaceAllString(lines[len(lines)-1], "$1\x00"), "\x00") {
+		if s = strings.Trim(s, "\x00 "); s != "" {
+			sentences = append(sentences, s)
+		}
+	}
+	return sentences
+}
+
+var sentenceEnd = regexp.MustCompile(`([.!?。！？]+)(\s+|$)`)
