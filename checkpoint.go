@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/x/pygent/internal/checkpoint"
+	"github.com/x/pygent/internal/pathname"
 	"github.com/x/pygent/internal/progress"
 	"github.com/x/pygent/internal/sandbox"
 	"github.com/x/pygent/internal/treedir"
@@ -216,7 +217,7 @@ func (a *Agent) besideOthers() string {
 	if !ours || rt.info.Temporary || a.opts.lent {
 		return ""
 	}
-	text, err := a.checkpoints.book.Beside(realPath(rt.Dir()))
+	text, err := a.checkpoints.book.Beside(pathname.Real(rt.Dir()))
 	if err != nil {
 		a.log.Warn("whether others work in the workspace is not known", "error", err)
 	}
@@ -229,19 +230,8 @@ func (a *Agent) keepsInside(dir string) bool {
 	if !ours {
 		return false
 	}
-	rel, err := filepath.Rel(realPath(rt.Dir()), realPath(dir))
+	rel, err := filepath.Rel(pathname.Real(rt.Dir()), pathname.Real(dir))
 	return err == nil && filepath.IsLocal(rel)
-}
-
-// realPath returns the absolute path of a file, without links if it is there.
-func realPath(name string) string {
-	if abs, err := filepath.Abs(name); err == nil {
-		name = abs
-	}
-	if real, err := filepath.EvalSymlinks(name); err == nil {
-		return real
-	}
-	return name
 }
 
 // files returns how the files of the workspace are read and changed; nil if they

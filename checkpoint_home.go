@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/x/pygent/internal/checkpoint"
+	"github.com/x/pygent/internal/pathname"
 )
 
 // Files in a volume come back to the workspace's directory when the agent is closed.
@@ -63,7 +64,7 @@ func (a *Agent) filesBefore(away checkpoint.Entry) (checkpoint.Workspace, error)
 	if dir == "" || a.kept.wasTemporary("") {
 		return nil, nil
 	}
-	if realPath(dir) != realPath(away.Dir) {
+	if pathname.Real(dir) != pathname.Real(away.Dir) {
 		a.checkpoints.warn(fmt.Sprintf("the last files of this conversation were in the engine's %s when its process ended; checkpoint %d has them, and they come back if it goes on in %s instead", oneLine(away.On, maxLeftOutName), away.N, oneLine(away.Dir, maxLeftOutName)))
 		return nil, nil
 	}

@@ -34,7 +34,7 @@ func (r *run) keepStart(ctx context.Context, msg string) {
 	if text := a.besideOthers(); text != "" {
 		a.checkpoints.tell(Event{Type: EventNotice, Text: text})
 	}
-	r.kept = true
+	r.turn.kept = true
 	kind, words := checkpoint.Start, typed(UserMessage(msg, r.opts.parts...))
 	if said := a.unheard.list(); words == "" && len(said) > 0 {
 		words = typed(said[0].Message)
@@ -42,7 +42,7 @@ func (r *run) keepStart(ctx context.Context, msg string) {
 	if r.opts.resume || words == "" && len(r.opts.parts) == 0 && a.unheard.empty() {
 		kind = checkpoint.Resumed
 	}
-	r.began = r.keepNow(firstWithin, kind, oneLine(words, maxTurnWords))
+	r.turn.began = r.keepNow(firstWithin, kind, oneLine(words, maxTurnWords))
 }
 
 // typed is the text of a message without that of the files that are quoted in it.
@@ -55,14 +55,14 @@ func typed(m Message) string {
 // changes until the next one is the user's. It reports whether the run has to wait for
 // that.
 func (r *run) keepTurn(ctx context.Context) (waits bool) {
-	if !r.kept {
+	if !r.turn.kept {
 		return false
 	}
 	if r.keptCheckpoint(ctx) != nil {
 		r.keepLater()
 		return false
 	}
-	if r.leftStart {
+	if r.turn.leftStart {
 		return false
 	}
 	r.keepNow(lastWithin, checkpoint.End, "")
@@ -81,7 +81,7 @@ func (r *run) keepLater() {
 	k.working.Go(func() {
 		defer close(done)
 		<-start
-		k.keepUnchanged(r.began, end)
+		k.keepUnchanged(r.turn.began, end)
 	})
 }
 
@@ -101,7 +101,7 @@ func (r *run) keepNow(within time.Duration, kind checkpoint.Kind, words string) 
 	if kind == checkpoint.End {
 		e.Work = r.turn.End(r.ctx)
 	} else {
-		r.turn = r.turnOn(files)
+		r.turn.Turn = r.turnOn(files)
 	}
 	if kind == checkpoint.Start {
 		if err := k.book.Begin(r.ctx, e); err != nil && !errors.Is(err, checkpoint.ErrUnfinished) {
@@ -126,9 +126,17 @@ func (r *run) keepNow(within time.Duration, kind checkpoint.Kind, words string) 
 		defer cancel(nil)
 		ctx, end := context.WithTimeout(ctx, within)
 		defer end()
-		r.leftStart = a.keep(ctx, files, e)
+		r.turn.leftStart = a.keep(ctx, files, e)
 	})
 	return e
+}
+
+// runTurn is a run as its checkpoints see it.
+type runTurn struct {
+	*checkpoint.Turn                  // looks at the files before and after calls; nil for nothing
+	kept             bool             // there is a checkpoint at its start
+	began            checkpoint.Entry // that one
+	leftStart        bool             // it is left to the next agent; set before its making ends
 }
 
 // turnOn is a turn whose calls may change files, or nil.

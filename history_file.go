@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/x/pygent/internal/gallery"
 	"github.com/x/pygent/internal/journal"
-	"github.com/x/pygent/internal/sniff"
 )
 
 // historyFile is the store of [OpenHistory]. It keeps the messages in a file that
@@ -340,7 +340,7 @@ func encodeForHistory(m Message) (Message, error) {
 		}
 	}
 	for i, p := range m.Parts {
-		if p.AudioURL != "" && !sniff.IsRecording(p.AudioURL) {
+		if p.AudioURL != "" && !gallery.IsRecording(p.AudioURL) {
 			return m, fmt.Errorf("part %d: want a recording as a URL that begins with data:audio/ and has base64", i+1)
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/x/pygent/internal/callset"
 	"github.com/x/pygent/internal/calltext"
 	"github.com/x/pygent/internal/chatstream"
-	"github.com/x/pygent/internal/checkpoint"
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/cycle"
 	"github.com/x/pygent/internal/feed"
@@ -69,14 +68,11 @@ type run struct {
 	empty       bool          // the last answer was empty
 	toldLast    bool          // the model knows that it was asked to sum up
 	pace        chatstream.Pace
-	turn        *checkpoint.Turn // looks at the files before and after calls; nil for nothing
-	kept        bool             // the turn has a checkpoint at its start
-	began       checkpoint.Entry // that one
-	leftStart   bool             // it is left to the next agent; set before its making ends
-	asked       bool             // the model was asked, or is about to be
-	startNote   string           // of hooks, for the model; told when it is first asked
-	starts      sandbox.Starts   // of commands
-	broken      error            // why nothing can run in the runtime any more
+	turn        runTurn        // what checkpoints need to know of the run
+	asked       bool           // the model was asked, or is about to be
+	startNote   string         // of hooks, for the model; told when it is first asked
+	starts      sandbox.Starts // of commands
+	broken      error          // why nothing can run in the runtime any more
 }
 
 // run is the one loop behind every way to use an agent. Both the follower,

@@ -274,7 +274,8 @@ func TestWrittenCallsAreTakenFromEveryProvider(t *testing.T) {
 					stop).Strict(tt.provider)
 				model, err := pygent.NewOpenAIModel(pygent.OpenAIBaseURL(server.URL()), pygent.OpenAIAPI(tt.api))
 				require.NoError(t, err)
-				agent := newAgent(t, model, pygent.WithApproval(approving))
+				// A server of another test may have had the same port, and delivered calls.
+				agent := newAgent(t, model, pygent.WithApproval(approving), pygent.WithModelName(fmt.Sprintf("writes-%s-%s-%t", tt.provider, tt.api, streams)))
 				if streams {
 					noticesOf(t, agent)
 				} else {

@@ -15,7 +15,6 @@ import (
 	"github.com/x/pygent/internal/filetext"
 	"github.com/x/pygent/internal/gallery"
 	"github.com/x/pygent/internal/nudge"
-	"github.com/x/pygent/internal/sniff"
 )
 
 // The largest files that become parts of a message, in bytes. A message is sent
@@ -109,22 +108,22 @@ func causeOf(err error) error {
 //
 // Anything else is an error.
 func FilePart(name string, data []byte) (Part, error) {
-	switch kind := sniff.MediaType(data); kind {
+	switch kind := gallery.MediaType(data); kind {
 	case "image/png", "image/jpeg", "image/gif", "image/webp":
 		if err := fits(name, "an image", data, maxImage); err != nil {
 			return Part{}, err
 		}
-		return Part{ImageURL: sniff.DataURL(kind, data)}, nil
+		return Part{ImageURL: gallery.DataURL(kind, data)}, nil
 	case "application/pdf":
 		if err := fits(name, "a PDF file", data, maxAttachedFile); err != nil {
 			return Part{}, err
 		}
-		return Part{FileName: filepath.Base(name), FileURL: sniff.DataURL(kind, data)}, nil
+		return Part{FileName: filepath.Base(name), FileURL: gallery.DataURL(kind, data)}, nil
 	case "audio/wav", "audio/mpeg":
 		if err := fits(name, "a recording", data, maxAttachedFile); err != nil {
 			return Part{}, err
 		}
-		return Part{AudioURL: sniff.DataURL(kind, data)}, nil
+		return Part{AudioURL: gallery.DataURL(kind, data)}, nil
 	default:
 		if err := fits(name, "a text", data, maxAttachedText); err != nil {
 			return Part{}, err

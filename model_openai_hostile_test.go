@@ -117,8 +117,8 @@ var hostileAnswers = []struct {
 		return repeated(head, strings.Repeat("x", 4096), 2<<30, "\"}}]}}]}\n\n"+chatTail)
 	}},
 	{"an argument of 2 GB in chunks", pygent.OpenAIChat, 160, "more than 16 MiB are to be kept", func() io.Reader {
-		chunk := `data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"` + strings.Repeat("x", 64<<10) + "\"}}]}}]}\n\n"
-		return repeated("", chunk, 2<<30, chatTail)
+		chunk := `data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"` + strings.Repeat("x", 32<<10) + "%x\"}}]}}]}\n\n"
+		return numbered("", chunk, 1<<16, chatTail)
 	}},
 	{"deep nesting", pygent.OpenAIChat, 160, "more than 17 MiB", func() io.Reader { return repeated("", "[", 20*mega, "") }},
 	{"deep nesting in an event", pygent.OpenAIChat, 160, "an event of more than 17 MiB", func() io.Reader { return repeated("data: ", "[", 20*mega, "\n\n") }},
@@ -158,8 +158,8 @@ var hostileAnswers = []struct {
 		return numbered(`data: {"type":"response.output_item.done","output_index":0,"item":{"type":"other",`, `"%x":0,`, 300_000, "\"id\":\"x\"}}\n\n"+respTail)
 	}},
 	{"arguments in deltas", pygent.OpenAIResponses, 160, "more than 16 MiB", func() io.Reader {
-		chunk := `data: {"type":"response.function_call_arguments.delta","output_index":0,"delta":"` + strings.Repeat("x", 64<<10) + "\"}\n\n"
-		return repeated("", chunk, 2<<30, respTail)
+		chunk := `data: {"type":"response.function_call_arguments.delta","output_index":0,"delta":"` + strings.Repeat("x", 32<<10) + "%x\"}\n\n"
+		return numbered("", chunk, 1<<16, respTail)
 	}},
 	{"a line of 1 GB in a response", pygent.OpenAIResponses, 160, "an event of more than 17 MiB", func() io.Reader {
 		return repeated(`data: {"type":"response.output_text.delta","delta":"`, strings.Repeat("x", 4096), 1<<30, "\"}\n\n")

@@ -3,7 +3,6 @@ package pygent
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -18,6 +17,7 @@ import (
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/numeral"
+	"github.com/x/pygent/internal/owner"
 	"github.com/x/pygent/internal/spelling"
 	"github.com/x/pygent/internal/treestore"
 )
@@ -436,7 +436,7 @@ func (o *options) agentID() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("history file: %w", err)
 	}
-	return shortHash(path), nil
+	return owner.IDOf(path), nil
 }
 
 // newID returns a new id, short enough for a model to repeat it.
@@ -444,12 +444,6 @@ func newID() string {
 	var b [5]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return hex.EncodeToString(b[:])
-}
-
-// shortHash returns an id that depends on text alone.
-func shortHash(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(sum[:5])
 }
 
 // emitTask passes on an event of a task that the agent delegated, or of a task

@@ -13,6 +13,7 @@ import (
 	"github.com/x/pygent/internal/crew"
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/notices"
+	"github.com/x/pygent/internal/owner"
 )
 
 // Bounds of the delegation tools.
@@ -411,7 +412,7 @@ func (c *callContext) taskID() string {
 			nth++
 		}
 	}
-	return shortHash(fmt.Sprintf("%s/%d/%d", c.agent.id, nth, c.index))
+	return owner.IDOf(fmt.Sprintf("%s/%d/%d", c.agent.id, nth, c.index))
 }
 
 // sendID names the message that the call sends, such that a resumed run sends it

@@ -65,7 +65,7 @@ func TestTurnsAreUndone(t *testing.T) {
 	require.Contains(t, notes[0], "kept d/b: ")
 	require.Equal(t, len(told.Restored.Unsure), len(notes)-1, "where nobody can tell who changed a file while a command ran, it is named")
 	for _, unsure := range notes[1:] {
-		require.Contains(t, unsure, "while a command ran: a (")
+		require.Contains(t, unsure, "while a command ran, so taken back as its work: a (")
 	}
 	require.Equal(t, "second\nline", told.Restored.Message.Text())
 	require.Equal(t, "1\nmine\n", says(t, agent, "/cmd cat a d/b"))

@@ -127,7 +127,7 @@ func init() {
 func TestHostileNamesTakeNoRoom(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})
-	p := sit(t, pygenttest.NewServer(t, pygenttest.Call("deploy", nil).WithGate(gate), pygenttest.Text("Hello.")), asSetup+"=hostile", "PYGENT_PERSONA_NAME="+hostileName, "PYGENT_MODEL="+hostileName)
+	p := sit(t, pygenttest.NewServer(t, pygenttest.Call("deploy", nil).WithGate(gate), pygenttest.Text("Hello.")), asSetup+"=hostile", "PYGENT_PERSONA_NAME="+hostileName, "PYGENT_MODEL="+strings.Repeat("n", 9000))
 	p.Await("Ready")
 	p.Type("/tools\n")
 	p.Await("write_file", "Ready")

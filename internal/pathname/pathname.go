@@ -107,6 +107,17 @@ func ExpandHome(name, home string) string {
 	return name
 }
 
+// Real returns the absolute path of a file, without links if it is there.
+func Real(name string) string {
+	if abs, err := filepath.Abs(name); err == nil {
+		name = abs
+	}
+	if real, err := filepath.EvalSymlinks(name); err == nil {
+		return real
+	}
+	return name
+}
+
 // IsPlain reports whether there is nothing to read in a path.
 func IsPlain(name string) bool {
 	for i := range len(name) {

@@ -1,4 +1,4 @@
-package sniff
+package gallery
 
 import (
 	"encoding/base64"
