@@ -333,24 +333,6 @@ func (r *run) summarize(ctx context.Context, messages []Message, items []compact
 	return nil
 }
 
-// recorded is what the history and the runtime know of the work, in at most about so many bytes.
-func (r *run) recorded(ctx context.Context, most int) string {
-	var made []compact.Made
-	calls := map[string]ToolCall{}
-	for _, e := range r.agent.history.current() {
-		for _, call := range e.Message.ToolCalls {
-			calls[call.ID] = call
-		}
-		if e.Compaction != nil && e.Compaction.Anew {
-			made = nil
-		} else if e.Message.Role == RoleTool {
-			read := r.read(calls[e.Message.ToolCallID])
-			made = append(made, compact.Made{Tool: read.Name, Arguments: read.Arguments, OK: e.Outcome == OutcomeOK, End: e.Bash.end()})
-		}
-	}
-	return compact.Record(made, append(r.openTasks(ctx), r.openJobs(ctx)...), most)
-}
-
 // askSummary asks the model for a summary, in a conversation of its own.
 func (r *run) askSummary(ctx context.Context, said []compact.Said, most int) (string, error) {
 	if spent := r.budgetSpent(); spent != "" {

@@ -312,7 +312,9 @@ func (r *run) hear(msg Message, source Source) error { return r.hearSaid(msg, so
 // hearSaid is hear for a message that Say may have queued under an id.
 func (r *run) hearSaid(msg Message, source Source, id string) error {
 	if source == SourceUser {
-		r.judge.Hear(ownWords(msg))
+		own := msg
+		own.Parts = own.Parts[:min(1, len(own.Parts))] // without attached files
+		r.judge.Hear(own.Text())
 	}
 	return r.keep(HistoryEntry{Message: msg, Source: source}, func() Event {
 		e := Event{Type: EventUser, Text: msg.Text(), Source: source, ID: id}
@@ -321,14 +323,6 @@ func (r *run) hearSaid(msg Message, source Source, id string) error {
 		}
 		return e
 	})
-}
-
-// ownWords returns the text of a message without that of attached files.
-func ownWords(msg Message) string {
-	if len(msg.Parts) > 0 {
-		return msg.Parts[0].Text
-	}
-	return msg.Content
 }
 
 // emit reports an event of the run and waits until every listener has handled

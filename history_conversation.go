@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/x/pygent/internal/callwords"
+	"github.com/x/pygent/internal/compact"
 	"github.com/x/pygent/internal/dialect"
 	"github.com/x/pygent/internal/gallery"
 	"github.com/x/pygent/internal/jsonobj"
@@ -410,7 +411,9 @@ func (r *run) recallWork(said []HistoryEntry) {
 	for _, e := range said {
 		switch text := e.Message.Text(); {
 		case e.Message.Role == RoleUser && isOfUser(e.Message, e.Source):
-			r.judge.Hear(ownWords(e.Message))
+			own := e.Message
+			own.Parts = own.Parts[:min(1, len(own.Parts))] // without attached files
+			r.judge.Hear(own.Text())
 		case e.Message.Role == RoleTool && e.Outcome != OutcomeNotRun && !nudge.Refuses(text) && !strings.HasPrefix(text, "error: "):
 			r.judge.Ran()
 		}
@@ -494,4 +497,35 @@ func (r *Registry) interrupted(record []Message) bool {
 	at, results, ok := exchangeAtEnd(record)
 	return ok && (slices.Contains(results, noResult) ||
 		!slices.ContainsFunc(record[at].ToolCalls, func(c ToolCall) bool { return endsRun(r.nameFor(c)) }))
+}
+
+// recorded is what the history and the runtime know of the work, in at most about so many bytes.
+func (r *run) recorded(ctx context.Context, most int) string {
+	var made []compact.Made
+	calls := map[string]ToolCall{}
+	for _, e := range r.agent.history.current() {
+		for _, call := range e.Message.ToolCalls {
+			calls[call.ID] = call
+		}
+		if e.Compaction != nil && e.Compaction.Anew {
+			made = nil
+		} else if e.Message.Role == RoleTool {
+			read := r.read(calls[e.Message.ToolCallID])
+			made = append(made, compact.Made{Tool: read.Name, Arguments: read.Arguments, OK: e.Outcome == OutcomeOK, End: e.Bash.end()})
+		}
+	}
+	return compact.Record(made, append(r.openTasks(ctx), r.openJobs(ctx)...), most)
+}
+
+// end says how the command ended; empty if there was none.
+func (r *BashResult) end() string {
+	switch {
+	case r == nil:
+		return ""
+	case r.GoesOn:
+		return "goes on as job " + r.Job
+	case r.TimedOut:
+		return "stopped at its time limit"
+	}
+	return fmt.Sprintf("exit code %d", r.ExitCode)
 }

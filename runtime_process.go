@@ -121,19 +121,6 @@ func (r *BashResult) ended() *BashResult {
 	return &end
 }
 
-// end says how the command ended; empty if there was none.
-func (r *BashResult) end() string {
-	switch {
-	case r == nil:
-		return ""
-	case r.GoesOn:
-		return "goes on as job " + r.Job
-	case r.TimedOut:
-		return "stopped at its time limit"
-	}
-	return fmt.Sprintf("exit code %d", r.ExitCode)
-}
-
 // shownDuration is from how long on a result says how long the command took.
 const shownDuration = 5 * time.Second
 

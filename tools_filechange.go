@@ -368,3 +368,16 @@ func withDiff(said string, c FileChange) string {
 	}
 	return said
 }
+
+// refuseElided refuses, once, to replace a file by a text that only names what it leaves out.
+func refuseElided(ctx context.Context, in writeInput, former formerText) error {
+	call := toolCallOf(ctx)
+	if call == nil || former.note != "" {
+		return nil // a program means what it writes
+	}
+	lost := edit.Elided(string(charset.Text(former.data)), in.Content)
+	if lost == "" || call.agent.changed.warned.Swap(in) == in {
+		return nil
+	}
+	return fmt.Errorf("%s was left as it is: write_file replaces the whole file, so that %s. Change a part with edit_file, or give the whole content; if the file is meant to be so, make the same call again", in.Path, lost)
+}

@@ -50,19 +50,6 @@ func writeFile(ctx context.Context, rt Runtime, in writeInput) (*ToolResult, err
 	return written(ctx, in.Path, former, in.Content, former.replacedBy(in.Path, in.Content)), nil
 }
 
-// refuseElided refuses, once, to replace a file by a text that only names what it leaves out.
-func refuseElided(ctx context.Context, in writeInput, former formerText) error {
-	call := toolCallOf(ctx)
-	if call == nil || former.note != "" {
-		return nil // a program means what it writes
-	}
-	lost := edit.Elided(string(charset.Text(former.data)), in.Content)
-	if lost == "" || call.agent.changed.warned.Swap(in) == in {
-		return nil
-	}
-	return fmt.Errorf("%s was left as it is: write_file replaces the whole file, so that %s. Change a part with edit_file, or give the whole content; if the file is meant to be so, make the same call again", in.Path, lost)
-}
-
 // appendFile writes the file anew with more at its end, since that is what every
 // runtime can do.
 func appendFile(ctx context.Context, rt Runtime, in writeInput) (*ToolResult, error) {
