@@ -262,9 +262,9 @@ func (a *Agent) Step(ctx context.Context, msg string, opts ...RunOption) (*Resul
 
 // RunUntilStop appends msg and runs steps until the model calls stop or
 // continue, or a limit is reached; [Result.Status] says which. A plain reply
-// does not end the run unless [WithEndOnReply] is given. An empty msg adds
-// nothing: the run goes on with the conversation as it is, and with what was said
-// by [Agent.Say].
+// does not end the run unless [WithEndOnReply] or [WithEndOnAnswer] is given. An
+// empty msg adds nothing: the run goes on with the conversation as it is, and with
+// what was said by [Agent.Say].
 //
 // The result is never nil. The error is set when the model call failed
 // (StatusFailed, StatusContextFull), when the runtime cannot start
