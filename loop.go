@@ -353,6 +353,8 @@ func (r *run) askFailed(ctx context.Context, err error) error {
 		return r.interrupted(ctx)
 	case errors.Is(err, errSummarySpent):
 		return nil
+	case errors.Is(err, errBroke) && r.endIfSpent():
+		return nil
 	}
 	if errors.As(err, &r.result.APIError) && r.result.APIError.ContextTooLarge {
 		err = fmt.Errorf("%w (%s)", err, r.insteadOfFull(r.specs))

@@ -298,8 +298,8 @@ func (r *run) askOften(ctx context.Context, req ChatRequest, delta func(Delta)) 
 		if err == nil {
 			return resp, nil
 		}
-		if attempt > 1 && openai.MistakeOf(err) != nil {
-			return nil, err // the model has to be told
+		if attempt > 1 && openai.MistakeOf(err) != nil || errors.Is(err, errBroke) { // the model has to be told, or nothing is left
+			return nil, err
 		}
 		wait, left, final := calls.Failed(ctx, retryFailure(err))
 		if final != nil {
@@ -323,11 +323,13 @@ func (r *run) askOnce(ctx context.Context, model agentModel, req ChatRequest, de
 	if delta == nil {
 		delta = func(Delta) {}
 	}
+	limited, delta, end := r.withinBudget(serving, asked, delta)
 	deltas := guard.NewGate(streamed(span, delta)) // a model that is left behind reaches neither
 	resp, err := callForeign(serving, r, "the model", func() (*ChatResponse, error) {
-		return Stream(serving, model.wrapped, &req, deltas.Pass)
+		return Stream(limited, model.wrapped, &req, deltas.Pass)
 	})
 	deltas.Shut()
+	err = end(err)
 	r.answered(ctx, span, asked, began, resp, err)
 	r.agent.logPanic("model", err)
 	switch {

@@ -449,13 +449,13 @@ func WithEndOnStartFailure() RunOption {
 
 // MaxTokens limits the tokens of a run, prompts and completions together, as
 // the provider reports them. Those of the tasks that it delegates count as well:
-// see [TaskManager]. The call that crosses the limit is the last.
-// Default: no limit.
+// see [TaskManager]. The call that crosses the limit is the last, and an answer that
+// streams is cut off once it has surely spent what was left. Default: no limit.
 func MaxTokens(n int64) RunOption { return runOption(func(o *runOptions) { o.MaxTokens = n }) }
 
 // MaxCost limits what a run costs, with the tasks that it delegates, in the
-// currency of [WithPrices]. The call that crosses the limit is the last. What has
-// no price cannot be limited: a run does not start if the model that it asks has
+// currency of [WithPrices]. The call that crosses the limit is the last, and an answer
+// that streams is cut off as by [MaxTokens]. What has no price cannot be limited: a run does not start if the model that it asks has
 // none, and ends with [StatusBudget] after an answer of a model that has none.
 // For models whose provider says what an answer costs, as OpenRouter does in US
 // dollars, no price is needed; a model of your own is one if it has the method

@@ -2,6 +2,7 @@ package pygent
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -274,6 +275,47 @@ func (r *run) budgetSpent() string {
 		return r.budget.SpentInWords()
 	}
 	return r.unknown
+}
+
+// errBroke is the cause that ends an answer which has spent all that was left.
+var errBroke = errors.New("the answer was cut off, since it has spent what was left of the budget")
+
+// bytesOfToken is how many bytes the tokens of an answer have at most, on average.
+const bytesOfToken = 8
+
+// withinBudget returns a context for a model call, which ends once the answer has surely
+// spent what is left of the run's budget, and a function that counts what arrives of it.
+// end counts that as used, if the answer was cut off: no server says so.
+func (r *run) withinBudget(ctx context.Context, model string, delta func(Delta)) (_ context.Context, counted func(Delta), end func(error) error) {
+	limit := r.budget.Limit()
+	if limit == (budget.Sums{}) {
+		return ctx, delta, func(err error) error { return err }
+	}
+	price, _ := r.agent.priceOf(model)
+	ctx, cancel := context.WithCancelCause(ctx)
+	bytes, calls := 0, map[int]int{}
+	used := func() Usage { return Usage{CompletionTokens: int64(bytes / bytesOfToken)} }
+	counted = func(d Delta) {
+		bytes += len(d.Text) + len(d.Reasoning)
+		if d.Call != nil {
+			bytes += d.Call.Bytes - calls[d.Call.Index]
+			calls[d.Call.Index] = d.Call.Bytes
+		}
+		for i, n := range spending(Usage{CompletionTokens: used().CompletionTokens, Cost: price.of(used())}).Sums() {
+			if limit[i] > 0 && n > r.budget.Left()[i] {
+				cancel(errBroke)
+			}
+		}
+		delta(d)
+	}
+	return ctx, counted, func(err error) error {
+		if err != nil && context.Cause(ctx) == errBroke {
+			r.spend(&ChatResponse{Model: model, Usage: used()})
+			err = errBroke
+		}
+		cancel(nil)
+		return err
+	}
 }
 
 // endIfSpent ends the run if it may spend no more, and reports whether it did.

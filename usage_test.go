@@ -370,3 +370,45 @@ func TestMoneyDoesNotDrift(t *testing.T) {
 		require.InEpsilon(t, want, sum.Cost, 1e-10)
 	}
 }
+
+// talker streams words that never repeat until its context ends.
+type talker struct {
+	pygent.ModelFunc
+	piece func(n int) pygent.Delta
+}
+
+func (m talker) ChatStream(ctx context.Context, _ *pygent.ChatRequest, emit func(pygent.Delta)) (*pygent.ChatResponse, error) {
+	for n := 0; ctx.Err() == nil; n++ {
+		emit(m.piece(n))
+	}
+	return nil, ctx.Err()
+}
+
+func TestAnAnswerThatSpendsTheBudgetIsCutOff(t *testing.T) {
+	t.Parallel()
+	text := func(n int) pygent.Delta { return pygent.Delta{Text: fmt.Sprintf("word %d ", n)} }
+	for name, tt := range map[string]struct {
+		piece func(n int) pygent.Delta
+		limit pygent.RunOption
+		words string
+	}{
+		"text":     {text, pygent.MaxTokens(1000), "of 1000"},
+		"thoughts": {func(n int) pygent.Delta { return pygent.Delta{Reasoning: text(n).Text} }, pygent.MaxTokens(1000), "of 1000"},
+		"calls": {func(n int) pygent.Delta {
+			return pygent.Delta{Call: &pygent.CallDelta{Index: n % 2, Tool: "bash", Bytes: n/2 + 1}}
+		}, pygent.MaxTokens(1000), "of 1000"},
+		"money": {text, pygent.MaxCost(0.01), "of at most 0.0100"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			agent := newAgentOn(t, nowhere{}, talker{piece: tt.piece}, pygent.WithModelName("m"), pygent.WithPrices(dollars))
+			result, err := agent.RunUntilStop(t.Context(), "Talk.", tt.limit)
+			require.NoError(t, err)
+			require.Equal(t, pygent.StatusBudget, result.Status)
+			require.Contains(t, result.Reason, tt.words)
+			require.Equal(t, 1, result.Steps)
+			require.Positive(t, result.Usage.CompletionTokens, "what arrived was used")
+			require.Less(t, result.Usage.CompletionTokens, int64(1100))
+		})
+	}
+}
