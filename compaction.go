@@ -325,9 +325,10 @@ func (r *run) summarize(ctx context.Context, messages []Message, items []compact
 		summary = compact.Digest(said, most)
 	}
 	record := r.recorded(ctx, most/2)
+	room := max(most-len(record)/2, 0)
 	done.Summary = compact.Message(compact.Instead{
-		Messages: done.Gone, Words: compact.Words(r.agent.history.wordsBefore(items, plan), most-len(record)/2),
-		Record: record, Summary: cut.Middle(summary, most-len(record)/2), ByModel: done.ByModel,
+		Messages: done.Gone, Words: compact.Words(r.agent.history.wordsBefore(items, plan), room),
+		Record: record, Summary: cut.Middle(summary, room), ByModel: done.ByModel,
 		Goes: plan.Pinned > 0 || slices.ContainsFunc(items[end:], func(i compact.Item) bool { return i.Kind == compact.User }),
 	})
 	return nil

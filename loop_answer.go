@@ -14,13 +14,15 @@ import (
 func (r *run) take(ctx context.Context, resp *ChatResponse) error {
 	cutBy := nudge.CutBy(string(resp.FinishReason))
 	r.written, r.judge.Demanded, r.judge.Open = calltext.Sign{}, false, nil
+	thoughts := openai.Thoughts(resp.Message.Extra)
+	onlyThought := isEmpty(resp.Message) && thoughts != ""
+	if onlyThought {
+		resp.Message.Content = thoughts // a call may stand at their end
+	}
 	if cutBy == "" {
 		r.takeWritten(resp)
 	}
-	thoughts := openai.Thoughts(resp.Message.Extra)
-	if isEmpty(resp.Message) && thoughts != "" && cutBy == "" {
-		resp.Message.Content = thoughts // a call may stand at their end
-		r.takeWritten(resp)
+	if onlyThought {
 		resp.Message.Content = ""
 	}
 	if isEmpty(resp.Message) {

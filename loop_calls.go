@@ -13,6 +13,7 @@ import (
 	"github.com/x/pygent/internal/callwords"
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/cycle"
+	"github.com/x/pygent/internal/dialect"
 	"github.com/x/pygent/internal/nudge"
 	"github.com/x/pygent/internal/pace"
 )
@@ -136,7 +137,9 @@ func (r *run) runCalls(ctx context.Context, calls []ToolCall) error {
 			i++
 			continue
 		}
-		read = r.unfold(ctx, read, i)
+		for read[i].set != nil && read[i].err == nil { // the first part may stand for several, too
+			read = r.unfold(ctx, read, i)
+		}
 		for _, result := range r.runNext(ctx, read[i:]) {
 			if err := r.give(ctx, &read[i], result, i == len(read)-1, &so); err != nil {
 				return err
@@ -188,7 +191,7 @@ func (r *run) give(ctx context.Context, read *readCall, result *ToolResult, last
 	if result.Outcome != OutcomeOK && !foundNothing(result) {
 		so.noteFailed(call, result)
 	}
-	if read.err == nil && !read.tool.ends && result.Outcome != OutcomeNotRun {
+	if read.err == nil && !read.tool.ends && result.Outcome != OutcomeNotRun && result.Outcome != OutcomeDenied && !dialect.IsNote(call.Name) {
 		r.judge.Ran()
 	}
 	chooseMedia(result, so.media)
@@ -358,9 +361,9 @@ func (r *run) openJobs(ctx context.Context) []string {
 func (r *run) noteCycle(call *ToolCall, result *ToolResult) {
 	failed := result.Outcome != OutcomeOK
 	last, found := r.cycles.Note(call.Name+"\x00"+call.Arguments, cmp.Or(result.compared, result.Content), failed)
-	failures := 0
+	failures, stuck := 0, false
 	if !foundNothing(result) {
-		failures = r.cycles.Failed(failed)
+		failures, stuck = r.cycles.Failed(failed, r.result.Steps)
 	}
 	var note, reason string
 	switch {
@@ -372,7 +375,7 @@ func (r *run) noteCycle(call *ToolCall, result *ToolResult) {
 		return
 	}
 	result.Content = nudge.OnALine(result.Content, note)
-	if last.Times >= cycle.Stuck || failures >= cycle.FailuresStuck {
+	if last.Times >= cycle.Stuck || stuck {
 		r.end(StatusStuck, reason)
 	}
 }

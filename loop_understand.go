@@ -3,6 +3,7 @@ package pygent
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -72,6 +73,9 @@ func (r *run) unfold(ctx context.Context, calls []readCall, at int) []readCall {
 		})
 		return planned, err
 	})
+	if err == nil && len(planned) == 0 {
+		err = errors.New("there is no call in it")
+	}
 	if err != nil {
 		c.err = err
 		return calls

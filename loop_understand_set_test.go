@@ -2,6 +2,7 @@ package pygent_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -197,4 +198,44 @@ func TestAPatchIsNoPatchWhereNothingCanBeEdited(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, agent.History().Messages()[3].Text(), "apply_patch")
 	require.Empty(t, agent.Changes())
+}
+
+// A call that stands for none, or whose first part stands for several, gets its results.
+func TestACallOfNoCallsHasAResult(t *testing.T) {
+	t.Parallel()
+	patch := "*** Begin Patch\n*** Add File: new\n+1\n*** Add File: other\n+2\n*** End Patch"
+	for name, tt := range map[string]struct {
+		tool, args, want string
+		files            map[string]string
+	}{
+		"moved to itself": {"apply_patch", jsonOf(t, map[string]any{"input": "*** Begin Patch\n*** Update File: a\n*** Move to: a\n*** End Patch"}), "changes nothing", map[string]string{"a": "1\n"}},
+		"and so written":  {"apply_patch", jsonOf(t, map[string]any{"input": "*** Begin Patch\n*** Update File: a\n*** Move to: ./a\n*** End Patch"}), "changes nothing", map[string]string{"a": "1\n"}},
+		"a patch first": {"multi_tool_use.parallel", jsonOf(t, map[string]any{"tool_uses": []any{
+			map[string]any{"recipient_name": "functions.apply_patch", "parameters": map[string]any{"input": patch}},
+		}}), "", map[string]string{"a": "1\n", "new": "1\n", "other": "2\n"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir, rt := workspaceWith(t, map[string]string{"a": "1\n"})
+			agent := newAgentOn(t, rt, pygenttest.NewScriptedModel(rawCall(tt.tool, tt.args), pygenttest.Text("done")))
+			_, err := agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply())
+			require.NoError(t, err)
+			require.Equal(t, tt.files, filesIn(t, dir))
+			require.Contains(t, results(agent)[0], tt.want)
+		})
+	}
+}
+
+// Fifteen calls that fail in one answer are told before they end a run.
+func TestCallsOfOneAnswerDoNotEndTheRun(t *testing.T) {
+	t.Parallel()
+	var failing []pygenttest.Reply
+	for i := range 16 {
+		failing = append(failing, pygenttest.Call("download_file", map[string]any{"path": fmt.Sprint("none", i)}))
+	}
+	_, rt := workspaceWith(t, nil)
+	agent := newAgentOn(t, rt, pygenttest.NewScriptedModel(pygenttest.Calls(failing...), pygenttest.Text("They are not there.")))
+	result, err := agent.RunUntilStop(t.Context(), "Read them.", pygent.WithEndOnReply())
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusReplied, result.Status)
 }

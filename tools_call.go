@@ -80,7 +80,7 @@ func (r *run) announce(ctx context.Context, call *ToolCall) *ToolResult {
 func (r *run) limitResult(ctx context.Context, call *ToolCall, result *ToolResult, polls bool) {
 	result.sortFiles()
 	result.Content = cut.Middle(result.Content, resultBound(call.Name))
-	if !polls && ctx.Err() == nil {
+	if !polls && ctx.Err() == nil && result.Outcome != OutcomeNotRun {
 		r.noteCycle(call, result)
 	}
 	r.tellNested(ctx, call, result)

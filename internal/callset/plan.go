@@ -39,7 +39,9 @@ func (s *Set) Calls(files Files) (calls []Call, note string, err error) {
 		if err != nil {
 			return nil, "", err
 		}
-		f.path = path.Clean(f.path)
+		if f.path = path.Clean(f.path); f.to != "" && path.Clean(f.to) == f.path {
+			f.to = ""
+		}
 		failing, err := p.add(f)
 		if err != nil {
 			return nil, "", fmt.Errorf("%s: %w; nothing was changed", f.path, err)
@@ -53,6 +55,9 @@ func (s *Set) Calls(files Files) (calls []Call, note string, err error) {
 	}
 	if len(p.calls) > maxCalls {
 		return nil, "", fmt.Errorf("the patch needs %d calls, more than the %d that one may", len(p.calls), maxCalls)
+	}
+	if len(p.calls) == 0 {
+		return nil, "", errors.New("the patch changes nothing")
 	}
 	return append(p.calls, s.after...), "", nil
 }

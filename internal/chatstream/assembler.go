@@ -273,7 +273,7 @@ func (a *Assembler) addChoice(ch choice, at int) (Delta, error) {
 		return Delta{}, NewServerError(ch.err)
 	}
 	a.usage.update(ch.usage)
-	if reason := headOf(jsonwalk.Text(ch.finish)); reason != "" {
+	if reason := headOf(jsonwalk.Text(ch.finish)); reason != "" && reason != "null" { // as some write a missing one
 		p.finish = reason
 	}
 	switch {
@@ -434,6 +434,13 @@ func (a *Assembler) Finished() bool {
 		}
 	}
 	return len(a.parts) > 0
+}
+
+// OwesCalls reports whether the answer says that it calls tools, and no call has come: it
+// may be in another choice, which a server may write in one piece at its end.
+func (a *Assembler) OwesCalls() bool {
+	says := func(p *part) bool { return p.finish == "tool_calls" || p.finish == "function_call" }
+	return slices.ContainsFunc(a.parts, says) && !slices.ContainsFunc(a.parts, func(p *part) bool { return len(p.calls) > 0 })
 }
 
 // endsWell returns no error for a stream that lacks a finish reason and ended as a

@@ -29,7 +29,7 @@ func (c *chunk) saysError(data []byte) bool {
 				return true
 			}
 		case "message", "msg": // with a code, or alone
-			if jsonwalk.Text(raw) != "" && !present(c.id) {
+			if words := strings.ToLower(jsonwalk.Text(raw)); words != "" && words != "success" && words != "ok" && !present(c.id) {
 				return true
 			}
 		case "prompt_filter_results", "promptFeedback": // Azure, Gemini: the prompt was blocked

@@ -26,6 +26,7 @@ const maxCycle = 3
 type Finder struct {
 	recent   []entry // at most maxCycle*Stuck, the latest last
 	failures int     // in a row
+	told     int     // the step after which the model was told of them first
 }
 
 type entry struct {
@@ -52,16 +53,20 @@ func (l *Finder) Note(call, result string, failed bool) (Found, bool) {
 	return Found{}, false
 }
 
-// Failed counts a call that failed, or one that went well, and returns how many have
-// failed in a row, if that is a number of which the model should be told; otherwise 0.
-func (l *Finder) Failed(failed bool) int {
+// Failed counts a call of a step that failed, or one that went well, and returns how many
+// have failed in a row, if that is a number of which the model should be told; otherwise 0.
+// The model is stuck if it goes on so in a later step than the one after which it was told.
+func (l *Finder) Failed(failed bool, step int) (inARow int, stuck bool) {
 	if l.failures++; !failed {
 		l.failures = 0
 	}
-	if l.failures%FailuresTold != 0 {
-		return 0
+	switch {
+	case l.failures == 0 || l.failures%FailuresTold != 0:
+		return 0, false
+	case l.failures == FailuresTold:
+		l.told = step
 	}
-	return l.failures
+	return l.failures, l.failures >= FailuresStuck && step > l.told
 }
 
 // times returns how many times in a row the last sequence of the given number

@@ -184,6 +184,9 @@ func (c *call) readStream(watch *stallWatch, asm assembler, r io.Reader, said st
 		}
 		none = false
 		if events.Name() == "error" {
+			if asm.Finished() && !asm.OwesCalls() {
+				return nil // the answer is whole, whatever comes after it
+			}
 			return eventError(event)
 		}
 		before := asm.Progress()
@@ -194,7 +197,7 @@ func (c *call) readStream(watch *stallWatch, asm assembler, r io.Reader, said st
 			bounded.moved()
 			watch.moved()
 		}
-		watch.finished(asm.Finished())
+		watch.finished(asm.Finished() && !asm.OwesCalls())
 	}
 }
 

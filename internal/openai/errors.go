@@ -116,7 +116,9 @@ func responseError(err error, res *http.Response) error {
 		f := parseErrorBody(event.Body)
 		status := f.statusOf()
 		api = newStatusError(status, res.Header, event.Body)
-		api.Status = f.status // not one that was only inferred
+		if !IsOverload(status, nil) { // which is waited out, and no other is told that was only inferred
+			api.Status = f.status
+		}
 		return api
 	case errors.Is(err, chatstream.ErrTooLarge):
 		message := err.Error() + " (no model writes that, and it is not asked for again: is that a model server?)"
@@ -325,12 +327,13 @@ var codeStatus = map[string]int{
 	"1113": 402, "1302": 429, "1303": 429, "1305": 429, // Zhipu: in arrears, too often, overloaded
 }
 
-// phraseStatus gives the status of errors that come by their words alone. Each is a
-// fault that no second request mends.
+// phraseStatus gives the status of errors that come by their words alone: an overload, or
+// a fault that no second request mends.
 var phraseStatus = []struct {
 	status  int
 	phrases []string
 }{
+	{http.StatusTooManyRequests, []string{"too many requests", "rate limit", "try again", "overloaded"}},
 	{http.StatusUnauthorized, []string{"api key", "apikey", "api_key", "unauthorized", "authentication", "login fail", "token expired", "invalid token"}},
 	{http.StatusPaymentRequired, []string{"balance not enough", "insufficient balance", "account balance", "balance is", "arrears", "out of credit", "insufficient quota", "recharge"}},
 	{http.StatusForbidden, []string{"no permission", "forbidden"}},

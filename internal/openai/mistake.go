@@ -78,6 +78,6 @@ func (l *loops) add(d *chatstream.Delta) error {
 		return nil
 	}
 	const enough = 120 // of a period, to know it by
-	m := &Mistake{Repeats: cut.Head(strings.TrimSpace(period), enough)}
+	m := &Mistake{Repeats: cut.Head(cmp.Or(strings.TrimSpace(period), period), enough)}
 	return &Error{Status: http.StatusOK, Code: "repetition", Message: m.Error(), Retryable: true, Err: m}
 }

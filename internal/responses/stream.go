@@ -423,6 +423,9 @@ func (*Assembler) Done() {}
 // Finished reports whether the answer is complete.
 func (a *Assembler) Finished() bool { return a.end != nil }
 
+// OwesCalls reports false: calls come before the end.
+func (a *Assembler) OwesCalls() bool { return false }
+
 // Progress returns the number of bytes of content, reasoning and items so far.
 // It grows with each piece of data, but not with events that carry none.
 func (a *Assembler) Progress() int {

@@ -491,7 +491,8 @@ func TestSessionsAreListedShownExportedAndRemoved(t *testing.T) {
 	for _, resume := range [][]string{{"--resume"}, {"run", "-r"}} {
 		got := u.fails(append(resume, "zzzz", "hello")...)
 		require.Equal(t, exitUsage, got.code)
-		require.Contains(t, got.stderr, `no session has an ID that begins with "zzzz"; pygent sessions list --all shows them. To choose one from a list and say this there, put -- before it: --resume -- "zzzz hello"`)
+		require.Contains(t, got.stderr, `no session has an ID that begins with "zzzz"`) // and perhaps what is meant
+		require.Contains(t, got.stderr, `; pygent sessions list --all shows them. To choose one from a list and say this there, put -- before it: --resume -- "zzzz hello"`)
 	}
 	require.Equal(t, "removed 0 sessions\n", u.does("sessions", "rm", "--older", "1d").stdout)
 	require.Equal(t, "removed 1 session\n", u.does("sessions", "rm", first.ID, first.ID[:5]).stdout)
