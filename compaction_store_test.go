@@ -373,7 +373,7 @@ func TestResumedSessionsSendTheSameRequests(t *testing.T) {
 				history, err := pygent.LoadHistory(t.Context(), store)
 				require.NoError(t, err)
 				return newAgentOn(t, nowhere{}, way.model(t, server), pygent.WithModelName("m"), pygent.WithHistory(history),
-					pygent.WithTools(mixed(1_500)), pygent.WithContextWindow(8_000))
+					pygent.WithTools(mixed(1_500)), pygent.WithContextWindow(7_600))
 			}
 			next := func(a *pygent.Agent) string {
 				before := len(server.Requests())

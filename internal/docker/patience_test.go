@@ -51,8 +51,8 @@ func TestASilentEngineIsGivenUp(t *testing.T) {
 func TestABusyEngineIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	engine, open := waitingEngine(t, true)
-	time.AfterFunc(500*time.Millisecond, open) // ten times as late as a silent one would be given up
-	require.NoError(t, askFor(t.Context(), engine, 50*time.Millisecond, remove(engine)))
+	time.AfterFunc(1500*time.Millisecond, open) // later than a silent one would be given up
+	require.NoError(t, askFor(t.Context(), engine, 500*time.Millisecond, remove(engine)))
 }
 
 // pinged is an engine without a connection, for a test with synthetic time: it answers
