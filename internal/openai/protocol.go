@@ -27,8 +27,8 @@ type assembler interface {
 	Add(data []byte) (chatstream.Delta, error)
 	Finished() bool
 	OwesCalls() bool // a call is announced, and may follow the finish reason
-	Progress() int // grows with data, and with nothing else
-	Done()         // the stream ended with [DONE]
+	Progress() int   // grows with data, and with nothing else
+	Done()           // the stream ended with [DONE]
 	Finish() (*chatstream.Answer, error)
 }
 
