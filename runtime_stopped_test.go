@@ -67,7 +67,7 @@ func TestARunDoesNotWaitForAStoppedGuestAfterEachCall(t *testing.T) {
 		return pygenttest.Calls(look, look, look, look)
 	})
 	var heard jobEvents
-	agent := newAgentOn(t, r, pygenttest.NewScriptedModel(background("until [ -e go ]; do sleep 0.02; done; "+fmt.Sprintf(stopGuest, os.Getpid())), stopped, stop),
+	agent := newAgentOn(t, r, pygenttest.NewScriptedModel(background("until [ -e go ]; do sleep 0.02; done; "+fmt.Sprintf(stopGuest, os.Getpid())), stopped, stop).RepeatLast(),
 		pygent.WithTools(plainTool("look", nil)), pygent.OnEvent(heard.hear))
 	start := time.Now()
 	result, err := agent.RunUntilStop(t.Context(), "go")

@@ -116,9 +116,7 @@ func responseError(err error, res *http.Response) error {
 		f := parseErrorBody(event.Body)
 		status := f.statusOf()
 		api = newStatusError(status, res.Header, event.Body)
-		if !IsOverload(status, nil) { // which is waited out, and no other is told that was only inferred
-			api.Status = f.status
-		}
+		api.Status = f.status // not one that was only inferred
 		return api
 	case errors.Is(err, chatstream.ErrTooLarge):
 		message := err.Error() + " (no model writes that, and it is not asked for again: is that a model server?)"
