@@ -312,9 +312,7 @@ func (r *run) hear(msg Message, source Source) error { return r.hearSaid(msg, so
 // hearSaid is hear for a message that Say may have queued under an id.
 func (r *run) hearSaid(msg Message, source Source, id string) error {
 	if source == SourceUser {
-		own := msg
-		own.Parts = own.Parts[:min(1, len(own.Parts))] // without attached files
-		r.judge.Hear(own.Text())
+		r.judgeHears(msg)
 	}
 	return r.keep(HistoryEntry{Message: msg, Source: source}, func() Event {
 		e := Event{Type: EventUser, Text: msg.Text(), Source: source, ID: id}

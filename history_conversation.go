@@ -411,9 +411,7 @@ func (r *run) recallWork(said []HistoryEntry) {
 	for _, e := range said {
 		switch text := e.Message.Text(); {
 		case e.Message.Role == RoleUser && isOfUser(e.Message, e.Source):
-			own := e.Message
-			own.Parts = own.Parts[:min(1, len(own.Parts))] // without attached files
-			r.judge.Hear(own.Text())
+			r.judgeHears(e.Message)
 		case e.Message.Role == RoleTool && e.Outcome != OutcomeNotRun && !nudge.Refuses(text) && !strings.HasPrefix(text, "error: "):
 			r.judge.Ran()
 		}

@@ -363,6 +363,12 @@ func (r *run) askFailed(ctx context.Context, err error) error {
 	return r.fail(err)
 }
 
+// judgeHears takes in what the user says, without attached files.
+func (r *run) judgeHears(msg Message) {
+	msg.Parts = msg.Parts[:min(1, len(msg.Parts))]
+	r.judge.Hear(msg.Text())
+}
+
 // judged ends the run as a reply deserves, or has the model told what to do instead. A
 // reply is no end, the first time, while tasks or jobs still work, as a stop is not.
 func (r *run) judged(ctx context.Context, text string) {

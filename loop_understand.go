@@ -3,7 +3,6 @@ package pygent
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -60,9 +59,6 @@ func (r *run) read(call ToolCall) readCall {
 // are may depend on what the calls before have changed.
 func (r *run) unfold(ctx context.Context, calls []readCall, at int) []readCall {
 	c := &calls[at]
-	if c.set == nil || c.err != nil {
-		return calls
-	}
 	var note string
 	set, rt := c.set, r.agent.runtime
 	planned, err := callForeign(ctx, r, "the runtime", func() (planned []callset.Call, err error) {
@@ -73,9 +69,6 @@ func (r *run) unfold(ctx context.Context, calls []readCall, at int) []readCall {
 		})
 		return planned, err
 	})
-	if err == nil && len(planned) == 0 {
-		err = errors.New("there is no call in it")
-	}
 	if err != nil {
 		c.err = err
 		return calls

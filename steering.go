@@ -172,7 +172,10 @@ func (r *run) nudge() error {
 	if !r.agent.unheard.empty() {
 		r.replies = 0
 	}
-	say := nudge.After(nudge.Answers{Empty: r.empty, Trouble: r.trouble, Replies: r.replies, Written: r.written.Tool, Form: r.written.Form, Final: r.opts.final.name(), Judged: r.opts.answerEnds, Demanded: r.judge.Demanded, Open: r.judge.Open})
+	replied := nudge.Answers{Replies: r.replies, Final: r.opts.final.name(), Judged: r.opts.answerEnds, Demanded: r.judge.Demanded, Open: r.judge.Open}
+	last := replied
+	last.Empty, last.Trouble, last.Written, last.Form = r.empty, r.trouble, r.written.Tool, r.written.Form
+	say := nudge.After(last)
 	if say != "" {
 		say = nudge.OnALine(say, r.limitNote())
 	}
@@ -198,8 +201,8 @@ func (r *run) nudge() error {
 	if err != nil || heard || say != "" || r.replies == replies {
 		return err
 	}
-	r.replies = replies // what was said was taken back meanwhile
-	say = nudge.After(nudge.Answers{Replies: r.replies, Final: r.opts.final.name(), Judged: r.opts.answerEnds, Demanded: r.judge.Demanded, Open: r.judge.Open})
+	r.replies, replied.Replies = replies, replies // what was said was taken back meanwhile
+	say = nudge.After(replied)
 	return r.hear(UserMessage(nudge.OnALine(say, r.limitNote())), SourceNudge)
 }
 

@@ -301,8 +301,10 @@ func (r *run) withinBudget(ctx context.Context, model string, delta func(Delta))
 			bytes += d.Call.Bytes - calls[d.Call.Index]
 			calls[d.Call.Index] = d.Call.Bytes
 		}
-		for i, n := range spending(Usage{CompletionTokens: used().CompletionTokens, Cost: price.of(used())}).Sums() {
-			if limit[i] > 0 && n > r.budget.Left()[i] {
+		u, left := used(), r.budget.Left()
+		u.Cost = price.of(u)
+		for i, n := range spending(u).Sums() {
+			if limit[i] > 0 && n > left[i] {
 				cancel(errBroke)
 			}
 		}

@@ -26,8 +26,11 @@ type Files struct {
 
 // Calls returns the calls of a set, in order, with what to tell the model of them. Of a patch
 // they are planned by what the files hold now. If a part of it cannot be done, the only call
-// is the one that fails by that.
+// is the one that fails by that. Without an error there is at least one.
 func (s *Set) Calls(files Files) (calls []Call, note string, err error) {
+	if len(s.files) == 0 && len(s.calls) == 0 {
+		return nil, "", errors.New("there is no call in it")
+	}
 	if len(s.files) == 0 {
 		return s.calls, "", nil
 	}

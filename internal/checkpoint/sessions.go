@@ -27,7 +27,10 @@ func openSessionLogs(dir, sessions string) (*sessionLogs, error) {
 		return nil, nil
 	}
 	trees, err := store.Open(dir)
-	return &sessionLogs{trees, dir, sessions}, err
+	if err != nil {
+		return nil, err
+	}
+	return &sessionLogs{trees, dir, sessions}, nil
 }
 
 // PruneSessions removes sessions of a directory until the others are within the limits,
@@ -35,12 +38,13 @@ func openSessionLogs(dir, sessions string) (*sessionLogs, error) {
 // that of sessions which were removed otherwise.
 func PruneSessions(ctx context.Context, dir, sessions string, limits sessiondir.Limits) (removed []string, err error) {
 	logs, err := openSessionLogs(dir, sessions)
-	if err != nil || logs == nil {
-		removed, failed := sessiondir.Prune(ctx, sessions, limits, time.Now())
+	if logs != nil {
+		err = logs.measure(&limits)
+	}
+	removed, failed := sessiondir.Prune(ctx, sessions, limits, time.Now())
+	if logs == nil {
 		return removed, errors.Join(err, failed)
 	}
-	err = logs.measure(&limits)
-	removed, failed := sessiondir.Prune(ctx, sessions, limits, time.Now())
 	orphans, orphansErr := logs.removeOrphans()
 	if orphans > 0 || limits.More != nil {
 		orphansErr = errors.Join(orphansErr, logs.collect(ctx))
@@ -52,7 +56,7 @@ func PruneSessions(ctx context.Context, dir, sessions string, limits sessiondir.
 // directory any more. A store that does not exist has nothing.
 func RemoveOrphans(ctx context.Context, dir, sessions string) error {
 	logs, err := openSessionLogs(dir, sessions)
-	if err != nil || logs == nil {
+	if logs == nil {
 		return err
 	}
 	_, err = logs.removeOrphans()

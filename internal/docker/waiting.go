@@ -3,6 +3,8 @@ package docker
 import (
 	"context"
 	"time"
+
+	"github.com/x/pygent/internal/guard"
 )
 
 // silence is how long an engine and a container are waited for before that is told.
@@ -10,18 +12,7 @@ const silence = time.Second
 
 // afterSilence calls tell if something takes longer, until end is called, which waits for
 // tell.
-func afterSilence(tell func()) (end func()) {
-	told := make(chan struct{})
-	timer := time.AfterFunc(silence, func() {
-		defer close(told)
-		tell()
-	})
-	return func() {
-		if !timer.Stop() {
-			<-told
-		}
-	}
-}
+func afterSilence(tell func()) (end func()) { return guard.Late(silence, tell) }
 
 type waitingKey struct{}
 
