@@ -38,6 +38,7 @@ type waits struct {
 	mu    sync.Mutex // guards what follows; held while a line is written, so that none comes after the end
 	ended bool
 	inRun bool        // whether a run goes on, or a command of the user's
+	step  time.Time   // when the run began its step
 	model wait        // what the model does; empty for nothing
 	place wait        // what the runtime does before commands can run; empty for nothing
 	keeps wait        // the checkpoint that is waited for; empty for none
@@ -85,7 +86,7 @@ func (w *waits) note(e Event) {
 	case e.Type == EventRunEnd:
 		w.rest()
 	case e.Type == EventStep:
-		w.inRun, w.model, w.keeps, w.calls = true, wait{}, wait{}, nil
+		w.inRun, w.step, w.model, w.keeps, w.calls = true, time.Now(), wait{}, wait{}, nil
 	case e.Type == EventKeeping:
 		w.keeps = wait{words: clipped(e.Text), since: cmp.Or(w.keeps.since, time.Now()), heard: time.Now()}
 	case e.Type == EventRuntime:
@@ -233,15 +234,19 @@ func (w *waits) current() (goesOn wait, last string) {
 	case w.keeps.words != "":
 		return w.keeps, ""
 	case i < 0:
-		return cmp.Or(w.model, w.place), ""
+		return cmp.Or(w.model, w.place.from(w.step)), ""
 	case w.place.words == "":
 		return w.calls[i].wait, w.calls[i].last
 	}
-	goesOn = w.place
-	if began := w.calls[i].since; began.After(goesOn.since) {
-		goesOn.since = began
+	return w.place.from(w.calls[i].since), ""
+}
+
+// from returns the wait as one who has waited since a time knows it.
+func (w wait) from(began time.Time) wait {
+	if began.After(w.since) {
+		w.since = began
 	}
-	return goesOn, ""
+	return w
 }
 
 // next returns when the next line about what goes on comes, if the last one came at a
