@@ -154,13 +154,13 @@ func TestNothingOfAWriterBesideIsLost(t *testing.T) {
 			line := fmt.Sprintf("writer %d\n", n)
 			all[name] += line
 			f, err := os.OpenFile(filepath.Join(k.dir, name), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+			time.Sleep(time.Duration(n%30) * time.Millisecond) // it is a load, which has files open, and nothing waits for it
 			if err == nil {
 				_, err = f.WriteString(line)
 			}
 			if err != nil || f.Close() != nil {
 				break
 			}
-			time.Sleep(time.Duration(n%5) * time.Millisecond) // it is a load, and nothing waits for it
 		}
 		written <- all
 	}()

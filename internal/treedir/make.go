@@ -202,6 +202,9 @@ func (m *maker) read(name string) (Hash, int64, error) {
 	})
 }
 
+// errChanged is returned where something else is there than was expected.
+var errChanged = &ConflictError{Why: "it was changed meanwhile"}
+
 func (m *maker) makeDir() error {
 	now, _, err := m.look(m.base)
 	if err != nil {
@@ -214,7 +217,7 @@ func (m *maker) makeDir() error {
 		}
 		m.given(m.base)
 	case now.Kind != Dir:
-		return &ConflictError{Why: "it was changed meanwhile"}
+		return errChanged
 	case m.Old.Kind == None && !m.Again:
 		return nil // somebody else's
 	}
@@ -227,7 +230,7 @@ func (m *maker) removeDir() error {
 		return err
 	}
 	if now.Kind != Dir {
-		return &ConflictError{Why: "it was changed meanwhile"}
+		return errChanged
 	}
 	err = m.dir.Remove(m.base)
 	if errors.Is(err, fs.ErrExist) {
@@ -243,19 +246,52 @@ func (m *maker) removeFile() error {
 		return err
 	}
 	if !now.Same(m.Old) {
-		return &ConflictError{Why: "it was changed meanwhile"}
+		return errChanged
 	}
 	if err := m.dir.Rename(m.base, m.Aside); err != nil {
 		return err
 	}
-	now, _, err = m.look(m.Aside)
-	if err != nil {
-		return errors.Join(err, m.putBack())
-	}
-	if !now.Same(m.Old) {
-		return m.conflict(m.putBack())
+	if err := m.lookAside(); err != nil {
+		return m.undone(err, m.putBack())
 	}
 	return m.dir.Remove(m.Aside)
+}
+
+// lookAside returns nil if what was moved aside is what was there before, and will stay
+// so: who has it open could write to a file that nobody finds any more. A conflict says
+// what is wrong with it.
+func (m *maker) lookAside() error {
+	if m.Old.Kind == File && m.isWritten() {
+		return &ConflictError{Why: "a program has it open for writing"}
+	}
+	now, _, err := m.look(m.Aside)
+	if err == nil && !now.Same(m.Old) {
+		err = errChanged
+	}
+	return err
+}
+
+// isWritten reports whether a program is known to have what is aside open for writing.
+func (m *maker) isWritten() bool {
+	f, err := openFileIn(m.dir, m.Aside)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return hasWriter(f)
+}
+
+// undone returns why a step was undone, and what went wrong with that. Of two conflicts
+// the second says more.
+func (m *maker) undone(why, undoing error) error {
+	var conflict *ConflictError
+	switch {
+	case undoing == nil:
+		return why
+	case errors.As(why, &conflict):
+		return undoing
+	}
+	return errors.Join(why, undoing)
 }
 
 // create gives a new file its name only if nothing else has it.
@@ -348,7 +384,7 @@ func (m *maker) replace() error {
 	case now.Same(m.New):
 		return nil
 	case !now.Same(m.Old):
-		return &ConflictError{Why: "it was changed meanwhile"}
+		return errChanged
 	case m.Old.Kind == File && m.New.Kind == File && m.Old.Content == m.New.Content:
 		return m.dir.Chmod(m.base, m.New.Mode)
 	}
@@ -364,15 +400,14 @@ func (m *maker) replace() error {
 	case errors.Is(err, errors.ErrUnsupported):
 		return m.replaceSlowly()
 	case errors.Is(err, fs.ErrNotExist):
-		return m.conflict(m.gone(m.Aside))
+		return m.undone(errChanged, m.gone(m.Aside))
 	case err != nil:
 		return errors.Join(err, m.gone(m.Aside))
 	}
-	now, _, err = m.look(m.Aside)
-	if err == nil && now.Same(m.Old) {
-		return m.dir.Remove(m.Aside)
+	if err := m.lookAside(); err != nil {
+		return m.undone(err, m.exchangeBack())
 	}
-	return m.conflict(errors.Join(err, m.exchangeBack()))
+	return m.dir.Remove(m.Aside)
 }
 
 // exchangeBack undoes an exchange. What comes out should be what is new.
@@ -401,27 +436,17 @@ func (m *maker) replaceSlowly() error {
 	if err := m.dir.Rename(m.base, m.Aside); err != nil {
 		return errors.Join(err, m.gone(m.part))
 	}
-	now, _, err := m.look(m.Aside)
-	if err != nil || !now.Same(m.Old) {
-		return m.conflict(errors.Join(err, m.gone(m.part), m.putBack()))
+	if err := m.lookAside(); err != nil {
+		return m.undone(err, errors.Join(m.gone(m.part), m.putBack()))
 	}
-	err = m.name(m.part, m.base)
-	if errors.Is(err, fs.ErrExist) {
-		err = m.conflict(m.gone(m.part)) // somebody else has made it, without what was there
+	err := m.name(m.part, m.base)
+	if errors.Is(err, fs.ErrExist) { // somebody else has made it, without what was there
+		err = m.undone(errChanged, m.gone(m.part))
 	}
 	if err != nil {
 		return err
 	}
 	return m.dir.Remove(m.Aside)
-}
-
-// conflict returns that something changed just when it was replaced, unless
-// there is an error, or a conflict that says more.
-func (m *maker) conflict(err error) error {
-	if err != nil {
-		return err
-	}
-	return &ConflictError{Why: "it was changed meanwhile"}
 }
 
 // putBack gives what is aside its name back. If something else has that name, it
