@@ -82,7 +82,7 @@ type TaskStatus struct {
 	Usage     Usage         `json:"usage"`
 	Timeout   time.Duration `json:"-"`                // the limit that was reached, when timed out; timeout_seconds in JSON
 	Result    *Result       `json:"result,omitempty"` // of the last run; nil when it has none
-	Left      *TaskLeft     `json:"left,omitempty"`   // what the last run left, if it reached a limit, failed or was cancelled; nil otherwise
+	Left      *TaskLeft     `json:"left,omitempty"`   // the files that the task changed, and what the last run left that did not finish; nil for neither
 	LastEvent *Event        `json:"last_event,omitempty"`
 	Seq       int64         `json:"seq"` // the number of the task's last event
 

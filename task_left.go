@@ -4,33 +4,31 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/inventory"
-	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/plain"
-	"github.com/x/pygent/internal/survey"
 )
 
-// TaskLeft is what a run of a task left that reached a limit, failed or was
-// cancelled, and so could not tell itself. The files are still there:
+// TaskLeft is what a run of a task left: the files that the task has changed. If
+// the run reached a limit, failed or was cancelled, and so could not tell itself, it
+// is also what its agent did last, and the other files. They are still there:
 // [TaskManager.CollectFile] copies them. Texts are bounded, but may be those of a
 // stranger.
 type TaskLeft struct {
 	// Call is what its agent did last, in a line: "$ go test ./..." or "write
-	// main.go". It is empty if it called no tool.
+	// main.go". It is empty if it called no tool, or finished.
 	Call string `json:"call,omitempty"`
 	// Outcome is how that ended, in words: "exit 1", "stopped at its time limit".
 	Outcome string `json:"outcome,omitempty"`
-	// Files are at most 30 files of its workspace, those that differ from what it
-	// began with first. It is empty if the runtime is no [FileLister] or does not
-	// answer.
+	// Files are at most 30 files of its workspace, those that differ from what the
+	// task began with first, and no others if it finished. It is empty if the runtime
+	// is no [FileLister] or does not answer.
 	Files []TaskFile `json:"files,omitempty"`
-	// More is how many files there are besides.
+	// More is how many such files there are besides.
 	More int `json:"more,omitempty"`
 	// Partial says that the workspace could not be looked through: there may be
 	// other files.
@@ -59,7 +57,6 @@ const (
 // Bounds of what is told of a task that did not finish.
 const (
 	maxLeftFiles = 30
-	maxLeftBytes = 1500 // of the files' names and sizes, for a model
 	maxLeftCall  = 300
 	// lookWithin is how long a look at the workspace may take, and
 	// lookAtCancelled how long the end of a cancelled task may wait for it.
@@ -95,26 +92,32 @@ func takeInventory(rt Runtime, within time.Duration) (inv inventory.Inventory) {
 	return found
 }
 
-// left tells what a run leaves, if it was cancelled or ended by a limit or an
+// left tells what a run leaves, if it finished, was cancelled or ended by a limit or an
 // error. It tells nothing if the manager is being closed, which then need not wait.
 func (t *localTask) left(result *Result, cause error, outcome func(*TaskStatus)) *TaskLeft {
 	end := TaskStatus{Result: result}
 	outcome(&end)
 	within := lookWithin
-	if end.State == TaskCancelled {
+	if end.State == TaskCancelled || end.State == TaskFinished {
 		within = lookAtCancelled
 	}
 	agent := t.worker()
-	if agent == nil || cause == errManagerClosing || !slices.Contains([]TaskState{TaskTimedOut, TaskFailed, TaskCancelled}, end.State) {
+	if agent == nil || cause == errManagerClosing || end.State == TaskAwaitingUser {
 		return nil
 	}
 	t.mu.Lock()
-	did, began := t.did, t.began
+	did, began, first := t.did, t.began, t.status.Runs == 1
 	t.mu.Unlock()
-	left := &TaskLeft{Call: did.title, Outcome: did.outcome}
-	changes, more, whole := takeInventory(agent.Runtime(), within).Since(began, maxLeftFiles)
-	left.More, left.Partial = more, !whole
-	for _, c := range changes {
+	left, since := &TaskLeft{Call: did.title, Outcome: did.outcome}, inventory.Inventory.Since
+	if end.State == TaskFinished {
+		if did.title == "" && first {
+			return nil // it only talked
+		}
+		left, since = &TaskLeft{}, inventory.Inventory.Differing
+	}
+	told := since(takeInventory(agent.Runtime(), within), began, maxLeftFiles)
+	left.More, left.Partial = told.More, told.Partial
+	for _, c := range told.Changes {
 		left.Files = append(left.Files, TaskFile{Path: c.Path, Size: c.Size, Change: TaskFileChange(c.Kind)})
 	}
 	if left.Call == "" && len(left.Files) == 0 {
@@ -123,53 +126,22 @@ func (t *localTask) left(result *Result, cause error, outcome func(*TaskStatus))
 	return left
 }
 
-// madeFiles are files that a task made or changed.
-type madeFiles struct {
-	names []string // at most maxLeftFiles
-	more  bool     // there are others
-}
-
-// noteMade looks for the files that a run made which has finished. Nobody needs them if
-// they are collected, or if the answer was all that was wanted; else they go when the
-// manager is closed, which [localTask.uncollected] is for.
-func (t *localTask) noteMade(result *Result, outcome func(*TaskStatus)) {
-	end := TaskStatus{Result: result}
-	outcome(&end)
-	agent := t.worker()
-	t.mu.Lock()
-	called, began := t.did.title != "", t.began
-	t.mu.Unlock()
-	if agent == nil || end.State != TaskFinished || !called {
-		return
-	}
-	var made madeFiles
-	changes, rest, whole := takeInventory(agent.Runtime(), lookAtCancelled).Since(began, maxLeftFiles)
-	for _, c := range changes {
-		if (c.Kind == inventory.New || c.Kind == inventory.Changed) && !isOwnFile(c.Path) {
-			made.names = append(made.names, plainLine(c.Path))
-		}
-	}
-	made.more = (rest > 0 || !whole) && len(made.names) == len(changes) && len(changes) > 0
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.made = made
-}
-
 // collected notes that somebody has taken files of the task.
 func (t *localTask) collected() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.made = madeFiles{}
+	t.taken = true
 }
 
-// uncollected tells of the files that go with the task, in a line; empty for none.
+// uncollected tells of the files that go with a task that finished, in a line; empty for
+// none. Nobody needs them if some were collected, or if the answer was all that was wanted.
 func (t *localTask) uncollected() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.made.names) == 0 || !t.status.State.AtRest() {
-		return ""
+	if names := t.status.Left.told().Named(); names != "" && !t.taken && t.status.State == TaskFinished {
+		return fmt.Sprintf("task %s made files that were not collected, and go with it: %s", t.spec.ID, names)
 	}
-	return fmt.Sprintf("task %s made files that were not collected, and go with it: %s", t.spec.ID, numeral.Some(t.made.names, namedTemporary, t.made.more))
+	return ""
 }
 
 // lastCall is the call that an agent made last.
@@ -219,41 +191,21 @@ func plainLine(text string) string {
 
 // words tells a model what a task left.
 func (l *TaskLeft) words() string {
-	var b strings.Builder
-	if l.Call != "" {
-		fmt.Fprintf(&b, "It did last: %s (%s)\n", l.Call, l.Outcome)
+	if l.Call == "" {
+		return l.told().List("It changed these files, for collect_file:")
 	}
-	if len(l.Files) == 0 {
-		return strings.TrimSuffix(b.String(), "\n")
-	}
-	b.WriteString("Its workspace has, for collect_file:\n")
-	shown, size := 0, 0
-	for _, f := range l.Files {
-		line := f.line()
-		if size += len(line); size > maxLeftBytes {
-			break
-		}
-		shown++
-		b.WriteString("- " + line + "\n")
-	}
-	switch more := l.More + len(l.Files) - shown; {
-	case l.Partial:
-		b.WriteString("- and perhaps more, not all was looked through\n")
-	case more > 0:
-		fmt.Fprintf(&b, "- and %s\n", numeral.Count(more, "other file"))
-	}
-	return strings.TrimSuffix(b.String(), "\n")
+	did := fmt.Sprintf("It did last: %s (%s)", l.Call, l.Outcome)
+	return strings.TrimSuffix(did+"\n"+l.told().List("Its workspace has, for collect_file:"), "\n")
 }
 
-// line is a file in words.
-func (f TaskFile) line() string {
-	about := numeral.Count(f.Size, "byte")
-	switch f.Change {
-	case FileRemoved:
-		about = string(FileRemoved)
-	case "":
-	default:
-		about = string(f.Change) + ", " + about
+// told are the files that a task left, which may be nil.
+func (l *TaskLeft) told() (t inventory.Told) {
+	if l == nil {
+		return t
 	}
-	return fmt.Sprintf("%s (%s)", survey.Quote(f.Path), about)
+	t.More, t.Partial = l.More, l.Partial
+	for _, f := range l.Files {
+		t.Changes = append(t.Changes, inventory.Change{File: inventory.File{Path: f.Path, Size: f.Size}, Kind: inventory.Kind(f.Change)})
+	}
+	return t
 }

@@ -88,18 +88,64 @@ func TestACancelledTaskTellsWhatItLeft(t *testing.T) {
 	})
 }
 
-func TestATaskThatFinishedOrGoesOnTellsNothingOfItsFiles(t *testing.T) {
+func TestATaskThatFinishedTellsWhatItChanged(t *testing.T) {
 	t.Parallel()
-	m := newTasks(t, pygenttest.NewScriptedModel(callBash("echo x > f"), pygenttest.Status(400, "bad", "No such model"), stop))
-	id := startTask(t, m, "go", localRuntime(t))
-	status := waitTask(t, m, id)
-	require.Equal(t, pygent.TaskFailed, status.State)
-	require.Equal(t, []pygent.TaskFile{{Path: "f", Size: 2, Change: pygent.FileNew}}, status.Left.Files)
-	_, err := m.Send(t.Context(), id, "again")
-	require.NoError(t, err)
-	status = waitTask(t, m, id)
-	require.Equal(t, pygent.TaskFinished, status.State)
-	require.Nil(t, status.Left)
+	forEachRuntime(t, func(t *testing.T, rt pygent.Runtime) {
+		for _, name := range []string{"copied", "kept", "gone"} {
+			require.NoError(t, rt.WriteFile(t.Context(), name, []byte(name)))
+		}
+		m := newTasks(t, pygenttest.NewScriptedModel(callBash(work+"; mkdir .pygent; echo x > .pygent/notes"), stop, stop))
+		id := startTask(t, m, "go", rt, pygent.WithTaskFiles("copied", "kept", "gone"))
+		status := waitTask(t, m, id)
+		require.Equal(t, pygent.TaskFinished, status.State, status.Reason)
+		want := &pygent.TaskLeft{Files: []pygent.TaskFile{
+			{Path: "copied", Size: 11, Change: pygent.FileChanged},
+			{Path: "out/report", Size: 5, Change: pygent.FileNew},
+			{Path: "gone", Size: 4, Change: pygent.FileRemoved},
+		}}
+		require.Equal(t, want, status.Left)
+		roundTrip(t, status)
+
+		_, err := m.Send(t.Context(), id, "And now?")
+		require.NoError(t, err)
+		require.Equal(t, want, waitTask(t, m, id).Left, "what it changed in all its runs")
+	})
+}
+
+func TestATaskThatOnlyTalkedChangedNothing(t *testing.T) {
+	t.Parallel()
+	m := newTasks(t, pygenttest.NewScriptedModel(pygenttest.Text("42"), callBash("true"), stop))
+	for _, prompt := range []string{"talk", "look"} {
+		status := waitTask(t, m, startTask(t, m, prompt, localRuntime(t)))
+		require.Equal(t, pygent.TaskFinished, status.State)
+		require.Nil(t, status.Left)
+	}
+}
+
+func TestTheParentAndTheUserAreToldWhatATaskChanged(t *testing.T) {
+	t.Parallel()
+	for name, asks := range map[string]func(string) pygenttest.Reply{
+		"by a notice": always(callBash("true")),
+		"by task_status": func(id string) pygenttest.Reply {
+			return pygenttest.Call("task_status", map[string]any{"task_id": id, "wait": 20})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			model := pygenttest.NewScriptedModel(follow(always(delegate("Work")), wait, asks, always(stop))).RepeatLast().
+				On("Work", callBash("echo x > report"), stop)
+			var told []string
+			agent := newAgent(t, model, pygent.OnEvent(func(e pygent.Event) {
+				if e.Type == pygent.EventTask && e.TaskStatus.State.AtRest() {
+					told = append(told, e.Text)
+				}
+			}))
+			_, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxSteps(10))
+			require.NoError(t, err)
+			require.Contains(t, heard(agent), "It changed these files, for collect_file:\n  - report (new, 2 bytes)")
+			require.Equal(t, []string{"finished; changed report"}, told)
+		})
+	}
 }
 
 // manyFiles is a runtime that lists more files than anybody wants to see.

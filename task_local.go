@@ -33,7 +33,7 @@ type localTask struct {
 	began     inventory.Inventory      // what the workspace held before the first run
 	sent      chan Answer              // gets the answer that is sent to the question of a tool; nil where none is asked
 	did       lastCall                 // of the run that goes on
-	made      madeFiles                // by runs that finished, and not collected
+	taken     bool                     // some of its files were collected since the last run
 }
 
 func newLocalTask(spec TaskSpec, host taskHost) *localTask {
@@ -69,7 +69,11 @@ func (t *localTask) change(f func(*TaskStatus)) {
 	f(&t.status)
 	status := t.status
 	status.LastEvent = nil // avoids nesting events in events
-	t.log.Append(Event{Time: time.Now(), Type: EventTask, Task: t.spec.ID, Input: status.Input, Text: status.String(), TaskStatus: &status})
+	text := status.String()
+	if names := status.Left.told().Named(); names != "" {
+		text += "; changed " + names
+	}
+	t.log.Append(Event{Time: time.Now(), Type: EventTask, Task: t.spec.ID, Input: status.Input, Text: text, TaskStatus: &status})
 }
 
 // AtRest implements [crew.Task].
@@ -141,7 +145,6 @@ func (t *localTask) Run(ctx context.Context, msg taskMessage, grant taskGrant, e
 		cause := context.Cause(ctx)
 		outcome := func(s *TaskStatus) { s.end(limits, cause, err) }
 		left := t.left(result, cause, outcome) // a container must run to tell
-		t.noteMade(result, outcome)
 		if result == nil || result.Status != StatusAwaitingUser {
 			t.Park()
 		}
@@ -166,7 +169,7 @@ func (t *localTask) finish(before TaskStatus, result *Result, more bool, outcome
 	}
 	after := t.status
 	after.Ended, after.Result, after.Approvals, after.Asked = time.Now(), result, nil, nil
-	t.sent = nil
+	t.sent, t.taken = nil, t.taken && t.did.title == ""
 	if result != nil {
 		after.Steps = before.Steps + result.Steps
 		after.ToolCalls = before.ToolCalls + result.ToolCalls

@@ -17,7 +17,6 @@ import (
 const (
 	maxTemporary    = 10_000 // files and directories
 	temporaryWithin = 5 * time.Second
-	namedTemporary  = 5 // files of a task that are named
 )
 
 // TemporaryFiles describes the files that go when the agent closes: those of a

@@ -86,7 +86,7 @@ func TestAgentDelegatesWaitsAndCollects(t *testing.T) {
 			require.Equal(t, pygent.StatusStopped, result.Status, result.Reason)
 			got := results(agent)
 			require.Regexp(t, `^started task [0-9a-f]{10}$`, got[1])
-			require.Regexp(t, `^finished\n\[2 steps, 2 tool calls, \d+s\]\n  one test$`, got[2])
+			require.Regexp(t, `^finished\n\[2 steps, 2 tool calls, \d+s\]\n  one test\n  It changed these files, for collect_file:\n  - add_test.go \(new, 11 bytes\)$`, got[2])
 			require.Regexp(t, `^copied add_test.go of task \w+ to add_test.go: 1 file \(11 bytes\)$`, got[3])
 			require.Equal(t, "$ cat add_test.go\ntest Add()\n", got[4])
 			require.Empty(t, notices(agent.History().Messages()), "task_status told it already")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/inventory"
 	"github.com/x/pygent/internal/numeral"
 )
 
@@ -148,13 +149,28 @@ func (t *task) head() {
 	if !st.Started.IsZero() && !st.Ended.IsZero() {
 		fact += " · " + numeral.Took(st.Ended.Sub(st.Started))
 	}
+	if names := filesOf(st.Left); names != "" {
+		text = head(text, 500) + " Changed: " + names
+	}
 	stop := ""
 	if st.State == pygent.TaskRunning || st.State == pygent.TaskQueued || st.State == pygent.TaskAwaitingUser {
 		stop = fmt.Sprintf(`<button type="button" class="btn quiet" data-act="cancel-task" data-task="%s">Stop</button>`, esc(t.id))
 	}
 	key := strings.TrimSuffix(t.view.root, ".s")
 	t.view.log.put(key+".h", key, fmt.Sprintf(`<div><div class="head">%s%s<span class="fact"%s>%s</span>%s</div><p>%s</p></div>`,
-		sign, esc(oneLine(cmp.Or(st.Persona.Name, "Task"))), since, esc(fact), stop, esc(oneLine(head(text, 500)))))
+		sign, esc(oneLine(cmp.Or(st.Persona.Name, "Task"))), since, esc(fact), stop, esc(oneLine(head(text, 1000)))))
+}
+
+// filesOf names the files that a task changed, in a line; empty for none.
+func filesOf(l *pygent.TaskLeft) string {
+	if l == nil {
+		return ""
+	}
+	told := inventory.Told{More: l.More, Partial: l.Partial}
+	for _, f := range l.Files {
+		told.Changes = append(told.Changes, inventory.Change{File: inventory.File{Path: f.Path}, Kind: inventory.Kind(f.Change)})
+	}
+	return told.Named()
 }
 
 // listTasks lists the tasks of a session.

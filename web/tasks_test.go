@@ -13,7 +13,7 @@ import (
 func TestTasksHaveStreamsOfTheirOwn(t *testing.T) {
 	model := pygenttest.NewScriptedModel(
 		pygenttest.Call("delegate_task", map[string]any{"prompt": "Count the words."}), pygenttest.Text("It is delegated."), pygenttest.Text("I see."), pygenttest.Text("Well."))
-	model.On("Count the words.", pygenttest.TextAndCalls("I count.", pygenttest.Call("bash", map[string]any{"cmd": "echo seven"})),
+	model.On("Count the words.", pygenttest.TextAndCalls("I count.", pygenttest.Call("bash", map[string]any{"cmd": "touch count"})),
 		pygenttest.Call("stop", map[string]any{"summary": "Seven words."}))
 	s := serveAt(t)
 	s.agent = newAgent(t, model, pygent.WithConfirmBash(false))
@@ -22,7 +22,7 @@ func TestTasksHaveStreamsOfTheirOwn(t *testing.T) {
 	s.id = id
 	p := s.open("")
 	s.say("Delegate.")
-	p.shows(`<span class="verb">Delegated</span>`, "<p>It is delegated.</p>", "<p>I count.</p>", `<span class="what">echo seven</span>`, "<p>Seven words.</p>")
+	p.shows(`<span class="verb">Delegated</span>`, "<p>It is delegated.</p>", "<p>I count.</p>", `<span class="what">touch count</span>`, "<p>Seven words. Changed: count</p>")
 	require.Regexp(t, `\[t-\w+\.s\.m\d+\.0\] <p>I count.</p>`, p.now(), "it is in the panel")
 	var list struct{ Tasks []pygent.TaskStatus }
 	s.get("/tasks", &list)
@@ -35,5 +35,5 @@ func TestTasksHaveStreamsOfTheirOwn(t *testing.T) {
 	p.rests()
 
 	late := s.open("")
-	late.shows("<p>Seven words.</p>", `aria-label="finished"`)
+	late.shows("<p>Seven words. Changed: count</p>", `aria-label="finished"`)
 }

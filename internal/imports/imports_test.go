@@ -29,14 +29,14 @@ var layers = [][]string{
 	{ // Leaves: each does one thing.
 		"internal/approver", "internal/ban", "internal/budget", "internal/callback", "internal/calltext", "internal/cmdtest",
 		"internal/cut", "internal/cycle", "internal/egress", "internal/enginetest", "internal/eventlog",
-		"internal/feed", "internal/filetext", "internal/gallery", "internal/gitlayout", "internal/gitwatch", "internal/highlight", "internal/hostask", "internal/imports", "internal/inside", "internal/inventory", "internal/jsonfix", "internal/jsonobj",
+		"internal/feed", "internal/filetext", "internal/gallery", "internal/gitlayout", "internal/gitwatch", "internal/highlight", "internal/hostask", "internal/imports", "internal/inside", "internal/jsonfix", "internal/jsonobj",
 		"internal/keep", "internal/keyset", "internal/ledger", "internal/lineinput", "internal/markdown", "internal/mention", "internal/notices", "internal/nudge",
 		"internal/offline", "internal/owner", "internal/pace", "internal/pasted", "internal/pause", "internal/plain", "internal/presence", "internal/progress", "internal/repeat", "internal/rota",
 		"internal/screen", "internal/slash", "internal/spelling", "internal/sse", "internal/standin", "internal/starlimit",
 		"internal/strict", "internal/stutter", "internal/survey", "internal/telemetry", "internal/termtest", "internal/thought", "internal/toolbox", "internal/treedir", "internal/verdict", "internal/window", "internal/writewatch",
 	},
 	{ // Packages built from leaves.
-		"internal/ansimark", "internal/callwords", "internal/chatstream", "internal/compact", "internal/crew", "internal/dialect", "internal/edit", "internal/excerpt", "internal/guard", "internal/guest/...", "internal/htmlmark", "internal/jobbook", "internal/livearea", "internal/recap", "internal/skills", "internal/tomlfile",
+		"internal/ansimark", "internal/callwords", "internal/chatstream", "internal/compact", "internal/crew", "internal/dialect", "internal/edit", "internal/excerpt", "internal/guard", "internal/guest/...", "internal/htmlmark", "internal/inventory", "internal/jobbook", "internal/livearea", "internal/recap", "internal/skills", "internal/tomlfile",
 		"internal/toolschema", "internal/workspace", "internal/worktrees",
 	},
 	{ // Packages that a part of the root is built on.

@@ -21,9 +21,9 @@ const (
 	longest    = 1000 // bytes of a path; longer ones are left out
 )
 
-// closed are directories that are not looked into: a version control's own files,
+// closed are directories that are not looked into: a version control's own files, ours,
 // and what programs install or cache.
-var closed = []string{".git", ".hg", ".svn", "node_modules", "__pycache__", "venv", ".venv"}
+var closed = []string{".git", ".hg", ".svn", ".pygent", "node_modules", "__pycache__", "venv", ".venv"}
 
 // File is a file or directory of a workspace.
 type File struct {
@@ -95,12 +95,29 @@ type Change struct {
 }
 
 // Since compares the inventory with an earlier one of the same workspace. It
-// returns at most limit files: those that differ first, and of these what is at the
-// top first. rest is how many others there are; whole says that there are no more than those.
-func (inv Inventory) Since(before Inventory, limit int) (changes []Change, rest int, whole bool) {
-	all := make([]Change, 0, len(inv.files))
+// tells at most limit files: those that differ first, and of these what is at the
+// top first.
+func (inv Inventory) Since(before Inventory, limit int) Told {
+	all := append(inv.differing(before), inv.same(before)...)
+	return told(all, limit, !inv.whole)
+}
+
+// Differing is Since without the files that are the same.
+func (inv Inventory) Differing(before Inventory, limit int) Told {
+	return told(inv.differing(before), limit, !inv.whole || !before.whole)
+}
+
+func told(all []Change, limit int, partial bool) Told {
+	shown := min(len(all), limit)
+	return Told{Changes: all[:shown:shown], More: len(all) - shown, Partial: partial}
+}
+
+// differing returns what is new, changed or removed, in order.
+func (inv Inventory) differing(before Inventory) (all []Change) {
 	for name, f := range inv.files {
-		all = append(all, Change{File: f, Kind: before.kind(name, f)})
+		if kind := before.kind(name, f); kind != Same {
+			all = append(all, Change{File: f, Kind: kind})
+		}
 	}
 	if inv.whole {
 		for name, f := range before.files {
@@ -109,11 +126,31 @@ func (inv Inventory) Since(before Inventory, limit int) (changes []Change, rest 
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b Change) int {
-		return cmp.Or(order(a.Kind)-order(b.Kind), strings.Count(a.Path, "/")-strings.Count(b.Path, "/"), strings.Compare(a.Path, b.Path))
-	})
-	shown := min(len(all), limit)
-	return all[:shown:shown], len(all) - shown, inv.whole
+	slices.SortFunc(all, inOrder)
+	return all
+}
+
+// same returns the files that do not differ, in order.
+func (inv Inventory) same(before Inventory) (all []Change) {
+	for name, f := range inv.files {
+		if before.kind(name, f) == Same {
+			all = append(all, Change{File: f})
+		}
+	}
+	slices.SortFunc(all, inOrder)
+	return all
+}
+
+// inOrder compares two changes: what there is comes before what is removed, and what is at
+// the top before what is below.
+func inOrder(a, b Change) int {
+	gone := func(c Change) int {
+		if c.Kind == Removed {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(gone(a)-gone(b), strings.Count(a.Path, "/")-strings.Count(b.Path, "/"), strings.Compare(a.Path, b.Path))
 }
 
 // kind is what a file is to one who saw the workspace before.
@@ -126,15 +163,4 @@ func (inv Inventory) kind(name string, now File) Kind {
 		return Changed
 	}
 	return Same
-}
-
-// order is which kinds come first.
-func order(k Kind) int {
-	switch k {
-	case Same:
-		return 2
-	case Removed:
-		return 1
-	}
-	return 0
 }

@@ -34,9 +34,9 @@ func take(t *testing.T, w workspace) inventory.Inventory {
 	return inventory.Take(t.Context(), w.list)
 }
 
-// told returns changes as texts.
-func told(changes []inventory.Change) (texts []string) {
-	for _, c := range changes {
+// texts returns what is told, as texts.
+func texts(told inventory.Told) (texts []string) {
+	for _, c := range told.Changes {
 		texts = append(texts, strings.TrimSpace(string(c.Kind)+" "+c.Path))
 	}
 	return texts
@@ -47,24 +47,29 @@ func TestFilesThatDifferComeFirst(t *testing.T) {
 	touched := file("d/x", 4)
 	touched.Time = time.Unix(99, 0)
 	after := workspace{".": {file("a", 1), file("b", 9), file("new", 3), dir("d")}, "d": {touched, file("d/y", 1)}}
-	changes, rest, whole := take(t, after).Since(take(t, before), 10)
-	require.Equal(t, []string{"changed b", "new new", "changed d/x", "new d/y", "removed gone", "a"}, told(changes))
-	require.Zero(t, rest)
-	require.True(t, whole)
-	changes, rest, _ = take(t, after).Since(take(t, before), 2)
-	require.Equal(t, []string{"changed b", "new new"}, told(changes))
-	require.Equal(t, 4, rest)
+	told := take(t, after).Since(take(t, before), 10)
+	require.Equal(t, []string{"changed b", "new new", "changed d/x", "new d/y", "removed gone", "a"}, texts(told))
+	require.Zero(t, told.More)
+	require.False(t, told.Partial)
+	told = take(t, after).Since(take(t, before), 2)
+	require.Equal(t, []string{"changed b", "new new"}, texts(told))
+	require.Equal(t, 4, told.More)
+
+	told = take(t, after).Differing(take(t, before), 4)
+	require.Equal(t, []string{"changed b", "new new", "changed d/x", "new d/y"}, texts(told))
+	require.Equal(t, 1, told.More, "what is the same does not count")
+	require.False(t, told.Partial)
+	require.Empty(t, texts(take(t, after).Differing(take(t, after), 4)))
+	require.True(t, take(t, after).Differing(inventory.Inventory{}, 4).Partial, "nothing is known of before")
 }
 
 func TestNothingIsNewIfNotAllWasKnown(t *testing.T) {
 	after := take(t, workspace{".": {file("a", 1)}})
-	changes, _, _ := after.Since(inventory.Inventory{}, 10)
-	require.Equal(t, []string{"a"}, told(changes))
-	changes, _, _ = after.Since(take(t, workspace{".": {dir("unreadable")}}), 10)
-	require.Equal(t, []string{"a"}, told(changes))
-	changes, _, whole := inventory.Inventory{}.Since(after, 10)
-	require.Empty(t, changes)
-	require.False(t, whole)
+	require.Equal(t, []string{"a"}, texts(after.Since(inventory.Inventory{}, 10)))
+	require.Equal(t, []string{"a"}, texts(after.Since(take(t, workspace{".": {dir("unreadable")}}), 10)))
+	told := inventory.Inventory{}.Since(after, 10)
+	require.Empty(t, told.Changes)
+	require.True(t, told.Partial)
 }
 
 func TestALookIsBounded(t *testing.T) {
@@ -72,10 +77,10 @@ func TestALookIsBounded(t *testing.T) {
 	for i := range 10_000 {
 		w["."] = append(w["."], file(fmt.Sprint(i), 1))
 	}
-	changes, rest, whole := take(t, w).Since(inventory.Inventory{}, 30)
-	require.Len(t, changes, 30)
-	require.Equal(t, 4970, rest)
-	require.False(t, whole)
+	told := take(t, w).Since(inventory.Inventory{}, 30)
+	require.Len(t, told.Changes, 30)
+	require.Equal(t, 4970, told.More)
+	require.True(t, told.Partial)
 
 	opened := 0
 	inventory.Take(t.Context(), func(_ context.Context, at string, _ int) ([]inventory.File, bool, error) {
@@ -86,13 +91,12 @@ func TestALookIsBounded(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, _, whole = inventory.Take(ctx, w.list).Since(inventory.Inventory{}, 30)
-	require.False(t, whole)
+	require.True(t, inventory.Take(ctx, w.list).Since(inventory.Inventory{}, 30).Partial)
 }
 
 func TestNamesStayWhereTheyWereFound(t *testing.T) {
 	inv := take(t, workspace{".": {file("../../etc/passwd", 1), file("x/../y", 1), file("..", 1), dir(".."), file(".pygent-3BYCXW6BPZ2LJQAVN7YDKHM5TE", 1), file(strings.Repeat("n", 2000), 1)}})
-	changes, _, whole := inv.Since(take(t, workspace{".": nil}), 10)
-	require.Equal(t, []string{"new passwd", "new y"}, told(changes))
-	require.False(t, whole)
+	told := inv.Since(take(t, workspace{".": nil}), 10)
+	require.Equal(t, []string{"new passwd", "new y"}, texts(told))
+	require.True(t, told.Partial)
 }
