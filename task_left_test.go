@@ -280,3 +280,23 @@ func TestFilesOfATaskThatNobodyCollectedAreToldAtTheEnd(t *testing.T) {
 		})
 	}
 }
+
+func TestCachesOfATaskAreCopiedOnlyIfNamed(t *testing.T) {
+	t.Parallel()
+	collect := func(path string) func(string) pygenttest.Reply {
+		return func(id string) pygenttest.Reply {
+			return pygenttest.Call("collect_file", map[string]any{"task_id": id, "path": path})
+		}
+	}
+	makes := "mkdir -p out/.git out/node_modules/x; echo 1 > out/made; touch out/.git/HEAD out/node_modules/x/1 out/node_modules/x/2"
+	model := pygenttest.NewScriptedModel(follow(always(delegate("Work")), wait, collect("out"), collect("out/node_modules"), always(stop))).RepeatLast().
+		On("Work", callBash(makes), stop)
+	dir, rt := workspaceWith(t, nil)
+	agent := newAgentOn(t, rt, model)
+	_, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxSteps(10))
+	require.NoError(t, err)
+	got := results(agent)
+	require.Regexp(t, `^copied out of task \w+ to out: 1 file \(2 bytes\); left out: .git \(1 file\) and node_modules \(2 files\), copied only if named as path$`, got[2])
+	require.Regexp(t, `^copied out/node_modules of task \w+ to out/node_modules: 2 files \(0 bytes\)$`, got[3])
+	require.Equal(t, map[string]string{"out/made": "1\n", "out/node_modules/x/1": "", "out/node_modules/x/2": ""}, filesIn(t, dir))
+}

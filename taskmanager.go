@@ -279,11 +279,12 @@ func (m *TaskManager) Decide(ctx context.Context, id, call string, d Decision) e
 // or, if dest is empty, to the same path. The task may be at work. If the task
 // is removed meanwhile, the error matches [ErrUnknownTask].
 func (m *TaskManager) CollectFile(ctx context.Context, rt Runtime, id, path, dest string) (CollectedFile, error) {
-	c, err := m.collect(ctx, rt, id, path, dest)
-	return c, taskError(id, err)
+	return m.collect(ctx, rt, id, path, dest, nil)
 }
 
-func (m *TaskManager) collect(ctx context.Context, rt Runtime, id, path, dest string) (c CollectedFile, err error) {
+// collect is CollectFile, without what left leaves out; nil for nothing.
+func (m *TaskManager) collect(ctx context.Context, rt Runtime, id, path, dest string, left *treestore.LeftOut) (c CollectedFile, err error) {
+	defer func() { err = taskError(id, err) }()
 	err = alive(ctx)
 	switch {
 	case err != nil:
@@ -295,9 +296,11 @@ func (m *TaskManager) collect(ctx context.Context, rt Runtime, id, path, dest st
 	if err != nil {
 		return c, err
 	}
-	copied, err := filesOf(rt).Receive(ctx, func(w io.Writer) (err error) {
-		c.AsOf, c.Live, err = m.exec.export(ctx, id, path, w)
-		return err
+	copied, err := filesOf(rt).Receive(ctx, func(w io.Writer) error {
+		return left.Filter(ctx, path, w, func(w io.Writer) (err error) {
+			c.AsOf, c.Live, err = m.exec.export(ctx, id, path, w)
+			return err
+		})
 	}, dest)
 	if err != nil {
 		return CollectedFile{}, err

@@ -14,6 +14,7 @@ import (
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/notices"
 	"github.com/x/pygent/internal/owner"
+	"github.com/x/pygent/internal/treestore"
 )
 
 // Bounds of the delegation tools.
@@ -37,7 +38,7 @@ func delegationTools() []Tool {
 		builtin("list_personas", ToolRead, "Describe the personas.", listPersonas),
 		builtin("task_status", ToolRead, "Tell how a delegated task, or each, is doing: its question, or its answer once it has ended. Give wait instead of asking again and again.", tellTaskStatus),
 		builtin("send_task", ToolOther, "Answer a delegated task's question, or give it further instructions while it works.", sendTask),
-		builtin("collect_file", ToolEdit, "Copy a file or directory of a delegated task's workspace into yours.", collectFile),
+		builtin("collect_file", ToolEdit, "Copy a file or directory of a delegated task's workspace into yours; of a directory, without .git and caches such as node_modules.", collectFile),
 		builtin("cancel_task", ToolOther, "End a delegated task that is not needed any more.", cancelTask),
 	}
 	for i, t := range tools {
@@ -343,11 +344,15 @@ func collectFile(ctx context.Context, rt Runtime, in collectInput) (*ToolResult,
 	if _, err := ownTask(ctx, tasks, call.agent, in.TaskID); err != nil {
 		return nil, err
 	}
-	c, err := tasks.CollectFile(ctx, rt, in.TaskID, in.Path, in.Dest)
+	var left treestore.LeftOut
+	c, err := tasks.collect(ctx, rt, in.TaskID, in.Path, in.Dest, &left)
 	if err != nil {
 		return nil, err
 	}
 	text := fmt.Sprintf("copied %s of task %s to %s: %s", in.Path, in.TaskID, c.Path, c.words())
+	if words := left.Words(); words != "" {
+		text += "; left out: " + words + ", copied only if named as path"
+	}
 	if s, err := tasks.Status(ctx, in.TaskID); err == nil && !s.State.AtRest() {
 		text += "; the task is still " + s.String() + ", so this may not be its last state"
 	}

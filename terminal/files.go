@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/caches"
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/mention"
 )
@@ -23,9 +24,6 @@ const (
 	// filesSlow is how long a list may take before a word is said about it.
 	filesSlow = 300 * time.Millisecond
 )
-
-// closedDirs are directories whose files nobody names. They are not looked into.
-var closedDirs = []string{".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", "venv", ".tox", ".mypy_cache", ".pytest_cache"}
 
 // fileList is the files of the workspace as far as they are known. They are listed in
 // the background, and again when the list is old.
@@ -95,7 +93,7 @@ func listFiles(ctx context.Context, rt pygent.Runtime) (list []listedFile) {
 			for _, info := range found {
 				name := info.Path
 				if info.Mode.IsDir() {
-					if !slices.Contains(closedDirs, path.Base(name)) {
+					if !caches.Is(path.Base(name)) {
 						below = append(below, name)
 					}
 					name += "/"

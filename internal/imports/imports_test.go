@@ -24,7 +24,7 @@ const module = "github.com/x/pygent"
 // ARCHITECTURE.md describes the layers.
 var layers = [][]string{
 	{ // What leaves share.
-		"internal/charset", "internal/escape", "internal/exchange", "internal/filelock", "internal/hush", "internal/jsonwalk", "internal/numeral", "internal/patherr", "internal/pathname", "internal/sniff", "internal/transient", "internal/tree",
+		"internal/caches", "internal/charset", "internal/escape", "internal/exchange", "internal/filelock", "internal/hush", "internal/jsonwalk", "internal/numeral", "internal/patherr", "internal/pathname", "internal/sniff", "internal/transient", "internal/tree",
 	},
 	{ // Leaves: each does one thing.
 		"internal/approver", "internal/ban", "internal/budget", "internal/callback", "internal/calltext", "internal/cmdtest",

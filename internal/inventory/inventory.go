@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/x/pygent/internal/caches"
 	"github.com/x/pygent/internal/transient"
 )
 
@@ -21,9 +22,9 @@ const (
 	longest    = 1000 // bytes of a path; longer ones are left out
 )
 
-// closed are directories that are not looked into: a version control's own files, ours,
-// and what programs install or cache.
-var closed = []string{".git", ".hg", ".svn", ".pygent", "node_modules", "__pycache__", "venv", ".venv"}
+// isClosed reports whether a directory is not looked into: one that holds nothing of the
+// project's own, or that is ours.
+func isClosed(name string) bool { return caches.Is(name) || name == ".pygent" }
 
 // File is a file or directory of a workspace.
 type File struct {
@@ -69,7 +70,7 @@ func Take(ctx context.Context, list ListFunc) Inventory {
 				inv.whole = false
 			case !f.Dir:
 				inv.files[f.Path] = f
-			case !slices.Contains(closed, name):
+			case !isClosed(name):
 				open = append(open, f.Path)
 			}
 		}

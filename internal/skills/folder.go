@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/x/pygent/internal/caches"
 )
 
 // Bounds of a folder that is copied.
@@ -101,7 +103,7 @@ func filesIn(root *os.Root) (files []string, err error) {
 			return errTooLarge
 		}
 		switch {
-		case d.IsDir() && slices.Contains([]string{".git", "node_modules", "__pycache__"}, d.Name()):
+		case d.IsDir() && caches.Is(d.Name()):
 			return fs.SkipDir
 		case !d.Type().IsRegular():
 			return nil

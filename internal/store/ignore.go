@@ -10,9 +10,6 @@ import (
 // dependencies are directories that other programs fill and can fill again.
 var dependencies = map[string]bool{"node_modules": true, ".venv": true, "__pycache__": true}
 
-// buildFiles are files beside which a directory "target" is the output of a build.
-var buildFiles = []string{"Cargo.toml", "pom.xml"}
-
 const (
 	ignoreFile    = treedir.IgnoreFile
 	maxIgnoreFile = 256 << 10 // bytes of it that are read

@@ -9,6 +9,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/x/pygent/internal/caches"
 	"github.com/x/pygent/internal/treedir"
 )
 
@@ -38,7 +39,7 @@ func rescanOf(t *taker, changed []string) *rescan {
 	}
 	r := &rescan{taker: t, src: lister, dirs: map[string]bool{"": true}}
 	for _, name := range changed {
-		if base := path.Base(name); base == ignoreFile || slices.Contains(buildFiles, base) {
+		if base := path.Base(name); base == ignoreFile || slices.Contains(caches.BuildFiles, base) {
 			return nil
 		}
 		for name != "" {

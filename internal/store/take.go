@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/x/pygent/internal/caches"
 	"github.com/x/pygent/internal/transient"
 	"github.com/x/pygent/internal/tree"
 	"github.com/x/pygent/internal/treedir"
@@ -260,7 +261,7 @@ func (t *taker) ignoredDir(name string) string {
 	switch {
 	case OfGit(name):
 		return ""
-	case dependencies[base] || base == "target" && t.isBuilt(name):
+	case dependencies[base] || base == caches.Target && t.isBuilt(name):
 		return "other programs fill it"
 	case t.ignored(name, true):
 		return "ignored"
@@ -271,7 +272,7 @@ func (t *taker) ignoredDir(name string) string {
 // isBuilt reports whether there is a file that a build with this output has.
 func (t *taker) isBuilt(name string) (found bool) {
 	beside := func(yield func(string) bool) {
-		for _, base := range buildFiles {
+		for _, base := range caches.BuildFiles {
 			if !yield(path.Join(treedir.DirOf(name), base)) {
 				return
 			}

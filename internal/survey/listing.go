@@ -10,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/x/pygent/internal/caches"
 	"github.com/x/pygent/internal/transient"
 )
 
@@ -22,9 +23,9 @@ const (
 	longestName = 80   // bytes of one name
 )
 
-// closed are directories of which only the number of entries is shown: they say
-// little about a project.
-var closed = []string{"node_modules", "vendor", "__pycache__", "venv", "target", "dist", "build"}
+// closed are directories of which only the number of entries is shown, besides those of
+// caches: they say little about a project.
+var closed = []string{"vendor", caches.Target, "dist", "build"}
 
 // Entry is a file or directory.
 type Entry struct {
@@ -115,7 +116,7 @@ func (l *lister) line(ctx context.Context, dir string, e Entry) line {
 		return line{text: text + "\n"}
 	}
 	text += " (" + number(len(inside), more) + ")\n"
-	if more || strings.HasPrefix(e.Name, ".") || slices.Contains(closed, e.Name) {
+	if more || strings.HasPrefix(e.Name, ".") || caches.Is(e.Name) || slices.Contains(closed, e.Name) {
 		inside = nil
 	}
 	return line{text: text, path: where, inside: inside}
