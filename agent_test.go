@@ -327,6 +327,7 @@ func TestTruncatedAnswersRunNoCalls(t *testing.T) {
 	result, err = agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
 	require.Equal(t, pygent.StatusTruncated, result.Status)
+	require.Contains(t, result.Reason, "raise openai.max_tokens")
 	_, err = agent.Runtime().ReadFile(t.Context(), "never")
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
@@ -339,7 +340,7 @@ func TestEmptyAnswersAreNudgedOnceAndNotKept(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, pygent.StatusStopped, result.Status)
 
-	model := pygenttest.NewScriptedModel(empty, empty)
+	model := pygenttest.NewScriptedModel(empty, pygenttest.Text("\u200b\ufeff<|im_end|>"))
 	agent = newAgent(t, model)
 	result, err = agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)

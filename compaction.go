@@ -10,6 +10,7 @@ import (
 
 	"github.com/x/pygent/internal/compact"
 	"github.com/x/pygent/internal/cut"
+	"github.com/x/pygent/internal/nudge"
 	"github.com/x/pygent/internal/numeral"
 )
 
@@ -182,15 +183,12 @@ func (r *run) warnOfSmallWindow(specs []ToolSpec, room int64) {
 	}
 	m.small = true
 	r.emit(Event{Type: EventWarning, Step: r.result.Steps, Text: fmt.Sprintf(
-		"the model's window has room for %d tokens, and the system message and the tools take %d of them: little is left to work with (%s)", room, prefix, widenedBy)})
+		"the model's window has room for %d tokens, and the system message and the tools take %d of them: little is left to work with (%s)", room, prefix, nudge.WidenedBy)})
 }
-
-// widenedBy is how servers are given a larger window than they have by default.
-const widenedBy = "Ollama: OLLAMA_CONTEXT_LENGTH; llama.cpp: -c; vLLM: --max-model-len"
 
 // insteadOfFull says what can be done about a conversation that is too long.
 func (r *run) insteadOfFull(specs []ToolSpec) string {
-	const larger = "a model with a larger window, or give this one a larger one (" + widenedBy + "; if it has one, set WithContextWindow or context_window)"
+	const larger = "a model with a larger window, or give this one a larger one (" + nudge.WidenedBy + "; if it has one, set WithContextWindow or context_window)"
 	a := r.agent
 	all, gauge := a.window(""), &a.memoryOf(a.currentModel()).gauge
 	most := all / 5 * 4 // else hardly anything can be said

@@ -37,7 +37,7 @@ func (r *run) take(ctx context.Context, resp *ChatResponse) error {
 		return err
 	}
 	if cutBy != "" && r.trouble.CutBy != "" {
-		r.end(StatusTruncated, "two answers in a row were cut off by "+cutBy)
+		r.end(StatusTruncated, "two answers in a row were cut off by "+cutBy+nudge.Remedy(cutBy))
 	}
 	r.trouble = nudge.Trouble{CutBy: cutBy}
 	if len(resp.Message.ToolCalls) > 0 {
@@ -94,7 +94,7 @@ func (r *run) tookNothing(cutBy string, thought bool) {
 		reason, r.trouble.Told = "the model gave only reasoning, twice; "+nudge.NeedsReasoning, nudge.OnlyThought
 		r.emit(Event{Type: EventNotice, Step: r.result.Steps, Text: "the model gave only reasoning and no answer; " + nudge.NeedsReasoning})
 	case cutBy == nudge.TokenLimit:
-		reason = "the token limit left no room for an answer, twice"
+		reason = "the token limit left no room for an answer, twice" + nudge.Remedy(cutBy)
 	case cutBy == nudge.ContentFilter:
 		r.end(StatusEmpty, "the provider's content filter withheld the answer")
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/x/pygent/internal/dialect"
 	"github.com/x/pygent/internal/nudge"
 	"github.com/x/pygent/internal/pace"
+	"github.com/x/pygent/internal/thought"
 )
 
 // CallInfo says whom a tool, a model or an approval serves.
@@ -405,7 +406,7 @@ func (r *run) refuseCalls(ctx context.Context, calls []ToolCall) error {
 // empty.
 func stopSummary(call ToolCall) string {
 	var in stopInput
-	if call.Name != "stop" || json.Unmarshal([]byte(call.Arguments), &in) != nil {
+	if call.Name != "stop" || json.Unmarshal([]byte(call.Arguments), &in) != nil || thought.IsNothing(in.Summary) {
 		return ""
 	}
 	return strings.TrimSpace(in.Summary)

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/x/pygent/internal/nudge"
 	"github.com/x/pygent/internal/openai"
 	"github.com/x/pygent/internal/retry"
+	"github.com/x/pygent/internal/thought"
 )
 
 // Model answers a conversation with one assistant message. Implement it to
@@ -117,9 +117,9 @@ func (resp *ChatResponse) whole() error {
 	return nil
 }
 
-// isEmpty reports whether a message of the model has neither content nor calls.
+// isEmpty reports whether a message of the model has neither calls nor content that says anything.
 func isEmpty(msg Message) bool {
-	return len(msg.ToolCalls) == 0 && strings.TrimSpace(msg.Text()) == ""
+	return len(msg.ToolCalls) == 0 && thought.IsNothing(msg.Text())
 }
 
 // Delta is a piece of an answer that is still being written.

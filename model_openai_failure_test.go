@@ -27,6 +27,7 @@ func TestErrorsWithStatus200(t *testing.T) {
 		"MiniMax, balance":   {text.FailAfter(0, "1008", "insufficient balance").WithQuirks(pygenttest.QuirkBaseResp), "insufficient balance", false},
 		"GLM":                {body(`{"code":401,"msg":"token expired or incorrect","success":false}`), "token expired or incorrect", false},
 		"Zhipu, busy":        {text.FailAfter(2, "1305", "too busy").WithQuirks(pygenttest.QuirkBareError), "too busy", true},
+		"Google":             {body(`[{"error":{"code":400,"message":"API key not valid","status":"INVALID_ARGUMENT"}}]`), "API key not valid", false},
 		"FastAPI":            {body(`{"detail":"model is loading"}`), "model is loading", true},
 		"FastAPI, list":      {body(`{"detail":[{"msg":"field required"}]}`), "field required", true},
 		"gateway":            {body(`{"success":false,"message":"balance not enough","data":null}`), "balance not enough", false},

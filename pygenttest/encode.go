@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/x/pygent"
 )
@@ -77,7 +78,11 @@ func (e *encoder) frames(resp *pygent.ChatResponse) []frame {
 		out = append(out, frame{data: c, piece: i > 0 && i <= pieces, tail: i > pieces})
 	}
 	if !e.has(QuirkNoDone) && !e.has(QuirkNoFinishReason) && !e.has(QuirkStaysOpen) {
-		out = append(out, frame{data: "[DONE]", tail: true})
+		done := "[DONE]"
+		if e.has(QuirkOddDone) {
+			done = "[done]"
+		}
+		out = append(out, frame{data: done, tail: true})
 	}
 	for i := range out {
 		out[i].waits = i > 1
@@ -281,7 +286,13 @@ func (e *encoder) callDeltas(i int, c pygent.ToolCall) []object {
 	head["index"] = i
 	head["function"] = object{"name": c.Name, "arguments": ""}
 	out := []object{head}
-	for _, s := range pieces(c.Arguments) {
+	sent := pieces(c.Arguments)
+	if e.has(QuirkCumulativeArguments) {
+		for i := 1; i < len(sent); i++ {
+			sent[i] = sent[i-1] + sent[i]
+		}
+	}
+	for _, s := range sent {
 		d := object{"index": i, "function": object{"arguments": s}}
 		if e.has(QuirkRepeatedName) {
 			d = e.call(c)
@@ -289,6 +300,10 @@ func (e *encoder) callDeltas(i int, c pygent.ToolCall) []object {
 			d["function"] = object{"name": c.Name, "arguments": s}
 		}
 		out = append(out, d)
+	}
+	if e.has(QuirkRepeatedArguments) {
+		whole["index"], whole["function"] = i, object{"name": c.Name, "arguments": strconv.Quote(c.Arguments)}
+		out = append(out, whole)
 	}
 	return out
 }

@@ -48,6 +48,14 @@ const (
 	QuirkUnnamedEnd Quirk = "unnamed-end"
 	// QuirkTwoChoices gives the text in one choice and the calls in another (Copilot).
 	QuirkTwoChoices Quirk = "two-choices"
+	// QuirkCumulativeArguments sends in each chunk of a call all of its arguments so far
+	// (Baidu Qianfan).
+	QuirkCumulativeArguments Quirk = "cumulative-arguments"
+	// QuirkRepeatedArguments sends the arguments of a call once more at its end, encoded
+	// twice (LiteLLM).
+	QuirkRepeatedArguments Quirk = "repeated-arguments"
+	// QuirkOddDone ends a stream with "[done]", which is no chunk.
+	QuirkOddDone Quirk = "odd-done"
 )
 
 // QuirkStaysOpen sends comments without end after the answer, instead of the usage
@@ -125,7 +133,7 @@ func WireQuirks() []Quirk {
 	return []Quirk{
 		QuirkRepeatedName, QuirkNoIndex, QuirkSameIndex, QuirkObjectArguments, QuirkChangingID,
 		QuirkCumulativeUsage, QuirkTrailingChunk, QuirkNoDone, QuirkKeepAlive, QuirkNullFields, QuirkOneChunk,
-		QuirkUnnamedEnd, QuirkTwoChoices,
+		QuirkUnnamedEnd, QuirkTwoChoices, QuirkCumulativeArguments, QuirkRepeatedArguments, QuirkOddDone,
 	}
 }
 

@@ -124,6 +124,7 @@ type part struct {
 	extra   fields
 	finish  string
 	whole   bool // the last message came in one piece
+	legacy  bool // its call came as function_call
 }
 
 // chunk holds slices of the data that it was read from.
@@ -344,6 +345,7 @@ var errTooManyFields = tooMany("fields in one object", maxFields)
 // read from.
 type message struct {
 	content, calls       json.RawMessage
+	call                 json.RawMessage // function_call, as it was before there were several
 	reasoning, otherwise json.RawMessage // the reasoning in the fields that servers have for it
 	refusal              json.RawMessage
 	extra                []member // the fields that are kept as they are, those of reasoning and refusal among them
@@ -367,6 +369,9 @@ func readMessage(raw json.RawMessage, list []member) (m message, err error) {
 			continue
 		case "tool_calls":
 			m.calls = value
+			continue
+		case "function_call":
+			m.call = value
 			continue
 		case "role":
 			continue
@@ -399,7 +404,7 @@ func (a *Assembler) addMessage(p *part, raw json.RawMessage) (Delta, error) {
 	if err != nil {
 		return Delta{}, err
 	}
-	call, arguments, err := a.addCalls(p, m.calls)
+	call, arguments, err := a.addCalls(p, p.callsOf(m))
 	if err != nil {
 		return Delta{}, err
 	}
@@ -414,6 +419,21 @@ func (a *Assembler) addMessage(p *part, raw json.RawMessage) (Delta, error) {
 		text = betweenTexts + text
 	}
 	return Delta{Text: text, Reasoning: reasoning, Call: call, Arguments: arguments}, p.extra.merge(m.extra, p.whole, &a.budget)
+}
+
+// callsOf returns the calls of a message. Some gateways send a call as function_call, and
+// others do so beside tool_calls, where it says nothing new.
+func (p *part) callsOf(m message) json.RawMessage {
+	switch {
+	case present(m.calls) && string(m.calls) != "[]":
+		if p.legacy {
+			p.calls, p.legacy = nil, false
+		}
+	case jsonwalk.IsObject(m.call) && (len(p.calls) == 0 || p.legacy):
+		p.legacy = true
+		return slices.Concat([]byte(`{"index":0,"function":`), m.call, []byte("}"))
+	}
+	return m.calls
 }
 
 // Progress counts the bytes of content, reasoning and arguments so far. It

@@ -121,6 +121,40 @@ func TestCallsAreToldApart(t *testing.T) {
 			calls(`{"index":1,"id":"b","function":null}`),
 			calls(`{"index":1,"function":{"name":" bash ","arguments":"{}"}}`),
 		}, []want{{"b", "bash", `{}`}}},
+		{"all arguments so far in each fragment", []string{
+			calls(`{"index":0,"id":"a","function":{"name":"bash","arguments":"{\"x\":"}}`),
+			calls(`{"index":0,"id":"a","function":{"name":"bash","arguments":"{\"x\":\"\\ud83d"}}`),
+			calls(`{"index":0,"function":{"arguments":"{\"x\":\"\\ud83d\\ude00\"}"}}`),
+			calls(`{"index":0,"function":{"arguments":"{\"x\":\"\\ud83d\\ude00\"}"}}`),
+		}, []want{{"a", "bash", `{"x":"\ud83d\ude00"}`}}},
+		{"arguments that begin alike", []string{
+			calls(`{"index":0,"id":"a","function":{"name":"bash","arguments":"{\"x\":"}}`),
+			calls(`{"index":0,"function":{"arguments":"{\"x\":1}"}}`),
+			calls(`{"index":0,"function":{"arguments":"}"}}`),
+		}, []want{{"a", "bash", `{"x":{"x":1}}`}}},
+		{"arguments once more, encoded twice", []string{
+			calls(`{"index":0,"id":"a","function":{"name":"bash","arguments":"{\"x\":"}}`),
+			calls(`{"index":0,"id":"a","function":{"arguments":"1}"}}`),
+			calls(`{"index":0,"id":"a","function":{"name":"bash","arguments":"\"{\\\"x\\\":1}\""}}`),
+		}, []want{{"a", "bash", `{"x":1}`}}},
+		{"name and arguments beside the id", []string{
+			calls(`{"index":0,"id":"a","name":"bash","arguments":"{\"x\":"}`),
+			calls(`{"index":0,"arguments":"1}"}`),
+		}, []want{{"a", "bash", `{"x":1}`}}},
+		{"function_call", []string{
+			delta(`{"role":"assistant","content":null,"function_call":{"name":"bash","arguments":""}}`),
+			delta(`{"function_call":{"arguments":"{\"x\":"}}`),
+			delta(`{"tool_calls":[],"function_call":{"name":null,"arguments":"1}"}}`),
+			delta(`{"function_call":null}`),
+		}, []want{{"", "bash", `{"x":1}`}}},
+		{"function_call of a whole answer", []string{
+			`{"choices":[{"message":{"role":"assistant","content":null,"function_call":{"name":"bash","arguments":"{}"}},"finish_reason":"function_call"}]}`,
+		}, []want{{"", "bash", `{}`}}},
+		{"function_call beside and before tool_calls", []string{
+			delta(`{"function_call":{"name":"bash","arguments":"{}"}}`),
+			delta(`{"function_call":{"name":"bash","arguments":"{}"},"tool_calls":[{"index":0,"id":"a","function":{"name":"bash","arguments":"{}"}}]}`),
+			delta(`{"function_call":{"name":"bash","arguments":"{}"}}`),
+		}, []want{{"a", "bash", `{}`}}},
 		{"no name", []string{
 			calls(`{"index":0,"id":"a","function":{"name":"","arguments":"{}"}}`),
 		}, []want{{"a", "unknown", `{}`}}},

@@ -20,7 +20,9 @@ type call struct {
 	args  jsonText
 	so    CallProgress
 	extra fields
-	chunk int // the last chunk that had a fragment of it
+	chunk int  // the last chunk that had a fragment of it
+	last  int  // where the last fragment of args begins
+	grows bool // each fragment of args so far begins with the one before it
 }
 
 // fragment is the part of a call in one chunk.
@@ -136,7 +138,8 @@ func (c *call) repeatedBy(f fragment) bool {
 	if !c.so.scan.done || f.id != c.id || f.name != c.name || longest*len(f.args) < len(c.args.body) {
 		return false // without decoding all arguments for every little piece
 	}
-	return jsonwalk.Text(f.args) == c.args.String()
+	text, args := jsonwalk.Text(f.args), c.args.String()
+	return text == args || jsonwalk.Text(json.RawMessage(text)) == args // LiteLLM encodes the repetition once more
 }
 
 // equals reports whether two calls are the same one.
@@ -156,10 +159,27 @@ func (c *call) add(f fragment, whole bool, b *budget) error {
 	}
 	if f.hasArgs() {
 		b.progress += len(f.args) - len(`""`)
+		begun := len(c.args.body)
+		c.grows = begun == 0 || c.grows && bytes.HasPrefix(f.args[1:], c.args.body[c.last:])
+		c.last = begun
 		c.args.add(f.args)
 		c.so.add(jsonwalk.Inside(f.args))
 	}
 	return c.extra.merge(f.extra, whole, b)
+}
+
+// arguments returns the arguments as one text. Some servers send in each fragment all of
+// the arguments so far (Baidu Qianfan, others for DeepSeek): then the last fragment has
+// them, and all fragments together are no JSON.
+func (c *call) arguments() string {
+	if all := c.args.String(); !c.grows || c.last == 0 || json.Valid([]byte(all)) {
+		return all
+	}
+	last := jsonText{c.args.body[c.last:]}
+	if text := last.String(); jsonwalk.IsObject([]byte(text)) && json.Valid([]byte(text)) {
+		return text
+	}
+	return c.args.String()
 }
 
 // addName adds to the name. The fragment may hold the whole name, repeat it,
@@ -201,6 +221,10 @@ func (a *Assembler) newFragment(raw json.RawMessage) (f fragment, err error) {
 	a.ofCall = f.extra
 	if f.id = jsonwalk.Text(id); len(f.id) > maxName {
 		return f, tooMany("bytes in a tool call's id", maxName)
+	}
+	if !present(function) { // some proxies write name and arguments beside the id
+		function = raw
+		f.extra = slices.DeleteFunc(f.extra, func(m member) bool { return string(m.name) == "name" || string(m.name) == "arguments" })
 	}
 	return f, f.setFunction(function)
 }
@@ -258,7 +282,7 @@ func (a *Assembler) finishCalls(all []*call) []ToolCall {
 			id = NewID()
 		}
 		used[id] = true
-		calls = append(calls, ToolCall{ID: id, Name: name, Arguments: c.args.String(), Extra: c.extra.encode()})
+		calls = append(calls, ToolCall{ID: id, Name: name, Arguments: c.arguments(), Extra: c.extra.encode()})
 	}
 	return calls
 }

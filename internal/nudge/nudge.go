@@ -88,6 +88,17 @@ func CutBy(finishReason string) string {
 	return ""
 }
 
+// WidenedBy is how servers are given a larger window than they have by default.
+const WidenedBy = "Ollama: OLLAMA_CONTEXT_LENGTH; llama.cpp: -c; vLLM: --max-model-len"
+
+// Remedy tells people what may help where something cuts answers off, after the reason.
+func Remedy(cutBy string) string {
+	if cutBy != TokenLimit {
+		return ""
+	}
+	return "; raise openai.max_tokens, if it is set, or the model's window (" + WidenedBy + ")"
+}
+
 // CutCall says that a call was not run, since its answer was cut off.
 func (t Trouble) CutCall() string { return fmt.Sprintf(cutCall, t.CutBy, t.howOn()) }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/openai/openai-go/v3/option"
 
 	"github.com/x/pygent/internal/chatstream"
+	"github.com/x/pygent/internal/jsonwalk"
 	"github.com/x/pygent/internal/responses"
 	"github.com/x/pygent/internal/sse"
 	"github.com/x/pygent/internal/thought"
@@ -44,7 +45,8 @@ type call struct {
 	emitted    bool
 	loops      loops
 	splitter   thought.Splitter
-	inThoughts bool // the splitter began within thoughts
+	inThoughts bool   // the splitter began within thoughts
+	said       string // how the first event begins
 }
 
 func (c *call) do(ctx context.Context) (*chatstream.Answer, error) {
@@ -105,7 +107,7 @@ func (c *call) read(watch *stallWatch, res *http.Response) (*chatstream.Answer, 
 	case first == '<':
 		err = &Error{
 			Status:  res.StatusCode,
-			Message: "the answer is an HTML page" + c.client.baseURLHint(),
+			Message: fmt.Sprintf("the answer is an HTML page (asked %s: is that the API of a model server, and may it be used without logging in?%s)", c.address(), c.client.baseURLHint()),
 		}
 	case first == '{' || first == '[':
 		err = c.readPlain(watch, asm, r)
@@ -117,6 +119,9 @@ func (c *call) read(watch *stallWatch, res *http.Response) (*chatstream.Answer, 
 	var answer *chatstream.Answer
 	if err == nil {
 		answer, err = asm.Finish()
+		if errors.Is(err, chatstream.ErrNoChoice) && c.said != "" {
+			err = fmt.Errorf("%w: %s", err, c.said)
+		}
 	}
 	if errors.Is(err, chatstream.ErrUnproven) {
 		c.client.noteUnproven(c.name)
@@ -189,8 +194,11 @@ func (c *call) readStream(watch *stallWatch, asm assembler, r io.Reader, said st
 			}
 			return eventError(event)
 		}
-		before := asm.Progress()
+		before, whole := asm.Progress(), asm.Finished() && !asm.OwesCalls()
 		if done, err := c.addEvent(asm, event); done || err != nil {
+			if whole && err != nil {
+				return nil // as above
+			}
 			return err
 		}
 		if asm.Progress() > before {
@@ -224,7 +232,16 @@ func (c *call) addChunk(asm assembler, data []byte) (done bool, err error) {
 		asm.Done()
 		return true, nil
 	}
-	if err := c.add(asm, data); err != nil {
+	if c.said == "" {
+		c.said = snippet(data[:min(len(data), 2*snippetSize)])
+	}
+	if jsonwalk.IsArray(data) && json.Valid(data) { // Google writes errors as a list of one, and proxies of its own API all of a stream
+		for chunk := range jsonwalk.Elements(data) {
+			if err := c.add(asm, chunk); err != nil {
+				return true, err
+			}
+		}
+	} else if err := c.add(asm, data); err != nil {
 		return true, err
 	}
 	return c.inResponses() && asm.Finished(), nil // nothing follows the end there, whenever the connection is closed

@@ -14,6 +14,7 @@ import (
 	"github.com/x/pygent/internal/chatstream"
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/jsonwalk"
+	"github.com/x/pygent/internal/window"
 )
 
 // errorFields is what the body of an error says, in any of the forms that
@@ -56,6 +57,16 @@ func parseError(raw []byte, depth int) errorFields {
 	return f
 }
 
+// unread returns the beginning of a body with an object that says nothing in a known form;
+// else people would see no more than the status.
+func (f *errorFields) unread(body []byte) string {
+	var fields map[string]json.RawMessage
+	if f.code+f.kind != "" || json.Unmarshal(body, &fields) != nil || len(fields) == 0 {
+		return ""
+	}
+	return snippet(bytes.TrimSpace(body))
+}
+
 // fill adds the fields that an object has beside its "error".
 func (f *errorFields) fill(fields map[string]json.RawMessage) {
 	set := func(to *string, names ...string) {
@@ -68,10 +79,13 @@ func (f *errorFields) fill(fields map[string]json.RawMessage) {
 	set(&f.code, "code", "error_code")
 	set(&f.kind, "type", "status")
 	set(&f.param, "param")
-	for _, name := range []string{"message", "detail", "error_description", "msg", "error_msg", "error_message", "status_msg"} {
+	for _, name := range []string{"message", "detail", "error_description", "msg", "error_msg", "error_message", "status_msg", "Message", "errmsg"} {
 		if raw := fields[name]; f.message == "" && len(raw) > 0 && string(raw) != "null" {
 			f.message = textOf(raw)
 		}
+	}
+	if size := scalar(fields["n_ctx"]); size != "" && f.message != "" && window.InError(f.message) == 0 {
+		f.message += " (n_ctx: " + size + ")" // llama.cpp
 	}
 	for _, name := range []string{"code", "status", "status_code"} {
 		if n, err := strconv.Atoi(scalar(fields[name])); err == nil && n >= 400 && n < 600 && f.status == 0 {

@@ -57,7 +57,7 @@ func newStatusError(status int, h http.Header, body []byte) *Error {
 	e := &Error{
 		Status:    status,
 		Code:      cut.Head(cmp.Or(f.code, f.kind), maxErrorName),
-		Message:   cut.Head(cmp.Or(f.message, http.StatusText(status)), maxErrorMessage),
+		Message:   cut.Head(cmp.Or(f.message, f.unread(body), http.StatusText(status)), maxErrorMessage),
 		RequestID: requestID(h),
 	}
 	if f.param != "" {
@@ -185,10 +185,14 @@ func (c *call) hint(api *Error) string {
 	case !c.inResponses() && wantsResponses(api):
 		return " (choose the Responses API for this model: OpenAIAPI, or openai.api of the configuration)"
 	case api.Status == http.StatusNotFound:
-		return fmt.Sprintf(" (asked %s/%s: is that the server, and does it serve a model called %q?%s)",
-			strings.TrimSuffix(c.client.baseURL.String(), "/"), c.path(), c.name, c.client.baseURLHint())
+		return fmt.Sprintf(" (asked %s: is that the server, and does it serve a model called %q?%s)", c.address(), c.name, c.client.baseURLHint())
 	}
 	return ""
+}
+
+// address is where the model is asked.
+func (c *call) address() string {
+	return strings.TrimSuffix(c.client.baseURL.String(), "/") + "/" + c.path()
 }
 
 // baseURLHint names a common mistake in a base URL, if it is there.
@@ -384,12 +388,12 @@ func (f errorFields) retryable(status int) bool {
 // model. The texts are in TestOverflowsOfServersAreRecognised.
 var (
 	contextCodes = []string{
-		"context_length_exceeded", "exceed_context_size_error", "context_window_exceeded",
+		"context_length_exceeded", "exceed_context_size_error", "context_window_exceeded", "context_exceeded",
 		"model_max_prompt_tokens_exceeded", "request_too_large", "contextwindowexceedederror",
 	}
 	contextPhrases = []string{
 		"maximum context length", "max context length", "context length exceeded", "context_length_exceeded",
-		"exceeds the available context size", "exceed context limit", "exceeds the context", "exceeds the model's context",
+		"exceeds the available context size", "exceed context limit", "exceeds the context", "exceeds context size", "exceeds the model's context",
 		"context window", "context size has been exceeded", "greater than the context length",
 		"prompt is too long", "prompt too long", "input is too long", "maximum prompt length",
 		"exceeds the maximum number of tokens allowed", "reduce the length of the messages",

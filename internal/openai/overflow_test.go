@@ -63,6 +63,18 @@ func TestOverflowsOfServersAreRecognised(t *testing.T) {
 	}
 }
 
+// llama.cpp b6400 and others name the window beside the message.
+func TestAWindowBesideTheMessageIsRead(t *testing.T) {
+	for _, body := range []string{
+		`{"error":{"code":500,"message":"the request exceeds the available context size. try increasing the context size or enable context shift","type":"exceed_context_size_error","n_prompt_tokens":14429,"n_ctx":8192}}`,
+		`{"error":{"message":"Prompt tokens (14429) exceeds context size (8192)","type":"context_exceeded","n_prompt_tokens":14429,"n_ctx":8192}}`,
+	} {
+		e := newStatusError(http.StatusBadRequest, http.Header{}, []byte(body))
+		require.True(t, e.ContextTooLarge)
+		require.EqualValues(t, 8192, window.InError(e.Message), e.Message)
+	}
+}
+
 func TestOtherErrorsAreNoOverflows(t *testing.T) {
 	for message, status := range map[string]int{
 		"Rate limit reached for model `x` in organization `o` on tokens per minute (TPM): Limit 6000, Used 5034, Requested 1443. Please try again in 4.77s.": 429,

@@ -9,6 +9,7 @@ package thought
 
 import (
 	"strings"
+	"unicode"
 )
 
 // tags are those of model families: what opens thoughts, and what closes them.
@@ -27,11 +28,13 @@ var tags = []tag{
 	{"<|inner_prefix|>", "<|inner_suffix|>", true},
 	{"<|channel>thought", "<channel|>", true},
 	{"<|channel|>analysis<|message|>", "<|end|>", false},
+	{"<|start|>assistant<|channel|>final<|message|>", "", false}, // the head of an answer that has no thoughts
+	{"<|channel|>final<|message|>", "", false},
 }
 
 type tag struct {
-	open, close string
-	alone       bool // the closing tag may stand without the opening one
+	open, close string // close is empty where nothing stands between the tags
+	alone       bool   // the closing tag may stand without the opening one
 }
 
 const space = " \t\r\n"
@@ -61,7 +64,9 @@ func Split(whole string) (before, text string) {
 // Inside returns the thoughts in what [Split] returns, without tags.
 func Inside(before string) string {
 	for _, t := range tags {
-		before = strings.ReplaceAll(strings.ReplaceAll(before, t.open, "\n"), t.close, "\n")
+		if before = strings.ReplaceAll(before, t.open, "\n"); t.close != "" {
+			before = strings.ReplaceAll(before, t.close, "\n")
+		}
 	}
 	return strings.TrimSpace(before)
 }
@@ -70,6 +75,21 @@ func Inside(before string) string {
 func IsAlone(before string) bool {
 	_, ok := opened(strings.TrimLeft(before, space))
 	return before != "" && !ok && strings.TrimSpace(before) != ""
+}
+
+// ends are the marks that end an answer in the templates of model families. A server that
+// does not know them leaves them in the text.
+var ends = strings.NewReplacer("<|im_end|>", "", "<|endoftext|>", "", "<|end_of_text|>", "", "<|eot_id|>", "", "<|end|>", "", "<|return|>", "",
+	"<end_of_turn>", "", "<｜end▁of▁sentence｜>", "", "</s>", "", "<eos>", "")
+
+// IsNothing reports whether a text says nothing to a reader: it has only space, characters
+// that are not shown, and marks that end an answer.
+func IsNothing(text string) bool {
+	return strings.IndexFunc(ends.Replace(text), isShown) < 0
+}
+
+func isShown(r rune) bool {
+	return !unicode.In(r, unicode.White_Space, unicode.Cf, unicode.Cc, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
 func opened(text string) (tag, bool) {

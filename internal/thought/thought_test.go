@@ -24,6 +24,8 @@ func TestThoughtsAreToldFromTheAnswer(t *testing.T) {
 		"Cohere":            {"<|START_THINKING|>Hm.<|END_THINKING|>Hello.", "Hm.", "Hello."},
 		"Gemma":             {"<|channel>thought\nHm.<channel|>Hello.", "Hm.", "Hello."},
 		"gpt-oss":           {"<|channel|>analysis<|message|>Hm.<|end|>Hello.", "Hm.", "Hello."},
+		"gpt-oss, whole":    {"<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Hello.", "Hm.", "Hello."},
+		"gpt-oss, no Hm":    {"<|channel|>final<|message|>Hello.", "", "Hello."},
 		"MiniMax":           {"<thinking>Hm.</thinking>\nHello.", "Hm.", "Hello."},
 		"closing tag alone": {"Okay, they greet me.\n</think>\n\nHello.", "Okay, they greet me.", "Hello."},
 		"alone at the end":  {"Okay, they greet me.\n</think>", "Okay, they greet me.", ""},
@@ -50,7 +52,7 @@ func TestPiecesAreSplitLikeTheWhole(t *testing.T) {
 	t.Parallel()
 	for _, whole := range []string{
 		"<think>\nHm.\n</think>\n\nHello.", "<think>a</think>\n<think>b</think>\nHello.", "<think>\nHm. I </thi", "<think>Hm.</think>\n",
-		"◁think▷Hm.◁/think▷Hello.", "<|channel>thought\nHm.<channel|>Hello.", "Hello <think>.", "<thin", " \n", "  Hello.", "<thinker>", "",
+		"◁think▷Hm.◁/think▷Hello.", "<|channel>thought\nHm.<channel|>Hello.", "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Hello.", "<|channel|>final<|message|>Hello.", "Hello <think>.", "<thin", " \n", "  Hello.", "<thinker>", "",
 	} {
 		for size := 1; size <= len(whole)+1; size++ {
 			var s thought.Splitter
@@ -77,4 +79,14 @@ func TestAStreamMayBeginWithinThoughts(t *testing.T) {
 	text, thoughts = s.Add("ink>\n\nHello.")
 	require.Equal(t, "Hello.", text)
 	require.Empty(t, thoughts)
+}
+
+func TestATextMaySayNothing(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"", " \n", "\u200b\u200d", "\ufeff", "\u00a0\u3000", "\x00\x07", "\u2060\ufe0f", "\u3164", "<|im_end|>", "</s>\n<|endoftext|>"} {
+		require.True(t, thought.IsNothing(text), "%q", text)
+	}
+	for _, text := range []string{"a", ".", "👍", "é", "\u200bOK", "<|im_start|>", "<s>", "OK<|im_end|>"} {
+		require.False(t, thought.IsNothing(text), "%q", text)
+	}
 }
