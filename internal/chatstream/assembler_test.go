@@ -188,6 +188,20 @@ func TestCallsAreToldApart(t *testing.T) {
 	}
 }
 
+func TestLongArgumentsMayComeAgainInEachFragment(t *testing.T) {
+	whole := `{"x":"` + strings.Repeat("0123456789abcdef", 2000) + `"}`
+	var a chatstream.Assembler
+	for n := 16; n < len(whole)+16; n += 16 {
+		_, err := a.Add([]byte(calls(fmt.Sprintf(`{"index":0,"id":"a","function":{"name":"bash","arguments":%q}}`, whole[:min(n, len(whole))]))))
+		require.NoError(t, err)
+	}
+	_, err := a.Add([]byte(finishCalls))
+	require.NoError(t, err)
+	answer, err := a.Finish()
+	require.NoError(t, err)
+	require.Equal(t, whole, answer.ToolCalls[0].Arguments)
+}
+
 func TestIDsOfTheConversationAreNotTaken(t *testing.T) {
 	a := chatstream.Assembler{TakenID: func(id string) bool { return id == "call_0" }}
 	_, err := a.Add([]byte(`{"choices":[{"message":{"tool_calls":[{"id":"call_0","function":{"name":"bash"}}]}}]}`))

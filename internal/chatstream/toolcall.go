@@ -20,9 +20,9 @@ type call struct {
 	args  jsonText
 	so    CallProgress
 	extra fields
-	chunk int  // the last chunk that had a fragment of it
-	last  int  // where the last fragment of args begins
-	grows bool // each fragment of args so far begins with the one before it
+	chunk int // the last chunk that had a fragment of it
+	last  int // where the last fragment of args begins
+	grown int // how many fragments of args began with the one before; -1 if any other did not
 }
 
 // fragment is the part of a call in one chunk.
@@ -159,20 +159,39 @@ func (c *call) add(f fragment, whole bool, b *budget) error {
 	}
 	if f.hasArgs() {
 		b.progress += len(f.args) - len(`""`)
-		begun := len(c.args.body)
-		c.grows = begun == 0 || c.grows && bytes.HasPrefix(f.args[1:], c.args.body[c.last:])
-		c.last = begun
+		c.follow(f, b)
 		c.args.add(f.args)
 		c.so.add(jsonwalk.Inside(f.args))
 	}
 	return c.extra.merge(f.extra, whole, b)
 }
 
-// arguments returns the arguments as one text. Some servers send in each fragment all of
-// the arguments so far (Baidu Qianfan, others for DeepSeek): then the last fragment has
-// them, and all fragments together are no JSON.
+// follow notes whether a fragment has all of the arguments so far, as some servers send them
+// (Baidu Qianfan, others for DeepSeek). Once that is beyond doubt, it replaces them, so that
+// long arguments are no larger than those of other servers.
+func (c *call) follow(f fragment, b *budget) {
+	const certain, long = 4, 16 // fragments, and bytes of the last one
+	begun := len(c.args.body)
+	before := c.args.body[c.last:]
+	longer := len(f.args)-len(`""`) > len(before)
+	switch {
+	case begun == 0:
+	case c.grown >= 0 && bytes.HasPrefix(f.args[1:], before):
+		c.grown++
+	default:
+		c.grown = -1
+	}
+	c.last = begun
+	if longer && c.grown >= certain && len(before) >= long {
+		b.used -= begun
+		c.args.body, c.last, c.so = c.args.body[:0], 0, CallProgress{}
+	}
+}
+
+// arguments returns the arguments as one text. Of a server that sends all of them in each
+// fragment, the last fragment has them, and all fragments together are no JSON.
 func (c *call) arguments() string {
-	if all := c.args.String(); !c.grows || c.last == 0 || json.Valid([]byte(all)) {
+	if all := c.args.String(); c.grown <= 0 || c.last == 0 || json.Valid([]byte(all)) {
 		return all
 	}
 	last := jsonText{c.args.body[c.last:]}
