@@ -106,7 +106,7 @@ const (
 func (r Restored) Notes() (notes []string) {
 	for i, k := range r.Kept {
 		if i == notedKept {
-			notes = append(notes, fmt.Sprintf("%d more were kept", len(r.Kept)-i))
+			notes = append(notes, numeral.Count(len(r.Kept)-i, "more file")+" kept")
 			break
 		}
 		why := "you have changed it since"

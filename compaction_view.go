@@ -1,12 +1,12 @@
 package pygent
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/x/pygent/internal/compact"
 	"github.com/x/pygent/internal/gallery"
+	"github.com/x/pygent/internal/numeral"
 )
 
 // about is what a conversation knows of a message besides.
@@ -303,7 +303,7 @@ func (h *History) wordsBefore(items []compact.Item, plan compact.Plan) (words []
 		if m := e.Message; m.Role == RoleUser && !saysNothing(m) && isOfUser(m, e.Source) {
 			text := m.Text()
 			if media := len(mediaOf(m)); media > 0 {
-				text += fmt.Sprintf(" [and %d images or files]", media)
+				text += " [and " + numeral.Count(media, "attachment") + "]"
 			}
 			words = append(words, text)
 		}
@@ -332,7 +332,7 @@ func transcript(messages []Message, items []compact.Item) []compact.Said {
 			s.Role = "summary"
 		}
 		if media := len(mediaOf(m)); media > 0 {
-			s.Text += fmt.Sprintf(" [and %d images or files]", media)
+			s.Text += " [and " + numeral.Count(media, "attachment") + "]"
 		}
 		for _, call := range m.ToolCalls {
 			s.Calls = append(s.Calls, compact.Called{Tool: call.Name, Arguments: call.Arguments})

@@ -12,6 +12,7 @@ import (
 	"github.com/x/pygent/internal/docker"
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/jsonobj"
+	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/openai"
 	"github.com/x/pygent/internal/sandbox"
 	"github.com/x/pygent/internal/settings"
@@ -237,7 +238,7 @@ func configErrors(faults []*settings.Fault) error {
 		errs = append(errs, (*ConfigError)(f))
 	}
 	if more := len(faults) - maxConfigErrors; more > 0 {
-		errs = append(errs, fmt.Errorf("and %d faults more", more))
+		errs = append(errs, errors.New("and "+numeral.Count(more, "more fault")))
 	}
 	return errors.Join(errs...)
 }

@@ -297,7 +297,7 @@ func TestConfigManyFaultsAreBounded(t *testing.T) {
 	s.file(b.String())
 	_, err := s.Load()
 	require.Equal(t, 21, strings.Count(err.Error(), "\n")+1)
-	require.ErrorContains(t, err, "and 4980 faults more")
+	require.ErrorContains(t, err, "and 4,980 more faults")
 }
 
 func TestFilesCountInWhatWaitsToBeHeard(t *testing.T) {

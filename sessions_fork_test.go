@@ -125,5 +125,5 @@ func TestNotesOfARestore(t *testing.T) {
 	}
 	notes := pygent.Restored{Kept: many}.Notes()
 	require.Len(t, notes, 21)
-	require.Equal(t, "10 more were kept", notes[20])
+	require.Equal(t, "10 more files kept", notes[20])
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/x/pygent/internal/escape"
+	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/snapshot"
 )
 
@@ -86,7 +87,7 @@ func loadSnapshot(ctx context.Context, dir string) (*Snapshot, error) {
 		return nil, fmt.Errorf("%w: %s: %s", ErrSnapshotDamaged, snapshot.History, repairs[0])
 	}
 	if n := s.history.Len(); n != s.about.Messages {
-		return nil, fmt.Errorf("%w: %s has %d messages, and %s says %d", ErrSnapshotDamaged, snapshot.History, n, snapshot.Manifest, s.about.Messages)
+		return nil, fmt.Errorf("%w: %s has %s, and %s says %d", ErrSnapshotDamaged, snapshot.History, numeral.Count(n, "message"), snapshot.Manifest, s.about.Messages)
 	}
 	return s, nil
 }

@@ -117,20 +117,6 @@ func taskFigures(s TaskStatus) string {
 	return figures
 }
 
-// words says how much was copied.
-func (c CollectedFile) words() string {
-	said := fmt.Sprintf("%s (%s)", numeral.Count(c.Files, "file"), numeral.Count(c.Bytes, "byte"))
-	switch {
-	case c.Replaced == 1 && c.Files == 1:
-		said += ", which replaced an existing one"
-	case c.Replaced == c.Files && c.Files > 1:
-		said += ", which replaced existing ones"
-	case c.Replaced > 0:
-		said += fmt.Sprintf(", of which %s replaced existing ones", numeral.Grouped(c.Replaced))
-	}
-	return said
-}
-
 // taskNotices are the ended tasks and their questions that an agent's model has not
 // been told about yet, and whether it is there to answer.
 type taskNotices struct {

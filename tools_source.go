@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/numeral"
 )
 
 // ToolSource gives an agent tools that are not known when it is made: those of a
@@ -338,7 +339,7 @@ func (r *Registry) takes(source string, tools map[string]Tool, useless map[strin
 		}
 	}
 	if len(tools) > 0 && n > maxTools {
-		return fmt.Errorf("with these %d tools, the agent has %d, and providers take at most %d in a request", len(tools), n, maxTools)
+		return fmt.Errorf("with its %s, the agent has %d, and providers take at most %d in a request", numeral.Count(len(tools), "tool"), n, maxTools)
 	}
 	return nil
 }

@@ -169,7 +169,7 @@ func TestASourceHearsAtOnceOfToolsThatNoRequestTakes(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, told[0])
 	require.NoError(t, told[1])
-	require.EqualError(t, told[2], "tool source big: with these 128 tools, the agent has 129, and providers take at most 128 in a request")
+	require.EqualError(t, told[2], "tool source big: with its 128 tools, the agent has 129, and providers take at most 128 in a request")
 	require.NoError(t, told[3], "a tool that cannot work here is not offered")
 	require.NoError(t, told[4])
 	require.Len(t, model.Requests()[0].Tools, 128)

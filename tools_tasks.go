@@ -349,7 +349,7 @@ func collectFile(ctx context.Context, rt Runtime, in collectInput) (*ToolResult,
 	if err != nil {
 		return nil, err
 	}
-	text := fmt.Sprintf("copied %s of task %s to %s: %s", in.Path, in.TaskID, c.Path, c.words())
+	text := fmt.Sprintf("copied %s of task %s to %s: %s", in.Path, in.TaskID, c.Path, treestore.Copied{Files: c.Files, Replaced: c.Replaced, Bytes: c.Bytes}.Words())
 	if words := left.Words(); words != "" {
 		text += "; left out: " + words + ", copied only if named as path"
 	}

@@ -193,7 +193,7 @@ func jobRows(jobs []pygent.Job) (rows [][]string) {
 		default:
 			is = fmt.Sprintf("exit %d", j.ExitCode)
 		}
-		rows = append(rows, []string{j.ID, is, numeral.Took(j.Duration), numeral.Grouped(j.Printed) + " bytes", cut.Line(j.Command, shownCommand)})
+		rows = append(rows, []string{j.ID, is, numeral.Took(j.Duration), numeral.Count(j.Printed, "byte"), cut.Line(j.Command, shownCommand)})
 	}
 	return rows
 }

@@ -18,6 +18,7 @@ import (
 	"go.starlark.net/syntax"
 
 	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/patherr"
 	"github.com/x/pygent/internal/starlimit"
 )
@@ -252,7 +253,7 @@ func (l *loader) function(fn starlark.Callable, n int, of string) (*starlark.Fun
 		}
 	}
 	if !f.HasVarargs() && n >= 0 && (need > n || f.NumParams() < n) {
-		return nil, fmt.Errorf("%s takes %d arguments, but is called with %d: def %s(%s)", f.Name(), f.NumParams(), n, f.Name(), of)
+		return nil, fmt.Errorf("%s takes %s, but is called with %d: def %s(%s)", f.Name(), numeral.Count(f.NumParams(), "argument"), n, f.Name(), of)
 	}
 	l.fns = append(l.fns, f)
 	return f, nil

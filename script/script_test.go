@@ -235,7 +235,7 @@ func TestMistakesSayWhereTheyAre(t *testing.T) {
 		"an approval":      {"def f(ctx):\n    'd'\ntool(f, approval = 1)", "approval: want True, False or None, got int"},
 		"an argument":      {"tool(print, nme = 2)", `config.star:1:5: tool: unexpected keyword argument "nme"`},
 		"a built-in":       {"on_start(print)", "config.star:1:9: on_start: want a function of the script, got builtin_function_or_method"},
-		"arguments":        {"def f(ctx):\n    pass\nbefore_tool(f)", "config.star:3:12: before_tool: f takes 1 arguments, but is called with 2: def f(ctx, call)"},
+		"arguments":        {"def f(ctx):\n    pass\nbefore_tool(f)", "config.star:3:12: before_tool: f takes 1 argument, but is called with 2: def f(ctx, call)"},
 		"more arguments":   {"def f(ctx, a, b):\n    pass\non_end(f)", "f takes 3 arguments, but is called with 2: def f(ctx, run)"},
 		"a command":        {"command('a b', lambda ctx, args: '')", `command "a b": a name has 1 to 64 letters, digits, _ or -`},
 		"a command twice":  {"command('a', lambda ctx, args: '')\ncommand('/a', lambda ctx, args: '')", "config.star:2:8: command a: there is another one of that name"},

@@ -1,10 +1,11 @@
 package terminal
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/x/pygent/internal/numeral"
 )
 
 // Bounds of what is kept of what a command writes, in bytes.
@@ -59,7 +60,7 @@ func (w *written) text() string {
 	defer w.mu.Unlock()
 	text := string(w.head)
 	if w.dropped > 0 {
-		text += fmt.Sprintf("\n… %d more bytes …\n", w.dropped)
+		text += "\n… " + numeral.Count(w.dropped, "more byte") + " …\n"
 	}
 	return strings.ToValidUTF8(text+string(w.tail), "\uFFFD")
 }

@@ -182,7 +182,7 @@ func (f *file) bytesFrom(ctx context.Context, r Request, limit int) (Piece, erro
 		return Piece{}, err
 	}
 	if len(data) == 0 {
-		return Piece{}, fmt.Errorf("offset %d is at or past the end of %s, which has %s bytes", r.Offset, f.name, numeral.Grouped(max(size, 0)))
+		return Piece{}, fmt.Errorf("offset %d is at or past the end of %s, which has %s", r.Offset, f.name, numeral.Count(max(size, 0), "byte"))
 	}
 	begin := r.Offset
 	for i := 0; i < utf8.UTFMax-1 && len(data) > 1 && !utf8.RuneStart(data[0]); i++ { // the rest of a character
@@ -338,7 +338,7 @@ func newCollected(from, count, room int) *collected {
 func (c *collected) add(number int, kept []byte, length, offset int64) {
 	text, used, odd := visible(kept, c.most, int64(len(kept)) == length)
 	if left := length - int64(used); left > 0 {
-		text += fmt.Sprintf(" [… %s more bytes of this line: offset %d]", numeral.Grouped(left), offset+int64(used))
+		text += fmt.Sprintf(" [… %s of this line: offset %d]", numeral.Count(left, "more byte"), offset+int64(used))
 	}
 	text = strconv.Itoa(number) + "\t" + text + "\n"
 	if len(text) > c.room {

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/x/pygent/internal/jsonfix"
+	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/toolschema"
 )
 
@@ -196,7 +197,7 @@ func (f *Form) Lines() []string {
 	for i, name := range names {
 		line := f.Fields[name].line(name, f.Requires(name))
 		if size += len(line); size > maxLines {
-			return append(lines, fmt.Sprintf("and %d more fields", len(names)-i))
+			return append(lines, "and "+numeral.Count(len(names)-i, "more field"))
 		}
 		lines = append(lines, line)
 	}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+
+	"github.com/x/pygent/internal/numeral"
 )
 
 // Record keeps elements of one type in a journal. It repairs a damaged file when
@@ -96,7 +98,7 @@ func (r *Record[T]) describeDamage(d Damage) string {
 	case d.Cut && d.Rest == 0:
 		return fmt.Sprintf("the file was cut off after its last %s; a %s being written then is lost", element, element)
 	case d.Cut:
-		return fmt.Sprintf("the last %s was cut off and is lost (%d bytes of it were there)", element, d.Rest)
+		return fmt.Sprintf("the last %s was cut off after %s and is lost", element, numeral.Count(d.Rest, "byte"))
 	}
 	return fmt.Sprintf("the file is damaged after %s %d: what was in its bytes %d to %d is lost to the %s",
 		element, d.After, d.Start, d.End-1, r.format.Whole)
@@ -111,7 +113,7 @@ func (r *Record[T]) tellAll(notes []string) {
 		r.tell(note)
 	}
 	if more := len(notes) - maxNotes; more > 0 {
-		r.tell(fmt.Sprintf("and so at %d more places", more))
+		r.tell("and so at " + numeral.Count(more, "more place"))
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"unicode"
+
+	"github.com/x/pygent/internal/numeral"
 )
 
 // Entry is a command as a list of commands shows it.
@@ -105,7 +107,7 @@ func (o *Output) End() string {
 	o.over = true
 	text := strings.ToValidUTF8(o.kept.String(), "\uFFFD")
 	if o.dropped > 0 {
-		text += fmt.Sprintf("\n… %d more bytes not shown …\n", o.dropped)
+		text += "\n… " + numeral.Count(o.dropped, "more byte") + " not shown …\n"
 	}
 	return text
 }

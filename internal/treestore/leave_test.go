@@ -95,3 +95,17 @@ func TestAFilteredCopyFailsAsItsSource(t *testing.T) {
 	})
 	require.Error(t, err)
 }
+
+func TestACopyIsToldAsOneSpeaks(t *testing.T) {
+	for want, c := range map[string]treestore.Copied{
+		"0 files (0 bytes)":  {},
+		"1 file (1 byte)":    {Files: 1, Bytes: 1},
+		"2 files (12 bytes)": {Files: 2, Bytes: 12, Replaced: treestore.Unknown},
+		"1 file (12 bytes), which replaced an existing one":              {Files: 1, Bytes: 12, Replaced: 1},
+		"2 files (12 bytes), which replaced existing ones":               {Files: 2, Bytes: 12, Replaced: 2},
+		"2 files (12 bytes), one of which replaced an existing file":     {Files: 2, Bytes: 12, Replaced: 1},
+		"5,000 files (12 bytes), 1,234 of which replaced existing files": {Files: 5000, Bytes: 12, Replaced: 1234},
+	} {
+		require.Equal(t, want, c.Words())
+	}
+}

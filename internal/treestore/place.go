@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/tree"
 	"github.com/x/pygent/internal/workspace"
 )
@@ -42,6 +43,22 @@ type Copied struct {
 	Files    int    // files and links
 	Replaced int    // files and links that were there, and in whose place something else is now; or [Unknown]
 	Bytes    int64  // of data, without holes
+}
+
+// Words says how much was copied: "2 files (12 bytes), one of which replaced an existing file".
+func (c Copied) Words() string {
+	said := fmt.Sprintf("%s (%s)", numeral.Count(c.Files, "file"), numeral.Count(c.Bytes, "byte"))
+	switch {
+	case c.Replaced <= 0:
+		return said
+	case c.Files == 1:
+		return said + ", which replaced an existing one"
+	case c.Replaced == c.Files:
+		return said + ", which replaced existing ones"
+	case c.Replaced == 1:
+		return said + ", one of which replaced an existing file"
+	}
+	return said + fmt.Sprintf(", %s of which replaced existing files", numeral.Grouped(c.Replaced))
 }
 
 // Unknown is how many files a runtime has replaced that cannot tell.

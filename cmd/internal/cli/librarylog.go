@@ -6,6 +6,7 @@ import (
 	"io"
 	"sync"
 
+	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/screen"
 )
 
@@ -50,7 +51,7 @@ func (l *libraryLog) hold() (release func()) {
 		defer l.mu.Unlock()
 		l.holding = false
 		if l.dropped > 0 {
-			fmt.Fprintf(&l.held, "… and %d other log entries\n", l.dropped)
+			fmt.Fprintf(&l.held, "… and %s\n", numeral.Count(l.dropped, "other log entry"))
 			l.dropped = 0
 		}
 		_, _ = l.held.WriteTo(l.out) // nobody could be told
