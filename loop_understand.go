@@ -63,9 +63,16 @@ func (r *run) unfold(ctx context.Context, calls []readCall, at int) []readCall {
 	set, rt := c.set, r.agent.runtime
 	planned, err := callForeign(ctx, r, "the runtime", func() (planned []callset.Call, err error) {
 		planned, note, err = set.Calls(callset.Files{
-			Locate: func(name string) (string, error) { return readPath(ctx, rt, name) },
-			Read:   func(name string) ([]byte, error) { return rt.ReadFile(ctx, name) },
-			Stat:   func(name string) error { _, err := bareLister{rt}.StatFile(ctx, name); return err },
+			Locate: func(name string) (string, error) {
+				name, err := readPath(ctx, rt, name)
+				if rel, outside := filesOf(rt).Rel(ctx, name); outside == nil {
+					name = rel
+				}
+				return name, err
+			},
+			Read:  func(name string) ([]byte, error) { return rt.ReadFile(ctx, name) },
+			Stat:  func(name string) error { _, err := bareLister{rt}.StatFile(ctx, name); return err },
+			Check: func(name string) error { return checkWritable(ctx, rt, name) },
 		})
 		return planned, err
 	})
@@ -75,8 +82,8 @@ func (r *run) unfold(ctx context.Context, calls []readCall, at int) []readCall {
 	}
 	parts := make([]readCall, len(planned))
 	for n, p := range planned {
-		parts[n] = r.read(ToolCall{ID: callset.ID(c.ID, n, len(planned)), Name: p.Name, Arguments: p.Arguments})
-		parts[n].index = c.index + n<<16
+		parts[n] = r.read(ToolCall{ID: r.joint.ID(c.ID, n, len(planned)), Name: p.Name, Arguments: p.Arguments})
+		parts[n].index = callset.Index(c.index, n)
 		if set.Together {
 			parts[n].set, parts[n].together = nil, len(planned)-n
 		}

@@ -106,8 +106,10 @@ func TestAPatchChangesSeveralFilesInOneCall(t *testing.T) {
 
 func TestNothingOfAPatchIsDoneUnlessAllCanBe(t *testing.T) {
 	t.Parallel()
-	files := map[string]string{"a.go": twoFunctions, "old.txt": "old\n"}
+	files := map[string]string{"a.go": twoFunctions, "old.txt": "old\n", "locked": "x\n"}
 	missing := strings.Replace(severalFiles, "*** Delete File: old.txt", "*** Update File: old.txt\n@@\n-other\n+new", 1)
+	outside := strings.Replace(severalFiles, "d/new.txt", "../new.txt", 1)
+	locked := strings.Replace(severalFiles, "*** Delete File: old.txt", "*** Update File: locked\n@@\n-x\n+y", 1)
 	for name, c := range map[string]struct {
 		patch  string
 		denies string
@@ -117,10 +119,13 @@ func TestNothingOfAPatchIsDoneUnlessAllCanBe(t *testing.T) {
 		"a part that is not found": {missing, "", "old_text does not occur in the file", nil},
 		"a part that is denied":    {severalFiles, "bash", "denied: not this one", nil},
 		"a part without a tool":    {severalFiles, "", "the tool is disabled", []pygent.Option{pygent.WithDisabledTools("bash")}},
+		"a new file outside":       {outside, "", "outside the workspace", nil},
+		"a file that is read-only": {locked, "", "locked is read-only", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir, rt := workspaceWith(t, files)
+			require.NoError(t, os.Chmod(filepath.Join(dir, "locked"), 0o444))
 			opts := append(c.opts, pygent.WithApproval(func(_ context.Context, r pygent.ApprovalRequest) (pygent.Decision, error) {
 				return pygent.Decision{Allow: r.Call.Name != c.denies, Reason: "not this one"}, nil
 			}))
@@ -238,4 +243,33 @@ func TestCallsOfOneAnswerDoNotEndTheRun(t *testing.T) {
 	result, err := agent.RunUntilStop(t.Context(), "Read them.", pygent.WithEndOnReply())
 	require.NoError(t, err)
 	require.Equal(t, pygent.StatusReplied, result.Status)
+}
+
+func TestAPatchWithPathsOfTheWorkspaceThatBeginAtTheRoot(t *testing.T) {
+	t.Parallel()
+	dir, rt := workspaceWith(t, map[string]string{"a": "1\n", "old name": "2\n", "gone": ""})
+	at := filepath.ToSlash(dir)
+	patch := "*** Begin Patch\n*** Update File: " + at + "/a\n@@\n-1\n+one\n*** Update File: " + at + "/old name\n*** Move to: " + at + "/d/new é\n*** Delete File: " + at + "/gone\n*** End Patch"
+	agent := newAgentOn(t, rt, pygenttest.NewScriptedModel(rawCall("apply_patch", jsonOf(t, map[string]any{"input": patch})), stop))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"a": "one\n", "d/new é": "2\n"}, filesIn(t, dir), results(agent)[0])
+}
+
+// Who is asked about a second change of a file sees what both make of it.
+func TestWhoIsAskedAboutAPatchSeesAllChangesOfAFile(t *testing.T) {
+	t.Parallel()
+	_, rt := workspaceWith(t, map[string]string{"a": "1\n2\n"})
+	patch := "*** Begin Patch\n*** Update File: a\n@@\n-1\n+one\n*** Update File: a\n@@\n one\n-2\n+two\n*** End Patch"
+	var diffs []string
+	agent := newAgentOn(t, rt, pygenttest.NewScriptedModel(rawCall("apply_patch", jsonOf(t, map[string]any{"input": patch})), stop),
+		pygent.WithApproval(func(_ context.Context, r pygent.ApprovalRequest) (pygent.Decision, error) {
+			for _, c := range r.Changes {
+				diffs = append(diffs, c.After+c.Note)
+			}
+			return pygent.Decision{Allow: true}, nil
+		}))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, []string{"one\ntwo\n"}, diffs)
 }

@@ -30,7 +30,7 @@ func (r *run) runNext(ctx context.Context, calls []readCall) []*ToolResult {
 func (r *run) runAll(ctx context.Context, calls []readCall) []*ToolResult {
 	defer r.agent.serving.Store(nil)
 	begun := make([]begunCall, len(calls))
-	stopped := false
+	stopped, other := false, nudge.OtherPart
 	for i := range calls {
 		begun[i] = r.admit(ctx, &calls[i])
 		stopped = stopped || begun[i].result != nil
@@ -40,11 +40,11 @@ func (r *run) runAll(ctx context.Context, calls []readCall) []*ToolResult {
 		switch {
 		case b.result == nil && stopped:
 			b.ctx.endProgress()
-			b.result = notRunResult(OutcomeNotRun, nudge.OtherPart)
+			b.result = notRunResult(OutcomeNotRun, other)
 		case b.result == nil:
 			r.agent.serving.Store(b.ctx)
 			b.result = r.perform(b.ctx, b.tool)
-			stopped = b.result.Outcome != OutcomeOK
+			stopped, other = b.result.Outcome != OutcomeOK, nudge.LaterPart
 		}
 		r.limitResult(ctx, b.call, b.result, b.tool.polls)
 		results[i] = b.result
@@ -332,7 +332,10 @@ func (r *run) admit(ctx context.Context, call *readCall) begunCall {
 		return b
 	}
 	if b.tool, b.ctx, b.result = r.prepare(ctx, call); b.result == nil {
-		b.ctx, b.result = r.permit(b.ctx, b.tool)
+		asked := b.ctx
+		if b.ctx, b.result = r.permit(b.ctx, b.tool); b.result != nil {
+			asked.endProgress()
+		}
 	}
 	return b
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,6 +36,12 @@ func in(files map[string]string) callset.Files {
 		Stat: func(name string) error {
 			if _, ok := files[name]; !ok {
 				return fs.ErrNotExist
+			}
+			return nil
+		},
+		Check: func(name string) error {
+			if name == "locked" {
+				return errors.New("it is read-only")
 			}
 			return nil
 		},
@@ -92,7 +99,12 @@ func TestPatchesBecomeCallsOfOurTools(t *testing.T) {
 			[]string{`bash {"cmd":"mv -f -- a b"}`, `edit_file {"new_text":"y\n","old_text":"x\n","path":"b"}`}},
 		"a removed file": {patch("*** Delete File: /workspace/-a"), map[string]string{"-a": "x"}, []string{`bash {"cmd":"rm -- -a"}`}},
 		"the same file twice": {patch("*** Update File: a", "@@", "-x", "+y", "*** Update File: ./a", "@@", "-y", "+z"), map[string]string{"a": "x\n"},
-			[]string{`edit_file {"new_text":"y\n","old_text":"x\n","path":"a"}`, `edit_file {"new_text":"z\n","old_text":"y\n","path":"a"}`}},
+			[]string{`edit_file {"edits":[{"new_text":"y\n","old_text":"x\n"},{"new_text":"z\n","old_text":"y\n"}],"path":"a"}`}},
+		"the same file, with another between": {patch("*** Update File: a", "@@", "-x", "+y", "*** Delete File: b", "*** Update File: a", "@@", "-y", "+z"), map[string]string{"a": "x\n", "b": ""},
+			[]string{`edit_file {"edits":[{"new_text":"y\n","old_text":"x\n"},{"new_text":"z\n","old_text":"y\n"}],"path":"a"}`, `bash {"cmd":"rm -- b"}`}},
+		"changed, then written anew": {patch("*** Update File: a", "@@", "-x", "+y", "*** Add File: a", "+z"), map[string]string{"a": "x\n"}, []string{`write_file {"content":"z\n","path":"a"}`}},
+		"changed, renamed and made again": {patch("*** Update File: a", "*** Move to: b", "@@", "-x", "+y", "*** Add File: a", "+z"), map[string]string{"a": "x\n"},
+			[]string{`edit_file {"new_text":"y\n","old_text":"x\n","path":"a"}`, `bash {"cmd":"mv -f -- a b"}`, `write_file {"content":"z\n","path":"a"}`}},
 		"two patches":    {patch("*** Add File: a", "+x") + "```\nand\n" + patch("*** Add File: b", "+y"), nil, []string{`write_file {"content":"x\n","path":"a"}`, `write_file {"content":"y\n","path":"b"}`}},
 		"blanks at ends": {patch("*** Update File: a", "@@", " x", "-y", "+z"), map[string]string{"a": "x  \ny \n"}, []string{`edit_file {"new_text":"x  \nz\n","old_text":"x  \ny \n","path":"a"}`}},
 		"CRLF":           {patch("*** Update File: a", "@@", " x", "-y", "+z"), map[string]string{"a": "x\r\ny\r\n"}, []string{`edit_file {"new_text":"x\nz\n","old_text":"x\ny\n","path":"a"}`}},
@@ -102,10 +114,14 @@ func TestPatchesBecomeCallsOfOurTools(t *testing.T) {
 		"without an envelope":  {"*** Update File: a\n@@\n-x\n+y", map[string]string{"a": "x"}, []string{`edit_file {"new_text":"y","old_text":"x","path":"a"}`}},
 		"found in other words": {patch("*** Update File: a", "@@", "-é", "+x"), map[string]string{"a": "e\u0301\n"}, []string{`edit_file {"new_text":"x","old_text":"é","path":"a"}`}},
 		"SEARCH and REPLACE": {"a.py\n```python\n<<<<<<< SEARCH\nx\n=======\ny\n>>>>>>> REPLACE\n```\n\nb.py\n```\n<<<<<<< SEARCH\n=======\nnew\n>>>>>>> REPLACE\n<<<<<<< SEARCH\nnew\n=======\nnewer\n>>>>>>> REPLACE\n```", map[string]string{"a.py": "x\n"},
-			[]string{`edit_file {"new_text":"y\n","old_text":"x\n","path":"a.py"}`, `write_file {"content":"new\n","path":"b.py"}`, `edit_file {"new_text":"newer\n","old_text":"new\n","path":"b.py"}`}},
+			[]string{`edit_file {"new_text":"y\n","old_text":"x\n","path":"a.py"}`, `write_file {"content":"newer\n","path":"b.py"}`}},
 		"a new file by SEARCH and REPLACE": {"**b.py**\n<<<<<<< SEARCH\n=======\nnew\n>>>>>>> REPLACE\n", nil, []string{`write_file {"content":"new\n","path":"b.py"}`}},
 		"a unified diff": {"diff --git a/a.go b/a.go\nindex 1..2 100644\n--- a/a.go\n+++ b/a.go\n@@ -7,3 +7,3 @@ package a\n func B() int {\n-\treturn 1\n+\treturn 2\n }\n--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+x\n\\ No newline at end of file\n--- a/o\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n", map[string]string{"a.go": code, "o": "x\n"},
 			[]string{`edit_file {"new_text":"func B() int {\n\treturn 2\n}\n","old_text":"func B() int {\n\treturn 1\n}\n","path":"a.go"}`, `write_file {"content":"x\n","path":"n"}`, `bash {"cmd":"rm -- o"}`}},
+		"a diff of lines that look like names": {"--- a\n+++ a\n@@ -1,2 +1,2 @@\n--- x\n+++ y\n z\n", map[string]string{"a": "-- x\nz\n"},
+			[]string{`edit_file {"new_text":"++ y\nz\n","old_text":"-- x\nz\n","path":"a"}`}},
+		"lines of a unified diff after a change of their number": {"--- a\n+++ a\n@@ -1 +1,5 @@\n-first\n+1\n+2\n+3\n+4\n+5\n@@ -4 +8 @@\n-x\n+y\n", map[string]string{"a": "first\nx\n2\nx\n4\nx\n"},
+			[]string{`edit_file {"edits":[{"new_text":"1\n2\n3\n4\n5\n","old_text":"first\n"},{"new_text":"2\ny\n4\n","old_text":"2\nx\n4\n"}],"path":"a"}`}},
 		"the line of a unified diff tells the place": {"--- a\n+++ a\n@@ -8 +8 @@\n-\treturn 1\n+\treturn 2\n", map[string]string{"a": code},
 			[]string{`edit_file {"new_text":"func B() int {\n\treturn 2\n}\n","old_text":"func B() int {\n\treturn 1\n}\n","path":"a"}`}},
 	} {
@@ -134,6 +150,12 @@ func TestAPatchThatDoesNotFitDoesNothing(t *testing.T) {
 		"no such file to add to":      {patch("*** Update File: a", "@@", "+2"), nil, "", "", "a: there is no such file; *** Add File makes one; nothing was changed"},
 		"no such file to remove":      {patch("*** Delete File: a"), nil, "", "", "a: there is no such file; nothing was changed"},
 		"a directory":                 {patch("*** Update File: a", "@@", "+2"), map[string]string{"a": "directory"}, "", "", "a: is a directory; nothing was changed"},
+		"a new one outside":           {patch("*** Update File: a", "@@", "-x", "+y", "*** Add File: ../n", "+x"), map[string]string{"a": "x\n"}, "", "", "../n: it is outside the workspace; nothing was changed"},
+		"a new one at a directory":    {patch("*** Add File: a", "+x"), map[string]string{"a": "directory"}, "", "", "a: is a directory; nothing was changed"},
+		"a new one that leaves out":   {patch("*** Add File: n", "+x", "*** Add File: a", "+one", "+// ... existing code ..."), map[string]string{"a": "one\ntwo\nthree\nfour\nfive\n"}, "", "", "a: *** Add File replaces the whole file"},
+		"one that is locked":          {patch("*** Add File: n", "+x", "*** Update File: locked", "@@", "-x", "+y"), map[string]string{"locked": "x\n"}, "", "", "locked: it is read-only; nothing was changed"},
+		"a new one that is locked":    {patch("*** Add File: locked", "+y"), map[string]string{"locked": "x\n"}, "", "", "locked: it is read-only; nothing was changed"},
+		"a line between two places":   {"--- a\n+++ a\n@@ -3 +3 @@\n-x\n+y\n", map[string]string{"a": "1\nx\n3\nx\n"}, `edit_file {"new_text":"y\n","old_text":"x\n","path":"a"}`, "", ""},
 		"outside":                     {patch("*** Delete File: ../a"), map[string]string{"../a": ""}, "", "", "../a: it is outside the workspace"},
 		"a path that nothing means":   {patch("*** Delete File: ~/a"), nil, "", "", "no home here"},
 		"cut off":                     {"*** Begin Patch\n*** Add File: a\n+x", nil, "", "", `has no "*** End Patch" at its end, so that it may be cut off`},
@@ -183,6 +205,10 @@ func TestAPatchIsTakenOutOfACommand(t *testing.T) {
 		"by a pipe":                   {map[string]string{"cmd": "cat <<'EOF' | apply_patch\n" + p + "EOF"}, []string{write("f")}},
 		"with another command behind": {map[string]string{"cmd": "cd sub && apply_patch <<'EOF'\n" + p + "EOF\ngo test ./...", "timeout": "9"}, []string{write("sub/f"), `bash {"cmd":"go test ./...","cwd":"sub","timeout":"9"}`}},
 
+		"its word in the patch":      {map[string]string{"cmd": "apply_patch <<EOF\n" + patch("*** Add File: f", "+a", "*** Update File: g", " EOF", "-x", "+y") + "EOF"}, []string{`write_file {"content":"a\n","path":"f"}`, `edit_file {"new_text":"EOF\ny\n","old_text":"EOF\nx\n","path":"g"}`}},
+		"with tabs before its end":   {map[string]string{"cmd": "apply_patch <<-EOF\n" + p + "\tEOF\nmake"}, []string{write("f"), `bash {"cmd":"make"}`}},
+		"with blanks around its end": {map[string]string{"cmd": "apply_patch <<'EOF'\n" + p + "  EOF  "}, []string{write("f")}},
+
 		"not alone":         {map[string]string{"cmd": "set -e; apply_patch <<'EOF'\n" + p + "EOF"}, nil},
 		"with more behind":  {map[string]string{"cmd": "apply_patch <<'EOF' && make\n" + p + "EOF"}, nil},
 		"without its end":   {map[string]string{"cmd": "apply_patch <<'EOF'\n" + p}, nil},
@@ -195,7 +221,7 @@ func TestAPatchIsTakenOutOfACommand(t *testing.T) {
 			for k, v := range c.args {
 				args = append(args, quote(k)+":"+quote(v))
 			}
-			got, _, err := calls(t, "bash", "bash", "{"+strings.Join(args, ",")+"}", nil)
+			got, _, err := calls(t, "bash", "bash", "{"+strings.Join(args, ",")+"}", map[string]string{"g": "EOF\nx\n"})
 			require.NoError(t, err)
 			require.Equal(t, c.want, got)
 		})
@@ -271,7 +297,35 @@ func TestResultsAreJoined(t *testing.T) {
 	long.Add("a", strings.Repeat("x", 9000), "ok", 1000)
 	text, _, _ = long.Add("b", strings.Repeat("y", 9000), "ok", 1000)
 	require.Less(t, len(text), 1200)
-	require.Equal(t, []string{"c.1", "c"}, []string{callset.ID("c", 0, 2), callset.ID("c", 1, 2)})
+	require.Equal(t, []string{"c.1", "c"}, []string{new(callset.Joint).ID("c", 0, 2), new(callset.Joint).ID("c", 1, 2)})
+}
+
+// What a call inside another one stands for has ids and numbers of its own.
+func TestCallsInsideCallsHaveNamesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	var ids []string
+	numbers := map[int]bool{}
+	var j callset.Joint
+	var unfold func(id string, index, depth int)
+	unfold = func(id string, index, depth int) {
+		if depth == 0 {
+			require.False(t, numbers[index])
+			numbers[index] = true
+			ids = append(ids, id)
+			j.Add("", "", "ok", 100)
+			return
+		}
+		names := []string{j.ID(id, 0, 3), j.ID(id, 1, 3), j.ID(id, 2, 3)}
+		j.Join(3, "")
+		for n, name := range names {
+			unfold(name, callset.Index(index, n), depth-1)
+		}
+	}
+	unfold("c", 7, 3)
+	require.Len(t, ids, 27)
+	require.Equal(t, "c", ids[26])
+	slices.Sort(ids)
+	require.Len(t, slices.Compact(ids), 27, ids)
 }
 
 // FuzzPatch plans patches. What is planned for a file that is there changes it, and each

@@ -12,7 +12,7 @@ var (
 	// The same by a pipe.
 	aPipe = regexp.MustCompile(`^(?:cd\s+('[^'\n]*'|"[^"$` + "`" + `\\\n]*"|[^\s'"$` + "`" + `\\;&|<>()*?]+)\s*(?:&&|;|\n)\s*)?cat[ \t]*(<<[^|\n]*)\|[ \t]*(?:apply_patch|applypatch)[ \t]*(\n(?s).*)$`)
 	// The beginning of a here-document.
-	aHeredoc = regexp.MustCompile(`^<<-?[ \t]*(?:'(\w+)'|"(\w+)"|\\?(\w+))[ \t]*\n`)
+	aHeredoc = regexp.MustCompile(`^<<(-?)[ \t]*(?:'(\w+)'|"(\w+)"|\\?(\w+))[ \t]*\n`)
 )
 
 // inCommand takes a patch out of a command that does nothing before it is applied but enter
@@ -57,11 +57,12 @@ func heredoc(text string) (body, after string, ok bool) {
 	if m == nil {
 		return "", "", false
 	}
-	word := m[1] + m[2] + m[3]
+	word := m[2] + m[3] + m[4]
 	rest := text[len(m[0]):]
 	for at := 0; at <= len(rest); {
 		l, _, more := strings.Cut(rest[at:], "\n")
-		if strings.Trim(l, "\t ") == word {
+		// A line with a blank before the word may be one of the patch.
+		if l == word || m[1] == "-" && strings.TrimLeft(l, "\t") == word || !more && strings.TrimSpace(l) == word {
 			return rest[:at], rest[min(at+len(l)+1, len(rest)):], true
 		}
 		if at += len(l) + 1; !more {

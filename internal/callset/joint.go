@@ -3,6 +3,7 @@ package callset
 import (
 	"cmp"
 	"fmt"
+	"hash/fnv"
 	"strings"
 
 	"github.com/x/pygent/internal/cut"
@@ -57,10 +58,24 @@ func (j *Joint) Add(title, text, outcome string, max int) (whole, all string, do
 // maxTitle is how much of a title is shown, in bytes.
 const maxTitle = 200
 
-// ID returns the id of one of n calls that another stands for. The last one has its own.
-func ID(id string, nth, n int) string {
+// ID returns the id of one of n calls that another stands for, before they are joined. The
+// last one has its own; those before it are numbered after the calls that are done, so that
+// a call inside the last one has an id of its own, too.
+func (j *Joint) ID(id string, nth, n int) string {
 	if nth == n-1 {
 		return id
 	}
-	return fmt.Sprintf("%s.%d", id, nth+1)
+	done := 0
+	if j.Left > 0 {
+		done = len(j.said)
+	}
+	return fmt.Sprintf("%s.%d", id, done+nth+1)
+}
+
+// Index returns a number for one of the calls that the call of a number stands for. No other
+// call of the message has it, and it is the same whenever the message is read.
+func Index(of, nth int) int {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%d/%d", of, nth)
+	return int(h.Sum64() >> 2)
 }

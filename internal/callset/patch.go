@@ -333,7 +333,9 @@ func (p *parser) diff() error {
 			p.at++ // the lines of git
 			continue
 		}
-		ends := func(l string) bool { return strings.HasPrefix(l, "diff --git ") || isDiffHeader(p.lines, p.at) }
+		ends := func(l string) bool {
+			return strings.HasPrefix(l, "diff --git ") || isDiffHeader(p.lines, p.at) && p.at+2 < len(p.lines) && strings.HasPrefix(p.lines[p.at+2], "@@")
+		}
 		if err := p.hunks(&f, ends); err != nil {
 			return err
 		}

@@ -22,6 +22,8 @@ type Files struct {
 	Read func(name string) ([]byte, error)
 	// Stat returns the error of reading a file, without what it holds.
 	Stat func(name string) error
+	// Check returns why a file may not be written; nil for never.
+	Check func(name string) error
 }
 
 // Calls returns the calls of a set, in order, with what to tell the model of them. Of a patch
@@ -34,7 +36,7 @@ func (s *Set) Calls(files Files) (calls []Call, note string, err error) {
 	if len(s.files) == 0 {
 		return s.calls, "", nil
 	}
-	p := plan{files: files, now: map[string]state{}}
+	p := plan{files: files, now: map[string]state{}, at: map[string]int{}}
 	for _, f := range s.files {
 		if f.path, err = files.Locate(join(s.dir, f.path)); err == nil && f.to != "" {
 			f.to, err = files.Locate(join(s.dir, f.to))
@@ -70,6 +72,12 @@ type plan struct {
 	files Files
 	now   map[string]state
 	calls []Call
+	at    map[string]int // the index of the call that writes a file, while no other has moved or removed it
+	edits [][]edit.Edit  // of each call; nil for one that edits nothing
+}
+
+func (p *plan) append(c Call, edits []edit.Edit) {
+	p.calls, p.edits = append(p.calls, c), append(p.edits, edits)
 }
 
 type state struct {
@@ -93,8 +101,7 @@ func (p *plan) read(name string) (state, error) {
 func (p *plan) add(f file) (failing *Call, err error) {
 	switch f.kind {
 	case create:
-		p.write(f.path, f.content)
-		return nil, nil
+		return nil, p.create(f.path, f.content)
 	case remove:
 		return nil, p.remove(f.path)
 	}
@@ -109,9 +116,63 @@ func (p *plan) add(f file) (failing *Call, err error) {
 	return nil, p.move(f.path, f.to)
 }
 
-func (p *plan) write(name, content string) {
+// create plans a file that is new, or takes the place of one.
+func (p *plan) create(name, content string) error {
+	if !filepath.IsLocal(filepath.FromSlash(name)) {
+		return errOutside
+	}
+	was, err := p.read(name)
+	if err != nil {
+		return err
+	}
+	if lost := edit.Elided(string(charset.Text([]byte(was.data))), content); lost != "" {
+		return fmt.Errorf("*** Add File replaces the whole file, so that %s; change a part with *** Update File, or give the whole content by write_file", lost)
+	}
+	return p.write(name, content)
+}
+
+// write plans that a file is written. One that is written already is written once, so that
+// who is asked sees what becomes of it.
+func (p *plan) write(name, content string) error {
+	if err := p.check(name); err != nil {
+		return err
+	}
 	p.now[name] = state{data: content}
-	p.calls = append(p.calls, call("write_file", map[string]any{"path": name, "content": content}))
+	c := call("write_file", map[string]any{"path": name, "content": content})
+	if at, written := p.at[name]; written {
+		p.calls[at], p.edits[at] = c, nil
+		return nil
+	}
+	p.at[name] = len(p.calls)
+	p.append(c, nil)
+	return nil
+}
+
+func (p *plan) check(name string) error {
+	if _, planned := p.now[name]; planned || p.files.Check == nil {
+		return nil
+	}
+	return p.files.Check(name)
+}
+
+// edit plans that a file is edited, together with the edits that are planned already.
+func (p *plan) edit(name, text string, edits []edit.Edit) error {
+	at, written := p.at[name]
+	if written && p.edits[at] == nil {
+		return p.write(name, text)
+	}
+	if err := p.check(name); err != nil {
+		return err
+	}
+	p.now[name] = state{data: text}
+	if written && len(p.edits[at])+len(edits) <= edit.MaxEdits {
+		p.edits[at] = append(p.edits[at], edits...)
+		p.calls[at] = *editCall(name, p.edits[at])
+		return nil
+	}
+	p.at[name] = len(p.calls)
+	p.append(*editCall(name, edits), edits)
+	return nil
 }
 
 var errOutside = errors.New("it is outside the workspace")
@@ -124,7 +185,8 @@ func (p *plan) remove(name string) error {
 		return err
 	}
 	p.now[name] = state{missing: true}
-	p.calls = append(p.calls, call("bash", map[string]any{"cmd": "rm -- " + escape.Word(name)}))
+	delete(p.at, name)
+	p.append(call("bash", map[string]any{"cmd": "rm -- " + escape.Word(name)}), nil)
 	return nil
 }
 
@@ -155,11 +217,13 @@ func (p *plan) move(from, to string) error {
 		p.now[to] = s
 	}
 	p.now[from] = state{missing: true}
+	delete(p.at, from)
+	delete(p.at, to)
 	cmd := "mv -f -- " + escape.Word(from) + " " + escape.Word(to)
 	if dir := path.Dir(to); dir != "." {
 		cmd = "mkdir -p -- " + escape.Word(dir) + " && " + cmd
 	}
-	p.calls = append(p.calls, call("bash", map[string]any{"cmd": cmd}))
+	p.append(call("bash", map[string]any{"cmd": cmd}), nil)
 	return nil
 }
 
@@ -175,7 +239,9 @@ func (p *plan) update(f file) (failing *Call, err error) {
 	}
 	text, first := seen(was.data), f.hunks[0]
 	if text == "" && first.onlyAdds() && (!was.missing || first.replace != nil) {
-		p.write(f.path, first.added())
+		if err := p.write(f.path, first.added()); err != nil {
+			return nil, err
+		}
 		if f.hunks = f.hunks[1:]; len(f.hunks) == 0 {
 			return nil, nil
 		}
@@ -199,16 +265,18 @@ func (p *plan) update(f file) (failing *Call, err error) {
 	if seen(applied.Text) != text {
 		return nil, errors.New("the places of its changes cannot be told apart; use edit_file")
 	}
-	p.now[f.path] = state{data: applied.Text}
-	p.calls = append(p.calls, *editCall(f.path, edits))
-	return nil, nil
+	return nil, p.edit(f.path, applied.Text, edits)
 }
 
 // place returns the edits that hunks are in a text, one after the other, and the text after
 // them, or the first one that fails.
 func place(hunks []hunk, text string) (edits []edit.Edit, after string, failed *edit.Edit, err error) {
-	from := 0
+	from, shift := 0, 0
 	for _, h := range hunks {
+		if h.near >= 0 && !h.insert { // a line of the text before all hunks
+			h.near += shift
+			shift += len(h.new()) - len(h.old())
+		}
 		e, next, ok := h.edit(text, from)
 		if h.insert && !ok {
 			return nil, "", nil, fmt.Errorf("it has no line %d", h.near)
@@ -387,7 +455,7 @@ func choose(h hunk, at []int, total, n, from, after int, found bool) (int, bool)
 		return at[len(at)-1], true
 	}
 	if h.near >= 0 {
-		return slices.MinFunc(at, func(a, b int) int { return max(a-h.near, h.near-a) - max(b-h.near, h.near-b) }), true
+		return nearest(at, h.near)
 	}
 	if len(h.context) > 0 && found {
 		for _, a := range at {
@@ -402,6 +470,15 @@ func choose(h hunk, at []int, total, n, from, after int, found bool) (int, bool)
 		return later[0], true
 	}
 	return 0, false
+}
+
+// nearest returns the place that is nearest to a line. The numbers of lines that models
+// write are seldom quite right: another place must be more than twice as far.
+func nearest(at []int, line int) (int, bool) {
+	far := func(a int) int { return max(a-line, line-a) }
+	at = slices.Clone(at)
+	slices.SortFunc(at, func(a, b int) int { return far(a) - far(b) })
+	return at[0], far(at[0]) == 0 || far(at[1]) > 2*far(at[0])
 }
 
 // behind returns the line after the context. found is false if it is not there.

@@ -16,6 +16,7 @@ const (
 	CallLimit = notRun + "the limit of tool calls for this run is reached"
 	LastCall  = notRun + "the limit of this run is reached"
 	OtherPart = notRun + "another part of the same call cannot be done, and its parts are done together or not at all"
+	LaterPart = notRun + "an earlier part of the same call failed; the parts before that one are done"
 	Ended     = notRun + "an earlier call of the same message ended the run"
 )
 
