@@ -98,7 +98,7 @@ func (t *localTask) left(result *Result, cause error, outcome func(*TaskStatus))
 	end := TaskStatus{Result: result}
 	outcome(&end)
 	within := lookWithin
-	if end.State == TaskCancelled || end.State == TaskFinished {
+	if end.State == TaskCancelled {
 		within = lookAtCancelled
 	}
 	agent := t.worker()
@@ -106,12 +106,12 @@ func (t *localTask) left(result *Result, cause error, outcome func(*TaskStatus))
 		return nil
 	}
 	t.mu.Lock()
-	did, began, first := t.did, t.began, t.status.Runs == 1
+	did, began, changed := t.did, t.began, t.changed
 	t.mu.Unlock()
 	left, since := &TaskLeft{Call: did.title, Outcome: did.outcome}, inventory.Inventory.Since
 	if end.State == TaskFinished {
-		if did.title == "" && first {
-			return nil // it only talked
+		if did.title == "" {
+			return changed // it only talked, and its container need not start for a look
 		}
 		left, since = &TaskLeft{}, inventory.Inventory.Differing
 	}
@@ -121,7 +121,12 @@ func (t *localTask) left(result *Result, cause error, outcome func(*TaskStatus))
 		left.Files = append(left.Files, TaskFile{Path: c.Path, Size: c.Size, Change: TaskFileChange(c.Kind)})
 	}
 	if left.Call == "" && len(left.Files) == 0 {
-		return nil
+		left = nil
+	}
+	if end.State == TaskFinished {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.changed = left
 	}
 	return left
 }
@@ -151,6 +156,9 @@ type lastCall struct{ id, title, outcome string }
 func (c *lastCall) note(e Event) {
 	switch e.Type {
 	case EventToolCall:
+		if endsRun(e.Call.Name) {
+			return
+		}
 		c.id, c.outcome = e.Call.ID, "not finished"
 		c.title = e.Call.Name
 		if e.Tool != nil {

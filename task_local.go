@@ -33,6 +33,7 @@ type localTask struct {
 	began     inventory.Inventory      // what the workspace held before the first run
 	sent      chan Answer              // gets the answer that is sent to the question of a tool; nil where none is asked
 	did       lastCall                 // of the run that goes on
+	changed   *TaskLeft                // by the last run that finished and called tools
 	taken     bool                     // some of its files were collected since the last run
 }
 
