@@ -245,12 +245,19 @@ func (p *parser) update(f *file) error {
 }
 
 // unified is the header of a hunk in a unified diff.
-var unified = regexp.MustCompile(`^@@+ -(\d+)(?:,\d+)? \+\d+(?:,\d+)? @@+`)
+var unified = regexp.MustCompile(`^@@+ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@+`)
 
 // hunks reads hunks to a line that ends them.
 func (p *parser) hunks(f *file, ends func(string) bool) error {
 	h := hunk{near: -1}
 	add := func() {
+		stays := func(l line) bool { return l.op != '+' }
+		if h.insert && slices.ContainsFunc(h.lines, func(l line) bool { return stays(l) && l != line{' ', ""} }) {
+			h.insert, h.near = false, h.near-1 // the number is wrong
+		}
+		if h.insert {
+			h.lines = slices.DeleteFunc(h.lines, stays) // empty lines behind it
+		}
 		if len(h.lines) > 0 {
 			f.hunks = append(f.hunks, h)
 		}
@@ -293,7 +300,10 @@ func (p *parser) restIsEmpty() bool { return p.at >= p.last }
 func (h *hunk) header(l string) {
 	if m := unified.FindStringSubmatch(l); m != nil {
 		fmt.Sscan(m[1], &h.near) // digits only
-		h.near--
+		h.insert = m[2] == "0"   // "@@ -3,0 +4 @@" adds after line 3
+		if !h.insert {
+			h.near--
+		}
 		return
 	}
 	text := strings.TrimPrefix(strings.TrimPrefix(l, "@@"), " ")

@@ -273,7 +273,7 @@ func (p *plan) update(f file) (failing *Call, err error) {
 func place(hunks []hunk, text string) (edits []edit.Edit, after string, failed *edit.Edit, err error) {
 	from, shift := 0, 0
 	for _, h := range hunks {
-		if h.near >= 0 && !h.insert { // a line of the text before all hunks
+		if h.near >= 0 { // a line of the text before all hunks
 			h.near += shift
 			shift += len(h.new()) - len(h.old())
 		}
@@ -431,7 +431,7 @@ func (h hunk) place(lines []string, from int) (at int, ok bool) {
 		switch {
 		case found && len(h.context) > 0:
 			return after, true
-		case h.near >= 0 && h.near < len(lines): // "@@ -3,0 +4 @@" adds after line 3
+		case h.near >= 0 && h.near < len(lines):
 			return h.near + 1, true
 		}
 		return len(lines), len(h.context) == 0
