@@ -18,6 +18,7 @@ import (
 	"github.com/x/pygent/internal/keyset"
 	"github.com/x/pygent/internal/pathname"
 	"github.com/x/pygent/internal/toolschema"
+	"github.com/x/pygent/internal/treestore"
 )
 
 // readCall is a call of the model as its tool gets it. The name is that of the
@@ -61,11 +62,17 @@ func (r *run) unfold(ctx context.Context, calls []readCall, at int) []readCall {
 	c := &calls[at]
 	var note string
 	set, rt := c.set, r.agent.runtime
+	within := treestore.Place{Workspace: func(ctx context.Context) string {
+		if d, ok := RuntimeAs[Describer](rt); ok {
+			return d.Describe(ctx).Workspace
+		}
+		return ""
+	}}
 	planned, err := callForeign(ctx, r, "the runtime", func() (planned []callset.Call, err error) {
 		planned, note, err = set.Calls(callset.Files{
 			Locate: func(name string) (string, error) {
 				name, err := readPath(ctx, rt, name)
-				if rel, outside := filesOf(rt).Rel(ctx, name); outside == nil {
+				if rel, outside := within.Rel(ctx, name); outside == nil {
 					name = rel
 				}
 				return name, err

@@ -156,8 +156,8 @@ type lastCall struct{ id, title, outcome string }
 func (c *lastCall) note(e Event) {
 	switch e.Type {
 	case EventToolCall:
-		if endsRun(e.Call.Name) {
-			return
+		if e.Call.Name == "stop" || e.Call.Name == "continue" {
+			return // it did nothing
 		}
 		c.id, c.outcome = e.Call.ID, "not finished"
 		c.title = e.Call.Name
