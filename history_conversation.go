@@ -380,7 +380,7 @@ func (r *run) resume(ctx context.Context) error {
 	var media []Part
 	for i, call := range r.readAll(msg.ToolCalls) {
 		if given[i] == noResult {
-			r.judge.Ran() // or may have
+			r.judge.Ran(false) // or may have
 		}
 		if given[i] != noResult {
 			r.endAgain(ctx, &call, said[given[i]])
@@ -398,22 +398,16 @@ func (r *run) resume(ctx context.Context) error {
 	return r.broken
 }
 
-// spokeBefore reports whether the model has written a message before the one whose calls
-// run.
-func (r *run) spokeBefore() bool {
-	all := r.agent.history.view()
-	at := slices.IndexFunc(all, func(m Message) bool { return m.Role == RoleAssistant })
-	return at >= 0 && slices.ContainsFunc(all[at+1:], func(m Message) bool { return m.Role == RoleAssistant })
-}
-
-// recallWork notes what the user asked for last, and whether a tool has run since.
+// recallWork notes what the user asked for last, and what the model has done since.
 func (r *run) recallWork(said []HistoryEntry) {
 	for _, e := range said {
 		switch text := e.Message.Text(); {
 		case e.Message.Role == RoleUser && isOfUser(e.Message, e.Source):
 			r.judgeHears(e.Message)
+		case e.Message.Role == RoleAssistant:
+			r.judge.Answered(len(e.Message.ToolCalls) > 0)
 		case e.Message.Role == RoleTool && e.Outcome != OutcomeNotRun && !nudge.Refuses(text) && !strings.HasPrefix(text, "error: "):
-			r.judge.Ran()
+			r.judge.Ran(e.Outcome != OutcomeOK && e.Outcome != "")
 		}
 	}
 }

@@ -40,9 +40,9 @@ func (r *run) take(ctx context.Context, resp *ChatResponse) error {
 		r.end(StatusTruncated, "two answers in a row were cut off by "+cutBy+nudge.Remedy(cutBy))
 	}
 	r.trouble = nudge.Trouble{CutBy: cutBy}
+	r.judge.Answered(len(resp.Message.ToolCalls) > 0)
 	if len(resp.Message.ToolCalls) > 0 {
 		r.replies, r.message = 0, r.agent.history.Len()-1
-		r.judge.Called()
 		return nil
 	}
 	r.tookReply(ctx, resp)

@@ -193,7 +193,7 @@ func (r *run) give(ctx context.Context, read *readCall, result *ToolResult, last
 		so.noteFailed(call, result)
 	}
 	if read.err == nil && !read.tool.ends && result.Outcome != OutcomeNotRun && result.Outcome != OutcomeDenied && !dialect.IsNote(call.Name) {
-		r.judge.Ran()
+		r.judge.Ran(result.Outcome != OutcomeOK && !foundNothing(result))
 	}
 	chooseMedia(result, so.media)
 	so.media = append(so.media, result.media()...)
@@ -294,7 +294,7 @@ func (r *run) finished(result *ToolResult) {
 	case StatusAwaitingUser:
 		r.result.Question = result.Question
 	case StatusStopped:
-		if result.Summary != "" && !(r.opts.answerEnds && r.judge.Stands()) {
+		if result.Summary != "" && !(r.opts.answerEnds && r.judge.Answers()) {
 			r.result.Summary = result.Summary
 		}
 		if r.opts.final != nil {
@@ -312,7 +312,7 @@ const openWithin = 3 * time.Second
 // or jobs are still at work, since the model may not know. It does so once in a
 // run. Where a run is to end with an answer, it also refuses a stop in place of the work.
 func (r *run) checkStop(ctx context.Context, result *ToolResult, so *answers) *ToolResult {
-	if result.End == StatusStopped && r.opts.answerEnds && r.judge.Idle() && !r.spokeBefore() {
+	if result.End == StatusStopped && r.opts.answerEnds && r.judge.Unbegun() {
 		return notRunResult(OutcomeFailed, nudge.NotBegun)
 	}
 	if result.End != StatusStopped || r.judge.Refused || ctx.Err() != nil {

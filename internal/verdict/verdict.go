@@ -3,7 +3,8 @@
 // call a tool for it. Weak models also announce a step that they do not take, or say
 // that something is done that they have not begun. So the words alone do not decide:
 //
-//   - A text that asks something ends the run with a question.
+//   - A text that asks something ends the run with a question, unless it only offers more
+//     once the work is done, or is the text that was asked for.
 //   - Once a tool has run, a text is the end, unless it announces a step.
 //   - Where the user asked for words only, as in "what is 2+2?", a text is the end, too.
 //   - Where the user asked for work and no tool has run, the model is told to begin or
@@ -36,23 +37,38 @@ type Judge struct {
 	Open     []string // what still works, for which the last text did not end the run
 	Refused  bool     // an end was refused, for what still works or has failed; once in a run
 
-	asked   Request // what the user asked for
-	worked  bool    // a tool has run since
-	texts   int     // texts in a row that did not end the run
-	demands int     // in this run
-	stands  bool    // the last text was an answer, if perhaps not the end
+	prompt  prompt // what the user said last
+	worked  bool   // a tool has run since
+	failed  bool   // the last one failed
+	answers int    // of the model since
+	texts   int    // texts in a row that did not end the run
+	demands int    // in this run
+	last    standing
 }
+
+// standing is what the last text is worth. No tool has run since.
+type standing int
+
+const (
+	nothing standing = iota
+	plans            // a plan: the answer, unless another text follows
+	stands           // an answer, if perhaps not the end
+)
 
 // Hear takes in what the user says.
-func (j *Judge) Hear(prompt string) {
-	*j = Judge{asked: Asked(prompt), demands: j.demands, Refused: j.Refused}
+func (j *Judge) Hear(said string) {
+	*j = Judge{prompt: readPrompt(said), demands: j.demands, Refused: j.Refused}
 }
 
-// Ran notes that a tool has run.
-func (j *Judge) Ran() { j.worked, j.stands = true, false }
+// Ran notes that a tool has run, and whether it failed.
+func (j *Judge) Ran(failed bool) { j.worked, j.failed, j.last = true, failed, nothing }
 
-// Called notes an answer that calls a tool.
-func (j *Judge) Called() { j.texts = 0 }
+// Answered notes an answer of the model, and whether it calls a tool.
+func (j *Judge) Answered(calls bool) {
+	if j.answers++; calls {
+		j.texts = 0
+	}
+}
 
 // Text is an answer without a call.
 type Text struct {
@@ -63,11 +79,19 @@ type Text struct {
 
 // Judge says how the run goes on after a text.
 func (j *Judge) Judge(t Text) Verdict {
-	unfinished := t.HasCall || Announces(t.Text)
-	j.stands = !unfinished
-	answers := j.worked || j.asked == Words
+	planned := Plans(t.Text)
+	unfinished := t.HasCall || Announces(t.Text) || planned && !AsksUser(t.Text) && !j.prompt.plan && j.prompt.asked != Words
 	switch {
-	case !unfinished && AsksUser(t.Text) && !(answers && Offers(t.Text)):
+	case !unfinished:
+		j.last = stands
+	case planned && !t.HasCall:
+		j.last = plans
+	default:
+		j.last = nothing
+	}
+	answers := j.worked || j.prompt.asked == Words
+	switch {
+	case !unfinished && j.asks(t.Text):
 		return Asks
 	case !unfinished && answers:
 		return Done
@@ -83,7 +107,7 @@ func (j *Judge) Judge(t Text) Verdict {
 		j.Demanded = true
 		return Demand
 	}
-	if j.asked == Unclear && !unfinished {
+	if j.prompt.asked == Unclear && !unfinished {
 		return Done
 	}
 	return Stuck
@@ -93,9 +117,26 @@ func (j *Judge) Judge(t Text) Verdict {
 // still works.
 func (j *Judge) Waits() { j.texts++ }
 
-// Idle reports whether work was asked for and none was done.
-func (j *Judge) Idle() bool { return j.asked == Work && !j.worked }
+// asks reports whether the question at the end of a text has to be answered.
+func (j *Judge) asks(text string) bool {
+	switch {
+	case !AsksUser(text):
+		return false
+	case j.worked:
+		return !Offers(text) && (j.failed || !j.prompt.leaves(text))
+	case j.prompt.asked == Words:
+		return !Offers(text) && !j.prompt.isText(text)
+	}
+	return true
+}
 
-// Stands reports whether the last text was an answer, and no tool has run since: then what
-// follows, such as the summary of a stop, says only that it was the last.
-func (j *Judge) Stands() bool { return j.stands }
+// Unbegun reports whether work was asked for, and the model's first answer takes none up.
+func (j *Judge) Unbegun() bool { return j.prompt.asked == Work && !j.worked && j.answers <= 1 }
+
+// Stands reports whether the last text was an answer, and no tool has run since: then a
+// text that follows says only that it was the last.
+func (j *Judge) Stands() bool { return j.last == stands }
+
+// Answers reports whether the last text, and no tool has run since, is the answer if the
+// model stops now. What it says of its stop is not: it was told that the text counts.
+func (j *Judge) Answers() bool { return j.last != nothing }

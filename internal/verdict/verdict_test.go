@@ -1,6 +1,7 @@
 package verdict_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -35,7 +36,7 @@ func TestTextsThatAnnounceAStep(t *testing.T) {
 	for _, text := range []string{
 		"I'll create the file now.", "Okay, let me look at the tests.", "I found it in `a.go`. Let me fix it.",
 		"I will look into it. This takes a moment.", "Here is what I do:", "Now I need to run the tests.",
-		"## Plan\n\n1. Look\n2. Fix", "My plan:\n- look\n- fix", "Ich werde die Datei anlegen.", "让我看看文件。", "Sure! I’m going to run it.",
+		"## Plan", "Ich werde die Datei anlegen.", "让我看看文件。", "Sure! I’m going to run it.",
 		"The bug is clear.\n\nNext, I'll change it.",
 	} {
 		require.True(t, verdict.Announces(text), text)
@@ -92,13 +93,13 @@ func TestHowARunGoesOnAfterTexts(t *testing.T) {
 			var j verdict.Judge
 			j.Hear(tt.prompt)
 			if tt.ran {
-				j.Ran()
+				j.Ran(false)
 			}
 			for i, text := range tt.texts {
 				require.Equal(t, tt.want[i], j.Judge(verdict.Text{Text: text, CanStop: true}), i)
 				require.Equal(t, text != announces, j.Stands())
 			}
-			j.Ran()
+			j.Ran(false)
 			require.False(t, j.Stands())
 		})
 	}
@@ -106,7 +107,7 @@ func TestHowARunGoesOnAfterTexts(t *testing.T) {
 
 func TestACallAsTextIsNoAnswer(t *testing.T) {
 	var j verdict.Judge
-	j.Ran()
+	j.Ran(false)
 	for _, want := range []verdict.Verdict{verdict.Nudge, verdict.Demand, verdict.Stuck} {
 		require.Equal(t, want, j.Judge(verdict.Text{Text: "Done.", HasCall: true, CanStop: true}))
 	}
@@ -119,7 +120,7 @@ func TestACallBeginsTheTextsAnew(t *testing.T) {
 	for range 3 {
 		require.Equal(t, verdict.Nudge, say())
 		require.Equal(t, verdict.Demand, say())
-		j.Called()
+		j.Answered(true)
 	}
 	require.Equal(t, verdict.Nudge, say())
 	require.Equal(t, verdict.Stuck, say(), "a call was demanded often enough")
@@ -130,4 +131,112 @@ func TestWithoutAStopTheSecondTextIsTheAnswer(t *testing.T) {
 	j.Hear("fix it")
 	require.Equal(t, verdict.Nudge, j.Judge(verdict.Text{Text: "It is fine."}))
 	require.Equal(t, verdict.Done, j.Judge(verdict.Text{Text: "It is fine."}))
+}
+
+// TestHowRunsEnd has last texts as models write them, what was asked for, and what the
+// tools gave that ran.
+func TestHowRunsEnd(t *testing.T) {
+	const fix, write, why, plan = "Fix the failing test.", "Create a CLI in Go that prints the weather.", "Why does main.go not compile?", "Make a plan for the migration to v2."
+	const none, ok, failed = "", "ok", "ok failed"
+	for _, tt := range []struct {
+		prompt, ran, text string
+		want              verdict.Verdict
+	}{
+		// Work that is done, and what a model adds out of politeness.
+		{fix, ok, "The test passes now. Would you like me to commit the changes?", verdict.Done},
+		{fix, ok, "I fixed the off-by-one in `a.go`, and all tests pass.\n\nDo you want me to push it?", verdict.Done},
+		{fix, ok, "Done. Let me know if you want me to commit the changes.", verdict.Done},
+		{fix, ok, "All 12 tests pass. Let me know if you have any questions!", verdict.Done},
+		{fix, ok, "All tests pass. Is there anything else you'd like me to do?", verdict.Done},
+		{fix, ok, "All tests pass.\n\n**Would you like me to clean up the old helper?**", verdict.Done},
+		{write, ok, "Written to main.go.\n\n```go\npackage main\n```\n\nWant me to add a README?", verdict.Done},
+		{write, ok, "The program works. Would you like a Makefile for it?", verdict.Done},
+		{write, ok, "The program is in main.go. Shall I also write tests?", verdict.Done},
+		{write, ok, "The program is in main.go. Can I help with something else?", verdict.Done},
+		{why, ok, "main.go lacks an import of fmt. Would you like me to fix it?", verdict.Done},
+		{why, ok, "Line 3 has a typo.\n\nDo you want me to correct it?", verdict.Done},
+
+		// Work that depends on the answer.
+		{fix, ok, "I found the bug in a.go. Would you like me to fix it?", verdict.Asks},
+		{fix, ok, "I found two causes. Would you like me to proceed?", verdict.Asks},
+		{fix, ok, "The cause is clear. Do you want me to implement this change?", verdict.Asks},
+		{fix, ok, "The test is wrong, not the code. Would you like me to change the test or the code?", verdict.Asks},
+		{fix, ok, "The test needs a database. Which one should I use?", verdict.Asks},
+		{fix, ok, "This deletes all data of the table. Should I go on?", verdict.Asks},
+		{fix, ok, "The file is generated. May I edit it?", verdict.Asks},
+		{fix, ok, "Would you like me to delete the old snapshots?", verdict.Asks},
+		{fix, ok, "There are two ways:\n\n1. Mock the clock\n2. Wait longer\n\nWhich do you prefer?", verdict.Asks},
+		{fix, ok, "There are two ways to do it.\n\nPlease choose one:\n1. Mock the clock\n2. Wait longer", verdict.Asks},
+		{fix, ok, "Both would work. Let me know which one you prefer.", verdict.Asks},
+		{fix, failed, "go is not installed. Would you like me to install it?", verdict.Asks},
+		{write, failed, "The API wants a key. Can you give me one?", verdict.Asks},
+		{fix, none, "Which test do you mean?", verdict.Asks},
+		{fix, none, "## Plan\n\n1. Mock the clock\n2. Run the test\n\nShall I begin?", verdict.Asks},
+		{"Commit what you have, and push it.", ok, "It is committed. Do you want me to push it?", verdict.Asks},
+
+		// Text that was asked for.
+		{"Translate to English: Wie geht es dir?", none, "How are you?", verdict.Done},
+		{"Translate \"Können Sie mir helfen?\" to English.", none, "Could you help me?", verdict.Done},
+		{"Translate this into French.\n\nWhere is it?", none, "Où est-ce?", verdict.Done},
+		{"Tell me a riddle.", none, "What has keys but opens no locks?", verdict.Done},
+		{"Explain closures.", none, "A closure is a function with its variables. Would you like more examples?", verdict.Done},
+		{"What's the capital?", none, "Which country do you mean?", verdict.Asks},
+		{"Tell me a joke.", none, "What kind of joke would you like?", verdict.Asks},
+
+		// Plans that were asked for, and others.
+		{plan, ok, "## Plan\n\n1. Rename the package\n2. Tag it", verdict.Done},
+		{"What is your plan?", none, "Plan:\n- look\n- fix", verdict.Done},
+		{plan, none, "## Plan\n\n1. Rename the package\n2. Tag it", verdict.Nudge},
+		{fix, ok, "## Plan\n\n1. Mock the clock\n2. Run the test", verdict.Nudge},
+
+		// What is no end.
+		{fix, ok, "I see the bug. Let me fix it.", verdict.Nudge},
+		{fix, none, "The test passes now. Would you like me to commit the changes?", verdict.Asks},
+		{fix, none, "The test passes now.", verdict.Nudge},
+	} {
+		t.Run(tt.text, func(t *testing.T) {
+			var j verdict.Judge
+			j.Hear(tt.prompt)
+			for ran := range strings.FieldsSeq(tt.ran) {
+				j.Answered(true)
+				j.Ran(ran == "failed")
+			}
+			j.Answered(false)
+			require.Equal(t, tt.want, j.Judge(verdict.Text{Text: tt.text, CanStop: true}), "%s", tt.prompt)
+		})
+	}
+}
+
+func TestWhatCountsOnceAModelStops(t *testing.T) {
+	for text, want := range map[string]struct{ answers, stands bool }{
+		"It is written above.":       {true, true},
+		"## Plan\n\n1. Look\n2. Fix": {true, false},
+		"I'll do it now.":            {false, false},
+	} {
+		var j verdict.Judge
+		j.Hear("fix it")
+		j.Judge(verdict.Text{Text: text, CanStop: true})
+		require.Equal(t, want.answers, j.Answers(), text)
+		require.Equal(t, want.stands, j.Stands(), text)
+		j.Ran(false)
+		require.False(t, j.Answers(), text)
+	}
+}
+
+func TestEachPromptIsToBeBegun(t *testing.T) {
+	var j verdict.Judge
+	for range 2 {
+		j.Hear("fix it")
+		j.Answered(true)
+		require.True(t, j.Unbegun())
+		j.Answered(true)
+		require.False(t, j.Unbegun(), "it was asked back once")
+		j.Hear("fix that, too")
+		j.Answered(true)
+		j.Ran(false)
+		require.False(t, j.Unbegun())
+	}
+	j.Hear("what is 2+2?")
+	j.Answered(true)
+	require.False(t, j.Unbegun())
 }

@@ -43,6 +43,62 @@ func Asked(prompt string) Request {
 	return Unclear
 }
 
+// prompt is what the judge has to know of what the user said.
+type prompt struct {
+	asked Request
+	plan  bool   // a plan is asked for
+	given bool   // a text is asked for that is made of one that stands there, as a translation
+	words string // its first paragraph, in lower case
+}
+
+func readPrompt(said string) prompt {
+	said = strings.TrimSpace(strings.ReplaceAll(said, "\r\n", "\n"))
+	first, rest, _ := strings.Cut(said, "\n\n")
+	return prompt{
+		asked: Asked(said),
+		plan:  wantsPlan.MatchString(first),
+		given: saying.MatchString(polite.ReplaceAllString(first, "")) && (rest != "" || quotes.MatchString(first)),
+		words: strings.ToLower(first),
+	}
+}
+
+var (
+	wantsPlan = regexp.MustCompile(`(?i)\b(plan|steps|roadmap|outline|proposal|strategy|approach)\b`)
+	quotes    = regexp.MustCompile("[:\"“”«»„`\n]|\\B'|\\?.")
+)
+
+// leaves reports whether the question at the end of a text offers what the prompt did not
+// ask for, after a sentence that says what was done. The answer can be no.
+func (p prompt) leaves(text string) bool {
+	sentences := proseSentences(text)
+	if len(sentences) < 2 {
+		return false
+	}
+	match := optional.FindStringSubmatch(sentences[len(sentences)-1])
+	switch {
+	case match == nil || theWork.MatchString(match[0]):
+		return false
+	case p.asked != Work:
+		return true
+	}
+	verb := strings.ToLower(match[1])
+	return verb == "" || !regexp.MustCompile(`\b`+regexp.QuoteMeta(verb)+`\b`).MatchString(p.words)
+}
+
+var (
+	// optional matches an offer, and what the model would do. Permission is asked for in
+	// other words (should I, may I), and what is to be chosen has an "or".
+	optional = regexp.MustCompile(`(?i)^\W*(?:(?:and|so|now|if you like|by the way),? )?(?:would you like|do you want|(?:do you )?want)\b(?: (?:me|us) to (?:\w+ly )?(\w+))?[^?]*\?\W*$`)
+	// theWork matches an offer to do what the run is about, or one of several things.
+	theWork = regexp.MustCompile(`(?i)\bto (proceed|continue|go (on|ahead)|start|begin|apply|implement|make|do|try|retry)\b|\bor\b|\b(which|what|how|instead)\b`)
+)
+
+// isText reports whether a question is the text that was asked for, and not one about it.
+func (p prompt) isText(text string) bool { return p.given || !clarifies.MatchString(text) }
+
+// clarifies matches a question to the user about what is asked for.
+var clarifies = regexp.MustCompile(`(?i)\b(would you|do you|did you|could you|can you|are you (asking|looking|referring)|should I|shall I|may I|can I|what (kind|sort|type)|which|please)\b`)
+
 // maxTalk is the length of the longest prompt, in bytes, that is taken for a question.
 const maxTalk = 400
 
@@ -60,9 +116,12 @@ var (
 )
 
 // AsksUser reports whether a text ends with a question, perhaps with a list of answers
-// to choose from after it.
+// to choose from after it, or tells the user to choose.
 func AsksUser(text string) bool {
 	lines := proseOf(text)
+	if sentences := sentencesOf(text); len(sentences) > 0 && toldToChoose.MatchString(sentences[len(sentences)-1]) {
+		return true
+	}
 	if len(lines) == 0 {
 		return false
 	}
@@ -80,6 +139,9 @@ func AsksUser(text string) bool {
 	return strings.ContainsRune("?？؟⁇", end)
 }
 
+// toldToChoose matches a question without its mark.
+var toldToChoose = regexp.MustCompile(`(?i)^\W*(please )?((let me know|tell me) (which|whether|how you|what you (want|need|prefer|mean))|(please )(choose|confirm|specify|clarify))\b`)
+
 // option matches an answer to choose from.
 var option = regexp.MustCompile(`^([-*•]|\(?[0-9a-zA-Z][.)])\s`)
 
@@ -92,14 +154,20 @@ func Offers(text string) bool {
 
 var offer = regexp.MustCompile(`(?i)\b(anything|something) (else|more|further)\b|\b(how|what) (can|may|could|else can) I\b.*\b(help|assist|do)\b|\bcan I (help|assist)\b|\b(would you like|do you want|want me to|shall I|should I|may I|can I)\b.*\b(also|else|further|additional(ly)?|more|next)\b`)
 
+// Plans reports whether a text is a plan.
+func Plans(text string) bool {
+	lines := proseOf(text)
+	return len(lines) > 1 && plan.MatchString(lines[0])
+}
+
 // Announces reports whether a text ends by announcing a step, which a model that took it
-// would not say in a text of its own, or is the plan of one.
+// would not say in a text of its own.
 func Announces(text string) bool {
 	lines := proseOf(text)
 	if len(lines) == 0 {
 		return false
 	}
-	if strings.HasSuffix(strings.TrimRight(lines[len(lines)-1], "*_ "), ":") || plan.MatchString(lines[0]) {
+	if strings.HasSuffix(strings.TrimRight(lines[len(lines)-1], "*_ "), ":") || len(lines) == 1 && plan.MatchString(lines[0]) {
 		return true
 	}
 	sentences := sentencesOf(text)
@@ -145,8 +213,15 @@ func sentencesOf(text string) []string {
 	if len(lines) == 0 {
 		return nil
 	}
+	return sentencesIn(lines[len(lines)-1])
+}
+
+// proseSentences returns the sentences of a text, without its code.
+func proseSentences(text string) []string { return sentencesIn(strings.Join(proseOf(text), "\x00")) }
+
+func sentencesIn(text string) []string {
 	var sentences []string
-	for s := range strings.SplitAfterSeq(sentenceEnd.ReplaceAllString(lines[len(lines)-1], "$1\x00"), "\x00") {
+	for s := range strings.SplitAfterSeq(sentenceEnd.ReplaceAllString(text, "$1\x00"), "\x00") {
 		if s = strings.Trim(s, "\x00 "); s != "" {
 			sentences = append(sentences, s)
 		}

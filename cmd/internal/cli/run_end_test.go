@@ -54,6 +54,10 @@ func TestRunsOfWeakModelsEndAsTheyShould(t *testing.T) {
 		"answers, and is asked":       {"Write a haiku.", []pygenttest.Reply{text("Old pond, a frog."), stop("I wrote a haiku.")}, 0, "Old pond, a frog.\n", 2, ""},
 		"answers, and is made to":     {"Write a haiku.", []pygenttest.Reply{text("Old pond, a frog."), text("There it is."), stop("")}, 0, "Old pond, a frog.\n", 3, ""},
 		"announces, and gives up":     {work, []pygenttest.Reply{text("I'll create it."), stop("I may not write here.")}, 0, "I may not write here.\n", 2, ""},
+		"plans, as asked, and stops":  {"How would you test this project?", []pygenttest.Reply{text(plan), stop("I gave a plan.")}, 0, plan + "\n", 2, ""},
+		"plans, and then answers":     {"How would you test this project?", []pygenttest.Reply{text(plan), text("By hand."), stop("So.")}, 0, "By hand.\n", 3, ""},
+		"offers more":                 {work, []pygenttest.Reply{write, text("Created. Would you like me to commit it?")}, 0, "Created. Would you like me to commit it?\n", 2, ""},
+		"needs to know":               {work, []pygenttest.Reply{bash("ls"), text("One is there. Would you like me to create it anew?")}, 3, "One is there. Would you like me to create it anew?\n", 2, ""},
 		"stops at once":               {work, []pygenttest.Reply{stop("Done."), write, stop("Created.")}, 0, "Created.\n", 3, "no tool has run yet"},
 		"stops at once, twice":        {work, []pygenttest.Reply{stop("Done."), stop("There is nothing to do.")}, 0, "There is nothing to do.\n", 2, ""},
 		"asks in text":                {work, always(text("In which directory?")), 3, "In which directory?\n", 1, ""},
@@ -84,6 +88,26 @@ func TestRunsOfWeakModelsEndAsTheyShould(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestEachTurnIsAskedBackForWork(t *testing.T) {
+	t.Parallel()
+	stop := func(summary string) pygenttest.Reply {
+		return pygenttest.Call("stop", map[string]any{"summary": summary})
+	}
+	server := pygenttest.NewServer(t, bash("touch a.txt"), stop("Created."), stop("Done."), bash("touch b.txt"), stop("Created, too."))
+	cmd := func(prompt string) []string {
+		return []string{"run", "--no-docker", "--history", "h.json", prompt}
+	}
+	first := command(t, server.Env(), cmd("Create a.txt.")...)
+	require.Equal(t, "Created.\n", finish(t, first).stdout)
+	second := command(t, server.Env(), cmd("Create b.txt.")...)
+	second.Dir = first.Dir
+	got := finish(t, second)
+	require.Equal(t, 0, got.code, got.stderr)
+	require.Equal(t, "Created, too.\n", got.stdout)
+	messages := server.Requests()[3].Chat.Messages
+	require.Contains(t, messages[len(messages)-1].Text(), "no tool has run yet")
 }
 
 func TestARunWithWorkLeftIsNotEndedByAText(t *testing.T) {
