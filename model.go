@@ -301,6 +301,9 @@ func (r *run) askOften(ctx context.Context, req ChatRequest, delta func(Delta)) 
 		if attempt > 1 && openai.MistakeOf(err) != nil || errors.Is(err, errBroke) { // the model has to be told, or nothing is left
 			return nil, err
 		}
+		if r.budgetSpent() != "" {
+			return nil, errBroke
+		}
 		wait, left, final := calls.Failed(ctx, retryFailure(err))
 		if final != nil {
 			return nil, final
@@ -334,6 +337,7 @@ func (r *run) askOnce(ctx context.Context, model agentModel, req ChatRequest, de
 	r.agent.logPanic("model", err)
 	switch {
 	case err != nil:
+		r.spendBroken(asked, err)
 		return nil, err
 	case resp == nil:
 		return nil, errors.New("the model returned neither a response nor an error")
@@ -341,13 +345,13 @@ func (r *run) askOnce(ctx context.Context, model agentModel, req ChatRequest, de
 	own := *resp // a model may return the same value each time
 	own.Message.Role = RoleAssistant
 	own.Model = cmp.Or(own.Model, asked)
+	r.spend(&own)
 	switch ending, known := openai.EndingOf(string(own.FinishReason)); {
 	case ending == openai.BrokenOff: // of a model of another package
 		return nil, (*APIError)(openai.Broken(string(own.FinishReason)))
 	case known:
 		own.FinishReason = FinishReason(ending)
 	}
-	r.spend(&own)
 	place := r.agent.history.Len() // which no other message shares
 	own.Message.ToolCalls = chatstream.UniqueIDs(own.Message.ToolCalls, func(c *ToolCall) *string { return &c.ID }, fmt.Sprintf("call_%d_", place))
 	return &own, nil

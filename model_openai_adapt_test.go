@@ -213,3 +213,25 @@ func TestImagesAreNotBlamedWithoutImages(t *testing.T) {
 	require.Error(t, err)
 	require.Len(t, s.Requests(), 1)
 }
+
+func TestWhatIsKnownOfRolesSurvivesTheWayBackToChat(t *testing.T) {
+	t.Parallel()
+	for name, replies := range map[string][]pygenttest.Reply{
+		"before": {noSystemRole, wantsResponses, notFound, pygenttest.Text("a")},
+		"after":  {wantsResponses, notFound, noSystemRole, pygenttest.Text("a")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, server := serve(t, replies...)
+			_, err := m.Chat(t.Context(), ask(pygent.SystemMessage("Be kind."), pygent.UserMessage("Hi.")))
+			require.NoError(t, err)
+			last := server.Requests()[3]
+			require.Equal(t, []string{"Be kind.\n\nHi."}, texts(last.Chat.Messages))
+		})
+	}
+}
+
+var (
+	noSystemRole   = pygenttest.Status(400, "", "System role not supported")
+	wantsResponses = pygenttest.Status(400, "", "This model is only supported in v1/responses")
+	notFound       = pygenttest.Raw(404, "text/plain", "404 page not found")
+)

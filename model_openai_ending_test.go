@@ -113,3 +113,42 @@ func TestAServerThatGivesReasonsIsNotTrustedWithoutOne(t *testing.T) {
 		require.True(t, apiError(t, err).Retryable)
 	}
 }
+
+func TestAPlainAnswerWithoutAReasonProvesNothing(t *testing.T) {
+	t.Parallel()
+	plain := pygenttest.Raw(200, "application/json", `{"choices":[{"message":{"role":"assistant","content":"Hi."}}]}`)
+	bare := pygenttest.Text("Hi.").WithQuirks(pygenttest.QuirkDoneAlone)
+	m, _ := serve(t, plain, bare, bare)
+	_, err := m.Chat(t.Context(), ask())
+	require.NoError(t, err)
+	_, err = m.ChatStream(t.Context(), ask(), func(pygent.Delta) {})
+	require.True(t, apiError(t, err).Retryable)
+	_, err = m.ChatStream(t.Context(), ask(), func(pygent.Delta) {})
+	require.NoError(t, err, "the server may give no reasons")
+}
+
+// TestAnswersThatBreakOffAreCounted has what was paid for count, and end the run.
+func TestAnswersThatBreakOffAreCounted(t *testing.T) {
+	t.Parallel()
+	used := pygent.Usage{PromptTokens: 90, CompletionTokens: 10}
+	broken := pygenttest.Text("Oops").WithFinish("network_error").WithUsage(used)
+	said := pygenttest.Text("It is 42.").WithUsage(used)
+	for name, model := range map[string]func(replies ...pygenttest.Reply) pygent.Model{
+		"server": func(replies ...pygenttest.Reply) pygent.Model {
+			m, _ := serve(t, replies...)
+			return m
+		},
+		"another package": func(replies ...pygenttest.Reply) pygent.Model { return pygenttest.NewScriptedModel(replies...) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			result, err := newAgentOn(t, nowhere{}, model(broken, said)).RunUntilStop(t.Context(), "go", pygent.WithEndOnReply())
+			require.NoError(t, err)
+			require.Equal(t, int64(200), result.Usage.Total())
+			result, err = newAgentOn(t, nowhere{}, model(broken, said)).RunUntilStop(t.Context(), "go", pygent.MaxTokens(100))
+			require.NoError(t, err)
+			require.Equal(t, pygent.StatusBudget, result.Status)
+			require.Equal(t, int64(100), result.Usage.Total())
+		})
+	}
+}

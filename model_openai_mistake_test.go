@@ -85,3 +85,33 @@ var (
 	llamaError  = pygenttest.Status(500, "", `Failed to parse input at pos 17: <tool_call>{"cmd": "ls"`)
 	ollamaError = pygenttest.Status(500, "", `error parsing tool call: raw='{"cmd": "ls"', err=unexpected end of JSON input`)
 )
+
+func TestThoughtsOfARefusedAnswerAreNotItsText(t *testing.T) {
+	t.Parallel()
+	failed := pygenttest.ToolUseFailed("<think>\nI list it.\n</think>\nThere is none.")
+	m, server := serve(t, failed, failed, stop)
+	_, err := newAgentOn(t, nowhere{}, m).RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	said := texts(server.Requests()[2].Chat.Messages)
+	require.Contains(t, said, "There is none.")
+	require.NotContains(t, strings.Join(said, "\n"), "I list it.")
+
+	failed = pygenttest.ToolUseFailed("<think>\nI list it.\n<tool_call>\n" + `{"name": "bash", "arguments": {"cmd": "true"}}` + "\n</tool_call>")
+	m, _ = serve(t, failed, failed, stop)
+	agent := newAgent(t, m, pygent.WithApproval(approving))
+	_, err = agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Len(t, results(agent), 2, "the call ran")
+}
+
+func TestACallThatTheUserDemandsStaysDemanded(t *testing.T) {
+	t.Parallel()
+	groq := pygenttest.Status(400, "tool_use_failed", "Tool choice is required, but model did not call a tool")
+	s := pygenttest.NewServer(t, groq, pygenttest.Text("Hi."))
+	m := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIExtraBody(map[string]any{"tool_choice": "required"}))
+	req := ask()
+	req.Tools, req.MustCall = []pygent.ToolSpec{{Name: "bash"}}, true
+	_, err := m.Chat(t.Context(), req)
+	require.True(t, apiError(t, err).Retryable)
+	require.Len(t, s.Requests(), 1)
+}

@@ -122,3 +122,18 @@ func TestACallInThoughtsIsFound(t *testing.T) {
 		})
 	}
 }
+
+func TestThoughtsThatAreCutOffAreNoText(t *testing.T) {
+	t.Parallel()
+	half := pygenttest.Text("Hm, I sh").WithFinish(pygent.FinishLength)
+	for _, closing := range []string{"</think>", "[/THINK]"} {
+		bothWays(t, func(t *testing.T, chat func(*pygent.OpenAIModel, *pygent.ChatRequest) (*pygent.ChatResponse, error)) {
+			m, _ := serve(t, pygenttest.Text("They greet me.\n"+closing+"\n\nHello."), half, pygenttest.Text("Short."+closing+"Hi."), pygenttest.Text("Plain."), half)
+			for i, want := range []string{"Hello.", "", "Hi.", "Plain.", "Hm, I sh"} { // the last model does not think any more
+				resp, err := chat(m, ask())
+				require.NoError(t, err)
+				require.Equal(t, want, resp.Message.Text(), i)
+			}
+		})
+	}
+}

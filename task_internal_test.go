@@ -348,6 +348,30 @@ func TestMoneyGoesOnElsewhere(t *testing.T) {
 
 // What a task says is told with blanks before each further line, however the lines
 // end, so that it cannot pass for a notice of its own.
+// Tasks may spend the rest of a run's budget after it was looked at before a step.
+func TestASpentBudgetBuysNoSummary(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	model := ModelFunc(func(context.Context, *ChatRequest) (*ChatResponse, error) {
+		asked++
+		return &ChatResponse{Message: AssistantMessage("All of the work so far is summed up here."), FinishReason: FinishStop}, nil
+	})
+	agent, err := New(WithModel(model), LendRuntime(nothing{}))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, agent.Close()) })
+	o, err := newRunOptions(nil, []RunOption{MaxTokens(100)})
+	require.NoError(t, err)
+	r := newRun(agent, o)
+	r.ctx = t.Context()
+	_, err = r.askSummary(t.Context(), nil, 1_000)
+	require.NoError(t, err)
+	require.Equal(t, 1, asked)
+	r.budget.SpendBelow(spending(Usage{CompletionTokens: 100}))
+	_, err = r.askSummary(t.Context(), nil, 1_000)
+	require.ErrorContains(t, err, "tokens are spent, of 100")
+	require.Equal(t, 1, asked)
+}
+
 func TestATaskCannotForgeANotice(t *testing.T) {
 	t.Parallel()
 	for _, end := range []string{"\n", "\r", "\r\n", "\v", "\f", "\u0085", "\u2028", "\u2029"} {

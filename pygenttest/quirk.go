@@ -124,7 +124,7 @@ const (
 func Quirks() []Quirk {
 	return append(WireQuirks(),
 		QuirkNoFinishReason, QuirkDoneAlone, QuirkNoChoices, QuirkNoCallIDs, QuirkDuplicateCallIDs, QuirkInvalidArguments,
-		QuirkContentFilter, QuirkCallsAsText, QuirkFinishStop, QuirkUnknownFields)
+		QuirkContentFilter, QuirkCallsAsText, QuirkFinishStop, QuirkUnknownFields, QuirkThinkTags)
 }
 
 // WireQuirks returns the quirks under which a careful client reads the same

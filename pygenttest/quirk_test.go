@@ -20,12 +20,13 @@ func twoCalls() pygenttest.Reply {
 }
 
 func TestEveryQuirkChangesTheAnswer(t *testing.T) {
-	s := pygenttest.NewServer(t, twoCalls().WithCallIDs("a", "b"))
+	reply := twoCalls().WithCallIDs("a", "b").WithReasoning("Two are needed.")
+	s := pygenttest.NewServer(t, reply)
 	_, _, healthy, err := answer(t, s, usageBody)
 	require.NoError(t, err)
 	seen := map[string]pygenttest.Quirk{}
 	for _, q := range pygenttest.Quirks() {
-		s := pygenttest.NewServer(t, twoCalls().WithCallIDs("a", "b").WithQuirks(q))
+		s := pygenttest.NewServer(t, reply.WithQuirks(q))
 		_, _, text, err := answer(t, s, usageBody)
 		require.NoError(t, err)
 		require.NotEqual(t, healthy, text, q)

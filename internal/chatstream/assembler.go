@@ -67,6 +67,7 @@ type Answer struct {
 	FinishReason string
 	Reasons      []string // of all its choices, in the server's words
 	Unread       int      // choices beside the first that were left out, since several were asked for
+	Halves       int      // choices that were left out, since they had not ended when the stream broke off beside a whole one
 	Unnamed      bool     // the server gave no finish reason, so FinishReason says what the answer has
 	Usage        Usage
 }
@@ -490,20 +491,46 @@ func (a *Assembler) endsWell() error {
 	return nil
 }
 
+// Used returns what the answer has taken, as far as the server has said so.
+func (a *Assembler) Used() Usage { return a.usage.settled() }
+
+// ended returns the choices that the answer consists of, and how many others had not ended
+// when the stream broke off. A call whose arguments are closed is whole.
+func (a *Assembler) ended() (parts []*part, halves int) {
+	if a.Finished() || a.done || a.closing {
+		return a.parts, 0
+	}
+	for _, p := range a.parts {
+		if p.finish != "" || p.whole || len(p.calls) > 0 {
+			parts = append(parts, p)
+		} else if !p.isEmpty() {
+			halves++
+		}
+	}
+	return parts, halves
+}
+
+func (p *part) isEmpty() bool { return p.content.isEmpty() && len(p.calls) == 0 }
+
 // Finish returns the answer. The error is [ErrNoChoice], [ErrUnfinished] or
 // [ErrUnproven].
 func (a *Assembler) Finish() (*Answer, error) {
 	if len(a.parts) == 0 {
 		return nil, ErrNoChoice
 	}
-	ans := &Answer{ID: a.id, Model: a.model, Usage: a.usage.settled(), Unread: len(a.unread)}
+	ans := &Answer{ID: a.id, Model: a.model, Usage: a.Used(), Unread: len(a.unread)}
 	if !a.Finished() {
 		if err := a.endsWell(); err != nil {
 			return nil, err
 		}
 		ans.Unnamed = true
 	}
-	for _, p := range a.parts {
+	parts, halves := a.ended()
+	if halves > 0 && !slices.ContainsFunc(parts, func(p *part) bool { return !p.isEmpty() }) {
+		return nil, ErrUnfinished
+	}
+	ans.Halves = halves
+	for _, p := range parts {
 		if p.finish != "" {
 			ans.Reasons, ans.Unnamed = append(ans.Reasons, p.finish), false
 		}
@@ -511,7 +538,7 @@ func (a *Assembler) Finish() (*Answer, error) {
 	if len(ans.Reasons) > 0 {
 		ans.FinishReason = ans.Reasons[0]
 	}
-	whole := a.joined()
+	whole := joined(parts)
 	ans.Extra = whole.extra.encode()
 	ans.Content, ans.Parts = whole.content.finish()
 	ans.ToolCalls = a.finishCalls(whole.calls)
@@ -527,11 +554,11 @@ func (a *Assembler) Finish() (*Answer, error) {
 	return ans, nil
 }
 
-// joined returns the choices as one: their texts one after the other, all their calls,
+// joined returns choices as one: their texts one after the other, all their calls,
 // and of each other field the first. What is there twice counts once.
-func (a *Assembler) joined() *part {
-	whole := a.parts[0]
-	for _, p := range a.parts[1:] {
+func joined(parts []*part) *part {
+	whole := parts[0]
+	for _, p := range parts[1:] {
 		whole.content.join(&p.content)
 		for _, c := range p.calls {
 			if !slices.ContainsFunc(whole.calls, c.equals) {

@@ -224,7 +224,7 @@ func TestTextSurvivesWhatServersDo(t *testing.T) {
 		{"a split surrogate pair", []string{delta(`{"content":"\ud83d"}`), delta(`{"content":"\ude00"}`)}, "😀"},
 		{"a split UTF-8 sequence", []string{delta("{\"content\":\"\xc3\"}"), delta("{\"content\":\"\xa9\"}")}, "é"},
 		{"other choices", []string{
-			`{"choices":[{"index":0,"delta":{"content":"a"}},{"index":1,"delta":{"content":"X"}}]}`}, "a\n\nX"},
+			`{"choices":[{"index":0,"delta":{"content":"a"}},{"index":1,"delta":{"content":"X"},"finish_reason":"stop"}]}`}, "a\n\nX"},
 		{"parts of text", []string{delta(`{"content":[{"type":"text","text":"a"},"b"]}`), delta(`{"content":"c"}`)}, "abc"},
 		{"a refusal", []string{delta(`{"content":null,"refusal":"I "}`), delta(`{"refusal":"won't"}`)}, "I won't"},
 		{"a message beside the delta", []string{

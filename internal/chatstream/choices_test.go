@@ -106,3 +106,43 @@ func TestEndsWithoutFinishReason(t *testing.T) {
 		})
 	}
 }
+
+// TestAHalfChoiceIsLeftOut has streams with a choice that does not end, beside one that may.
+func TestAHalfChoiceIsLeftOut(t *testing.T) {
+	const (
+		half  = `{"choices":[{"index":1,"delta":{"content":"And this"}}]}`
+		whole = `{"choices":[{"index":0,"delta":{"content":"I look."},"finish_reason":"stop"}]}`
+		empty = `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`
+		usage = `{"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":5}}`
+	)
+	for name, c := range map[string]struct {
+		chunks []string
+		done   bool
+		text   string
+		halves int
+		err    error
+	}{
+		"broken off":       {[]string{half, whole}, false, "I look.", 1, nil},
+		"with an end":      {[]string{whole, half}, true, "I look.\n\nAnd this", 0, nil},
+		"with its usage":   {[]string{whole, half, usage}, false, "I look.\n\nAnd this", 0, nil},
+		"all that is said": {[]string{empty, half}, false, "", 0, chatstream.ErrUnfinished},
+		"of nothing":       {[]string{whole, `{"choices":[{"index":1,"delta":{"role":"assistant"}}]}`}, false, "I look.", 0, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var a chatstream.Assembler
+			for _, chunk := range c.chunks {
+				_, err := a.Add([]byte(chunk))
+				require.NoError(t, err)
+			}
+			if c.done {
+				a.Done()
+			}
+			answer, err := a.Finish()
+			require.Equal(t, c.err, err)
+			if err == nil {
+				require.Equal(t, c.text, answer.Content)
+				require.Equal(t, c.halves, answer.Halves)
+			}
+		})
+	}
+}

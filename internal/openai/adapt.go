@@ -93,8 +93,11 @@ func union[K comparable, V any](a, b map[K]V) map[K]V {
 // something out.
 func (c *call) adapt(err error) (change, bool) {
 	var api *Error
-	if !errors.As(err, &api) || api.ContextTooLarge || MistakeOf(api) != nil {
+	if !errors.As(err, &api) || api.ContextTooLarge {
 		return change{}, false
+	}
+	if mistake := MistakeOf(api); mistake != nil {
+		return c.demandLess(mistake)
 	}
 	if change, ok := c.otherAPI(api); ok {
 		return change, true
@@ -117,12 +120,24 @@ func (c *call) adapt(err error) (change, bool) {
 // demandNothing returns the request without the demand for a call, which no server has to
 // know. Some that refuse it do not say so.
 func (c *call) demandNothing(api *Error, refused bool) (change, bool) {
-	if !c.adaptation.mustCall || c.adaptation.dropped[toolChoice] || !refused && indexWord(api.Message, toolChoice) < 0 {
+	if !c.demands() || !refused && indexWord(api.Message, toolChoice) < 0 {
 		return change{}, false
 	}
 	a, notice := c.withoutParam(toolChoice)
 	return change{a, notice, false}, true
 }
+
+// demandLess returns the request without the demand for a call that the model did not heed,
+// which Groq has for an error: what it says then counts. Other mistakes need no change.
+func (c *call) demandLess(m *Mistake) (change, bool) {
+	if !c.demands() || !strings.Contains(strings.ToLower(m.Why), "tool choice is required") {
+		return change{}, false
+	}
+	return change{adaptation{dropped: map[string]bool{toolChoice: true}}, "demanded no call any more: the model makes none", false}, true
+}
+
+// demands reports whether the call demands that the answer calls a tool.
+func (c *call) demands() bool { return c.adaptation.mustCall && !c.adaptation.dropped[toolChoice] }
 
 // leaveOut returns the request without the parameter, or the field of earlier
 // messages, that the server does not know.

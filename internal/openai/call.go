@@ -45,8 +45,9 @@ type call struct {
 	emitted    bool
 	loops      loops
 	splitter   thought.Splitter
-	inThoughts bool   // the splitter began within thoughts
-	said       string // how the first event begins
+	said       string           // how the first event begins
+	closing    string           // ends the thoughts within which the answer begins; empty for none
+	used       chatstream.Usage // by an answer that failed, as far as the server has said
 }
 
 func (c *call) do(ctx context.Context) (*chatstream.Answer, error) {
@@ -72,9 +73,9 @@ func (c *call) do(ctx context.Context) (*chatstream.Answer, error) {
 		return nil, context.Cause(ctx)
 	}
 	if stall := watch.stalled(); stall != nil {
-		return nil, stall
+		return nil, c.paid(stall)
 	}
-	return nil, c.explain(err)
+	return nil, c.paid(c.explain(err))
 }
 
 // roundTrip sends the body as it is, and reads the response itself.
@@ -95,8 +96,8 @@ func (c *call) roundTrip(watch *stallWatch, body *requestBody) (*chatstream.Answ
 // or the request asked for.
 func (c *call) read(watch *stallWatch, res *http.Response) (*chatstream.Answer, error) {
 	asm := c.assembler()
-	if c.inThoughts = c.client.opensInThoughts(c.name); c.inThoughts {
-		c.splitter.Inside()
+	if c.closing = c.client.opensInThoughts(c.name); c.closing != "" {
+		c.splitter.Inside(c.closing)
 	}
 	r := bufio.NewReaderSize(watch.reader(res.Body), lookAhead)
 	first, err := firstByte(r)
@@ -133,6 +134,7 @@ func (c *call) read(watch *stallWatch, res *http.Response) (*chatstream.Answer, 
 		err = c.takeThoughts(answer)
 	}
 	if err != nil {
+		c.used = asm.Used()
 		return nil, responseError(err, res)
 	}
 	watch.drain(r)

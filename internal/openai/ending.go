@@ -106,6 +106,9 @@ func (c *call) end(answer *chatstream.Answer) error {
 	if answer.Unread > 0 && c.client.tells("n") {
 		c.notice(fmt.Sprintf("the first of %d answers counts: several were asked for (n)", answer.Unread+1))
 	}
+	if answer.Halves > 0 {
+		c.notice("a part of the answer was left out: the stream broke off before it ended")
+	}
 	c.client.noteReason(c, answer)
 	return nil
 }
@@ -117,11 +120,11 @@ func (c *call) notice(text string) {
 	}
 }
 
-// reasons is what is known of how a model's answers begin and end.
-type reasons struct {
-	given    bool // the server has given one
-	unproven int  // answers without one that ended with nothing but [DONE]
-	alone    bool // its thoughts have no opening tag
+// habits is what is known of how a model's answers begin and end.
+type habits struct {
+	given    bool   // the server has given a finish reason
+	unproven int    // answers without one that ended with nothing but [DONE]
+	closing  string // the tag that closes its thoughts, which have no opening one; empty for others
 }
 
 // trustsDone reports whether an answer of a model may end with nothing but [DONE]: one
@@ -130,7 +133,7 @@ type reasons struct {
 func (c *Client) trustsDone(name string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	known := c.reasons[name]
+	known := c.habits[name]
 	return known.unproven > 0 && !known.given
 }
 
@@ -138,24 +141,24 @@ func (c *Client) trustsDone(name string) bool {
 func (c *Client) noteUnproven(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	known := c.reasons[name]
+	known := c.habits[name]
 	known.unproven++
-	c.reasons[name] = known
+	c.habits[name] = known
 }
 
 // noteReason remembers whether an answer had a finish reason, and tells once if it had
 // none, although the one before ended in the same way.
 func (c *Client) noteReason(of *call, answer *chatstream.Answer) {
 	c.mu.Lock()
-	known := c.reasons[of.name]
+	known := c.habits[of.name]
 	tell := answer.Unnamed && known.unproven == 1 && !known.given
 	switch {
 	case tell:
 		known.unproven++
-	case !answer.Unnamed:
+	case len(answer.Reasons) > 0:
 		known.given = true
 	}
-	c.reasons[of.name] = known
+	c.habits[of.name] = known
 	c.mu.Unlock()
 	if tell {
 		of.notice(fmt.Sprintf("%s gives no finish_reason: its answers are taken for whole when they end with [DONE]", c.baseURL))

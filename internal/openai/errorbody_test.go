@@ -6,6 +6,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent/internal/chatstream"
 )
 
 func FuzzParseErrorBody(f *testing.F) {
@@ -35,4 +37,30 @@ func FuzzRetryAfter(f *testing.F) {
 			require.GreaterOrEqual(t, int64(retryAfter(h)), int64(0))
 		}
 	})
+}
+
+// TestAnOverloadInWordsIsOne has errors of status 200 that say, by a code or in words, that
+// the server is overloaded: they are waited for as those with the status are.
+func TestAnOverloadInWordsIsOne(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]bool{
+		`{"error":{"message":"Too many requests"}}`:                                   true,
+		`{"error":{"message":"The engine is overloaded, please try again"}}`:          true,
+		`{"base_resp":{"status_code":1002,"status_msg":"slow down"}}`:                 true,
+		`{"error":{"code":"rate_limit_exceeded","message":"x"}}`:                      true,
+		`{"error":{"code":503,"message":"x"}}`:                                        true,
+		`{"error":{"message":"Internal error, please try again"}}`:                    false,
+		`{"error":{"message":"x"}}`:                                                   false,
+		`{"error":{"code":"insufficient_quota","message":"the rate limit is zero"}}`:  false,
+		`{"error":{"message":"Unauthorized"}}`:                                        false,
+		`{"error":{"code":"tool_use_failed","message":"Failed to call a function."}}`: false,
+	} {
+		err := responseError(chatstream.NewServerError([]byte(body)), &http.Response{StatusCode: 200, Header: http.Header{}})
+		var api *Error
+		require.ErrorAs(t, err, &api)
+		require.Equal(t, want, api.Retryable && IsOverload(api.Status, api.Err), body)
+		if want && api.Status == 0 {
+			require.ErrorIs(t, api, errOverloaded)
+		}
+	}
 }

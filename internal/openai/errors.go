@@ -117,6 +117,9 @@ func responseError(err error, res *http.Response) error {
 		status := f.statusOf()
 		api = newStatusError(status, res.Header, event.Body)
 		api.Status = f.status // not one that was only inferred
+		if api.Retryable && IsOverload(status, nil) {
+			api.Err = busyError{cmp.Or(api.Err, errOverloaded)}
+		}
 		return api
 	case errors.Is(err, chatstream.ErrTooLarge):
 		message := err.Error() + " (no model writes that, and it is not asked for again: is that a model server?)"
@@ -206,12 +209,52 @@ func (c *Client) baseURLHint() string {
 // statusOverloaded is a status of servers that are overloaded; net/http has no name for it.
 const statusOverloaded = 529
 
-// awayError is the cause of a server that may only be away for a moment: it has answered
-// before, or accepts connections.
-type awayError struct{ error }
+// busyError is the cause of a server that may only be away for a moment: it has answered
+// before, or accepts connections. Or it says, in words or by a code, that it is overloaded.
+type busyError struct{ error }
 
 // Unwrap returns the cause.
-func (e awayError) Unwrap() error { return e.error }
+func (e busyError) Unwrap() error { return e.error }
+
+// errOverloaded is the cause of an error of status 200 that says so.
+var errOverloaded = errors.New("the server is overloaded")
+
+// paidError is the cause of the error of an answer that took tokens, by its server's count.
+type paidError struct {
+	error // may be nil
+	model string
+	usage chatstream.Usage
+}
+
+// Error returns the words of the cause.
+func (e *paidError) Error() string {
+	if e.error == nil {
+		return "the answer broke off"
+	}
+	return e.error.Error()
+}
+
+// Unwrap returns the cause.
+func (e *paidError) Unwrap() error { return e.error }
+
+// UsageOf returns what the answer took that an error is about, and the model that wrote it;
+// nothing if its server did not say so.
+func UsageOf(err error) (model string, used chatstream.Usage) {
+	var paid *paidError
+	if errors.As(err, &paid) {
+		return paid.model, paid.usage
+	}
+	return "", chatstream.Usage{}
+}
+
+// paid notes in the error of an answer what it took.
+func (c *call) paid(err error) error {
+	var api *Error
+	if c.used.Prompt+c.used.Completion > 0 && errors.As(err, &api) {
+		api.Err = &paidError{api.Err, c.name, c.used}
+	}
+	return err
+}
 
 // IsOverload reports whether an error that may pass, with this status and cause, says that
 // the server is overloaded, or away for a moment.
@@ -220,7 +263,7 @@ func IsOverload(status int, cause error) bool {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable, statusOverloaded:
 		return true
 	}
-	return errors.As(cause, new(awayError))
+	return errors.As(cause, new(busyError))
 }
 
 // mayBeAway reports whether a connection failed as with a server that is restarted, or
@@ -283,7 +326,7 @@ func (c *Client) connectionError(err error) *Error {
 		hint = "the connection broke before an answer came"
 	}
 	if e.Retryable && mayBeAway(cause) {
-		e.Err = awayError{cause}
+		e.Err = busyError{cause}
 	}
 	e.Message = fmt.Sprintf("cannot reach %s: %v (%s)", c.baseURL, cause, hint)
 	return e
@@ -335,7 +378,8 @@ var phraseStatus = []struct {
 	status  int
 	phrases []string
 }{
-	{http.StatusTooManyRequests, []string{"too many requests", "rate limit", "try again", "overloaded"}},
+	{http.StatusTooManyRequests, []string{"too many requests", "rate limit", "overloaded"}},
+	{http.StatusInternalServerError, []string{"try again"}},
 	{http.StatusUnauthorized, []string{"api key", "apikey", "api_key", "unauthorized", "authentication", "login fail", "token expired", "invalid token"}},
 	{http.StatusPaymentRequired, []string{"balance not enough", "insufficient balance", "account balance", "balance is", "arrears", "out of credit", "insufficient quota", "recharge"}},
 	{http.StatusForbidden, []string{"no permission", "forbidden"}},

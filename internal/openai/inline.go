@@ -38,23 +38,28 @@ func (c *call) takeThoughts(answer *chatstream.Answer) error {
 		return nil
 	}
 	before, text := thought.Split(answer.Content)
+	if c.closing != "" && before == "" {
+		before, text = thought.SplitInside(answer.Content, c.closing, answer.FinishReason == string(CutOff))
+	}
+	wasText := c.closing != "" && before == "" && text != ""
 	shown, hidden := c.splitter.End()
-	alone := thought.IsAlone(before)
+	closing := thought.Closing(before)
 	switch {
 	case c.emit == nil:
-	case alone && !c.client.opensInThoughts(c.name):
+	case closing != "" && c.closing == "":
 		c.emit(Delta{Withdrawn: true, Reasoning: thought.Inside(before), Text: text,
 			Notice: "the beginning of the answer was the model's reasoning, whose opening tag its server leaves out"})
-	case before == "" && c.inThoughts && text != "" && !c.splitter.HasText(): // it was text after all
+	case wasText:
 		c.emit(Delta{Withdrawn: true, Text: text, Notice: "the model answered without reasoning"})
-		c.client.noteThoughts(c.name, false)
 	case shown != "" || hidden != "":
 		c.emit(Delta{Text: shown, Reasoning: hidden})
+	}
+	if before != "" || wasText {
+		c.client.noteThoughts(c.name, closing)
 	}
 	if before == "" {
 		return nil
 	}
-	c.client.noteThoughts(c.name, alone)
 	kept, err := json.Marshal(inline{c.name, before})
 	if err != nil {
 		return errors.New("the model's reasoning cannot be kept")
@@ -66,20 +71,21 @@ func (c *call) takeThoughts(answer *chatstream.Answer) error {
 	return nil
 }
 
-// opensInThoughts reports whether the answers of a model begin within its thoughts.
-func (c *Client) opensInThoughts(name string) bool {
+// opensInThoughts returns the tag that closes the thoughts within which the answers of a
+// model begin; empty for those of another model.
+func (c *Client) opensInThoughts(name string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.reasons[name].alone
+	return c.habits[name].closing
 }
 
 // noteThoughts remembers whether an answer of a model began within its thoughts.
-func (c *Client) noteThoughts(name string, alone bool) {
+func (c *Client) noteThoughts(name, closing string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	known := c.reasons[name]
-	known.alone = alone
-	c.reasons[name] = known
+	known := c.habits[name]
+	known.closing = closing
+	c.habits[name] = known
 }
 
 // withInline returns the content of a message with the thoughts before it that the named

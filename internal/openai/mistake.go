@@ -12,6 +12,7 @@ import (
 	"github.com/x/pygent/internal/chatstream"
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/stutter"
+	"github.com/x/pygent/internal/thought"
 )
 
 // Mistake is the cause of an error that the model made, and not the request: the server
@@ -19,6 +20,7 @@ import (
 // succeed, since another answer is drawn; if not, the model has to be told.
 type Mistake struct {
 	Wrote   string // by the model, as far as the server passes it on; may be empty
+	Thought string // of it, before that
 	Why     string // the server could not read it
 	Repeats string // what it wrote without end; empty for an answer that could not be read
 }
@@ -64,7 +66,8 @@ func (f errorFields) mistake() *Mistake {
 	if match := writtenInWords.FindStringSubmatch(f.message); match != nil && wrote == "" {
 		wrote = cmp.Or(match[1], match[2])
 	}
-	return &Mistake{Wrote: strings.TrimSpace(cut.Head(wrote, maxWrote)), Why: cut.Head(f.message, snippetSize)}
+	before, text := thought.Split(cut.Head(wrote, maxWrote))
+	return &Mistake{Wrote: strings.TrimSpace(text), Thought: thought.Inside(before), Why: cut.Head(f.message, snippetSize)}
 }
 
 // loops follows what an answer says, and notices what is repeated without end.

@@ -81,7 +81,7 @@ type Client struct {
 
 	mu      sync.Mutex
 	learned map[string]adaptation // by model name; the values are never modified
-	reasons map[string]reasons    // by model name
+	habits  map[string]habits     // by model name
 	told    map[string]bool       // what people were told, once
 }
 
@@ -156,7 +156,7 @@ func (c *Config) client(httpClient *http.Client, base *url.URL, query url.Values
 		betweenChunks: c.BetweenChunks,
 		answerTime:    c.AnswerTime,
 		learned:       map[string]adaptation{},
-		reasons:       map[string]reasons{},
+		habits:        map[string]habits{},
 		told:          map[string]bool{},
 	}
 }

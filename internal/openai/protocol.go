@@ -28,7 +28,8 @@ type assembler interface {
 	Finished() bool
 	OwesCalls() bool // a call is announced, and may follow the finish reason
 	Progress() int   // grows with data, and with nothing else
-	Done()           // the stream ended with [DONE]
+	Used() chatstream.Usage
+	Done() // the stream ended with [DONE]
 	Finish() (*chatstream.Answer, error)
 }
 

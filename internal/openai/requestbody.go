@@ -55,7 +55,7 @@ func (c *Client) requestBody(req *Request, name string, a adaptation, stream boo
 		return nil, err
 	}
 	messages := req.Messages
-	if a.noSystem && !a.responses {
+	if a.noSystem && !c.inResponses(a) {
 		messages = withoutSystem(messages)
 	}
 	b := &requestBody{head: head, messages: messages, shape: c.shape(name, a), bridged: a.bridged}

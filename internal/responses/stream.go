@@ -423,6 +423,14 @@ func (*Assembler) Done() {}
 // Finished reports whether the answer is complete.
 func (a *Assembler) Finished() bool { return a.end != nil }
 
+// Used returns what the answer has taken, which the server says at its end.
+func (a *Assembler) Used() (u chatstream.Usage) {
+	if a.end != nil {
+		u = a.end.usage
+	}
+	return u
+}
+
 // OwesCalls reports false: calls come before the end.
 func (a *Assembler) OwesCalls() bool { return false }
 

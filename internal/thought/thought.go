@@ -61,6 +61,20 @@ func Split(whole string) (before, text string) {
 	return whole[:len(whole)-len(rest)], rest
 }
 
+// SplitInside is Split for an answer that begins within thoughts, which closing ends. One
+// that was cut off may have none of it yet; it is added.
+func SplitInside(whole, closing string, cutOff bool) (before, text string) {
+	at := strings.Index(whole, closing)
+	switch {
+	case at >= 0:
+		text = strings.TrimLeft(whole[at+len(closing):], space)
+		return whole[:len(whole)-len(text)], text
+	case cutOff && strings.TrimSpace(whole) != "":
+		return whole + "\n" + closing, ""
+	}
+	return "", whole
+}
+
 // Inside returns the thoughts in what [Split] returns, without tags.
 func Inside(before string) string {
 	for _, t := range tags {
@@ -71,10 +85,19 @@ func Inside(before string) string {
 	return strings.TrimSpace(before)
 }
 
-// IsAlone reports whether what [Split] returns before the text has no opening tag.
-func IsAlone(before string) bool {
-	_, ok := opened(strings.TrimLeft(before, space))
-	return before != "" && !ok && strings.TrimSpace(before) != ""
+// Closing returns the tag that closes what [Split] returns before the text, if it has no
+// opening one; else nothing.
+func Closing(before string) string {
+	before = strings.Trim(before, space)
+	if _, ok := opened(before); ok {
+		return ""
+	}
+	for _, t := range tags {
+		if t.alone && strings.HasSuffix(before, t.close) {
+			return t.close
+		}
+	}
+	return ""
 }
 
 // ends are the marks that end an answer in the templates of model families. A server that
@@ -131,14 +154,11 @@ type Splitter struct {
 	close   string // ends the thoughts that are being read; empty for none
 	text    bool   // the text has begun
 	thought bool   // there were thoughts before it
-
 }
 
-// Inside has the splitter begin within thoughts, whose opening tag is in the prompt.
-func (s *Splitter) Inside() { s.close = tags[0].close }
-
-// HasText reports whether any text has come.
-func (s *Splitter) HasText() bool { return s.text }
+// Inside has the splitter begin within thoughts, whose opening tag is in the prompt, and
+// which a tag ends that [Closing] returned.
+func (s *Splitter) Inside(closing string) { s.close = closing }
 
 // Add returns what of the text, and of the thoughts, is certain with another piece.
 func (s *Splitter) Add(piece string) (text, thoughts string) {

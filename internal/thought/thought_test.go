@@ -72,7 +72,7 @@ func TestPiecesAreSplitLikeTheWhole(t *testing.T) {
 func TestAStreamMayBeginWithinThoughts(t *testing.T) {
 	t.Parallel()
 	var s thought.Splitter
-	s.Inside()
+	s.Inside("</think>")
 	text, thoughts := s.Add("Okay.\n</th")
 	require.Empty(t, text)
 	require.Equal(t, "Okay.\n", thoughts)
@@ -88,5 +88,32 @@ func TestATextMaySayNothing(t *testing.T) {
 	}
 	for _, text := range []string{"a", ".", "👍", "é", "\u200bOK", "<|im_start|>", "<s>", "OK<|im_end|>"} {
 		require.False(t, thought.IsNothing(text), "%q", text)
+	}
+}
+
+func TestTheTagThatClosesThoughtsIsKnown(t *testing.T) {
+	t.Parallel()
+	for whole, want := range map[string]string{
+		"Hm.\n</think>\n\nHello.": "</think>", "Hm.\n[/THINK]\nHello.": "[/THINK]", "<think>Hm.</think>Hello.": "", "Hello.": "",
+	} {
+		before, _ := thought.Split(whole)
+		require.Equal(t, want, thought.Closing(before), whole)
+	}
+}
+
+func TestAnAnswerThatBeginsWithinThoughtsIsSplit(t *testing.T) {
+	t.Parallel()
+	for whole, want := range map[string]struct {
+		cutOff       bool
+		before, text string
+	}{
+		"Hm.[/THINK] Hello.": {false, "Hm.[/THINK] ", "Hello."},
+		"Hm. I sh":           {true, "Hm. I sh\n[/THINK]", ""},
+		"Hello.":             {false, "", "Hello."},
+		" ":                  {true, "", " "},
+	} {
+		before, text := thought.SplitInside(whole, "[/THINK]", want.cutOff)
+		require.Equal(t, want.before, before, whole)
+		require.Equal(t, want.text, text, whole)
 	}
 }
