@@ -363,6 +363,7 @@ func TestASpentBudgetBuysNoSummary(t *testing.T) {
 	require.NoError(t, err)
 	r := newRun(agent, o)
 	r.ctx = t.Context()
+	t.Cleanup(r.worker.End)
 	_, err = r.askSummary(t.Context(), nil, 1_000)
 	require.NoError(t, err)
 	require.Equal(t, 1, asked)
