@@ -13,27 +13,10 @@ import (
 // take appends the model's answer, and ends the run if the answer does.
 func (r *run) take(ctx context.Context, resp *ChatResponse) error {
 	cutBy, thoughts := nudge.CutBy(string(resp.FinishReason)), openai.Thoughts(resp.Message.Extra)
-	if cutBy == "" {
-		r.takeWrittenIn(resp, thoughts)
-	}
-	return r.takeRead(ctx, resp, cutBy, thoughts)
-}
-
-// takeWrittenIn takes a call that stands in an answer's text, or at the end of the thoughts
-// of one without any.
-func (r *run) takeWrittenIn(resp *ChatResponse, thoughts string) {
-	if !isEmpty(resp.Message) || thoughts == "" {
-		r.takeWritten(resp)
-		return
-	}
-	resp.Message.Content = thoughts
-	r.takeWritten(resp)
-	resp.Message.Content = ""
-}
-
-// takeRead is take for an answer whose text was read.
-func (r *run) takeRead(ctx context.Context, resp *ChatResponse, cutBy, thoughts string) error {
 	r.written, r.judge.Demanded, r.judge.Open = calltext.Sign{}, false, nil
+	if cutBy == "" {
+		r.takeWritten(resp, thoughts)
+	}
 	if isEmpty(resp.Message) {
 		r.tookNothing(cutBy, thoughts != "")
 		return nil
@@ -62,8 +45,8 @@ func (r *run) takeRead(ctx context.Context, resp *ChatResponse, cutBy, thoughts 
 // twice: as any text that may have a call, or else to tell the model.
 func (r *run) takeMistake(ctx context.Context, m *openai.Mistake) (*ChatResponse, error) {
 	resp := &ChatResponse{Message: AssistantMessage(m.Wrote)}
-	if r.takeWrittenIn(resp, m.Thought); len(resp.Message.ToolCalls) > 0 {
-		return resp, r.takeRead(ctx, resp, "", "")
+	if r.takeWritten(resp, m.Thought); len(resp.Message.ToolCalls) > 0 {
+		return resp, r.take(ctx, resp)
 	}
 	r.empty, r.written = false, calltext.Sign{}
 	r.trouble = nudge.Trouble{Told: nudge.Mistake(m.Why, m.Repeats), Mistakes: r.trouble.Mistakes + 1}

@@ -277,14 +277,18 @@ const needsParser = "its server may need a chat template or parser for tool call
 // case. Where nobody can be asked, the model is told how to call, and such a call is taken
 // only if the model then writes the same again: a model that repeats what it has read in a
 // file does not insist on it.
-func (r *run) takeWritten(resp *ChatResponse) {
+func (r *run) takeWritten(resp *ChatResponse, thoughts string) {
 	before := r.withheld
 	r.withheld = keyset.Key{}
 	msg := &resp.Message
-	if len(msg.ToolCalls)+len(msg.Parts) > 0 || msg.Content == "" || resp.FinishReason == FinishFilter {
+	text, silent := msg.Content, isEmpty(*msg)
+	if silent {
+		text = thoughts
+	}
+	if len(msg.ToolCalls)+len(msg.Parts) > 0 || text == "" || resp.FinishReason == FinishFilter {
 		return
 	}
-	written, ok := calltext.Parse(r.agent.currentModel().leavesCalls(), msg.Content)
+	written, ok := calltext.Parse(r.agent.currentModel().leavesCalls(), text)
 	if !ok {
 		return
 	}
@@ -297,8 +301,9 @@ func (r *run) takeWritten(resp *ChatResponse) {
 		r.withheld = key
 		return
 	}
-	msg.Content = strings.TrimSpace(written.Before)
-	msg.ToolCalls = []ToolCall{call}
+	if msg.ToolCalls = []ToolCall{call}; !silent {
+		msg.Content = strings.TrimSpace(written.Before)
+	}
 	if !r.toldWritten {
 		r.toldWritten = true
 		r.emit(Event{Type: EventNotice, Step: r.result.Steps, Text: fmt.Sprintf("the model printed a call of %s as text, which is taken as a call: %s", read.Name, needsParser)})

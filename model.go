@@ -337,7 +337,9 @@ func (r *run) askOnce(ctx context.Context, model agentModel, req ChatRequest, de
 	r.agent.logPanic("model", err)
 	switch {
 	case err != nil:
-		r.spendBroken(asked, err)
+		if model, used := openai.UsageOf(err); used != (chatstream.Usage{}) { // as the server counts
+			r.spend(&ChatResponse{Model: cmp.Or(model, asked), Usage: newUsage(used), Cost: used.Cost})
+		}
 		return nil, err
 	case resp == nil:
 		return nil, errors.New("the model returned neither a response nor an error")
@@ -345,8 +347,11 @@ func (r *run) askOnce(ctx context.Context, model agentModel, req ChatRequest, de
 	own := *resp // a model may return the same value each time
 	own.Message.Role = RoleAssistant
 	own.Model = cmp.Or(own.Model, asked)
-	r.spend(&own)
-	switch ending, known := openai.EndingOf(string(own.FinishReason)); {
+	ending, known := openai.EndingOf(string(own.FinishReason))
+	if ending != openai.BrokenOff || own.Usage.Total() > 0 {
+		r.spend(&own)
+	}
+	switch {
 	case ending == openai.BrokenOff: // of a model of another package
 		return nil, (*APIError)(openai.Broken(string(own.FinishReason)))
 	case known:

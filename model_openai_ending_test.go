@@ -149,6 +149,12 @@ func TestAnswersThatBreakOffAreCounted(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, pygent.StatusBudget, result.Status)
 			require.Equal(t, int64(100), result.Usage.Total())
+
+			uncounted := pygenttest.Text("Oops").WithFinish("network_error")
+			agent := newAgentOn(t, nowhere{}, model(uncounted, said), pygent.WithModelName("m"), pygent.WithPrices(dollars))
+			result, err = agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply(), pygent.MaxCost(1_000))
+			require.NoError(t, err)
+			require.Equal(t, pygent.StatusReplied, result.Status, result.Reason)
 		})
 	}
 }

@@ -431,11 +431,11 @@ func WithEndOnReply() RunOption { return runOption(func(o *runOptions) { o.reply
 
 // WithEndOnAnswer makes a reply end the run if it is an answer, so that a program can
 // rely on [StatusReplied]: once a tool has run, or where the prompt asks for words only.
-// One that ends with a question for the user ends it with [StatusAwaitingUser]. If the
-// prompt asks for work and no tool has run, or if a reply announces a step, the model is
-// told to act or to stop, then it has to call a tool, and a third reply ends the run with
-// [StatusStuck]. A stop before any work is refused once. Tasks and the command "pygent
-// run" end so. [WithEndOnReply] and [MaxReplies] go before it.
+// One that ends with a question the work depends on ends it with [StatusAwaitingUser]; to
+// offer more is no question. If the prompt asks for work and no tool has run, or a reply
+// announces a step, the model is told to act or to stop, then it has to call a tool, and a
+// third reply ends the run with [StatusStuck]. A stop before any work is refused once. Tasks
+// and "pygent run" end so. [WithEndOnReply] and [MaxReplies] go before it.
 func WithEndOnAnswer() RunOption { return runOption(func(o *runOptions) { o.answerEnds = true }) }
 
 // WithEndOnStartFailure makes a run end with [ErrRuntimeStart] as soon as it is known

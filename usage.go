@@ -13,7 +13,6 @@ import (
 	"github.com/x/pygent/internal/budget"
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/guard"
-	"github.com/x/pygent/internal/openai"
 	"github.com/x/pygent/internal/settings"
 )
 
@@ -267,13 +266,6 @@ func (r *run) spend(resp *ChatResponse) {
 		r.unknown = fmt.Sprintf("the cost is limited, but the answer came from the model %q, which has no price (WithPrices)", cut.Head(resp.Model, maxModelName))
 	case u.Total() == 0 && resp.Cost == nil && price != (Price{}):
 		r.unknown = "the cost is limited, but the server did not say how many tokens the answer took"
-	}
-}
-
-// spendBroken counts what an answer has used that broke off, if its server said so.
-func (r *run) spendBroken(asked string, err error) {
-	if model, u := openai.UsageOf(err); u.Prompt+u.Completion > 0 {
-		r.spend(&ChatResponse{Model: cmp.Or(model, asked), Usage: newUsage(u), Cost: u.Cost})
 	}
 }
 
