@@ -52,7 +52,7 @@ func TestTextsThatAnnounceAStep(t *testing.T) {
 
 func TestTextsThatAskTheUser(t *testing.T) {
 	for _, text := range []string{
-		"Which one?", "There are two.\n\n**Which one?**", "Which one?\n1. a\n2. b", "Which?\n- a\n- b", "どれですか？", `He asks "why?"`,
+		"Which one?", "Which one?\n\n", "There are two.\n\n**Which one?**", "Which one?\n1. a\n2. b", "Which?\n- a\n- b", "どれですか？", `He asks "why?"`,
 	} {
 		require.True(t, verdict.AsksUser(text), text)
 	}
@@ -108,8 +108,11 @@ func TestHowARunGoesOnAfterTexts(t *testing.T) {
 func TestACallAsTextIsNoAnswer(t *testing.T) {
 	var j verdict.Judge
 	j.Ran(false)
-	for _, want := range []verdict.Verdict{verdict.Nudge, verdict.Demand, verdict.Stuck} {
-		require.Equal(t, want, j.Judge(verdict.Text{Text: "Done.", HasCall: true, CanStop: true}))
+	for i, want := range []verdict.Verdict{verdict.Nudge, verdict.Demand, verdict.Stuck} {
+		text := []string{"Done.", "Shall I?", "## Plan\n- do it"}[i]
+		require.Equal(t, want, j.Judge(verdict.Text{Text: text, HasCall: true, CanStop: true}))
+		require.Equal(t, want != verdict.Nudge, j.Demanded)
+		require.False(t, j.Answers())
 	}
 }
 
@@ -186,6 +189,7 @@ func TestHowRunsEnd(t *testing.T) {
 		// Plans that were asked for, and others.
 		{plan, ok, "## Plan\n\n1. Rename the package\n2. Tag it", verdict.Done},
 		{"What is your plan?", none, "Plan:\n- look\n- fix", verdict.Done},
+		{"How do you bake bread?", none, "Plan:\n- knead\n- bake", verdict.Done},
 		{plan, none, "## Plan\n\n1. Rename the package\n2. Tag it", verdict.Nudge},
 		{fix, ok, "## Plan\n\n1. Mock the clock\n2. Run the test", verdict.Nudge},
 
