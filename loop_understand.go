@@ -17,6 +17,7 @@ import (
 	"github.com/x/pygent/internal/jsonobj"
 	"github.com/x/pygent/internal/keyset"
 	"github.com/x/pygent/internal/pathname"
+	"github.com/x/pygent/internal/thought"
 	"github.com/x/pygent/internal/toolschema"
 	"github.com/x/pygent/internal/treestore"
 )
@@ -281,7 +282,7 @@ func (r *run) takeWritten(resp *ChatResponse, thoughts string) {
 	before := r.withheld
 	r.withheld = keyset.Key{}
 	msg := &resp.Message
-	text, silent := msg.Content, isEmpty(*msg)
+	text, silent := msg.Content, thought.IsNothing(msg.Content)
 	if silent {
 		text = thoughts
 	}
