@@ -163,6 +163,14 @@ func newAgent(ctx context.Context, o options) (_ *Agent, err error) {
 	if err := cmp.Or(a.wire(&o), a.checkCostLimit()); err != nil {
 		return nil, err
 	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.closeExtensions())
+		}
+	}()
+	if err := a.openExtensions(ctx); err != nil {
+		return nil, err
+	}
 	if err := a.openConversation(&o); err != nil {
 		return nil, err
 	}
@@ -178,6 +186,9 @@ func newAgent(ctx context.Context, o options) (_ *Agent, err error) {
 	}
 	if err = o.saved.snapshot.fill(ctx, a); err == nil {
 		err = a.refill(ctx)
+	}
+	if err == nil {
+		err = a.ready(ctx)
 	}
 	if err != nil {
 		if o.runtime == nil {
@@ -332,9 +343,10 @@ func (a *Agent) Close() error {
 	}
 	err := errors.Join(a.closeTasks(), a.closeSources())
 	a.removeSkills()
+	err = errors.Join(err, a.extensionsClosing())
 	a.settleTemporary()
 	a.endCheckpoints()
-	err = errors.Join(err, a.endFiles(), a.closeCheckpoints(), a.closeHistory())
+	err = errors.Join(err, a.endFiles(), a.closeCheckpoints(), a.closeHistory(), a.closeExtensions())
 	a.tellGitChanges()
 	ctx, cancel = context.WithTimeout(context.Background(), guard.Grace)
 	defer cancel()

@@ -105,6 +105,7 @@ func (a *Agent) forkOptions(opts []Option) (options, error) {
 	o.approve, o.ask = a.decidersOfFork()
 	o.confirmBash = a.approver.Confirm()
 	setAll(&o, []Option{a.inherited()}, Option.setAgent)
+	o.extensions = a.opts.extensions
 	o.given, o.warnings = nil, nil
 	o.spends, o.askAbove, o.parentsWindow = nil, nil, false
 	o.tools, o.disabled = nil, nil // the registry has those that are on

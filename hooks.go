@@ -52,7 +52,28 @@ type CallVerdict struct {
 // several options are all called, in the order of the options: a call runs only if
 // none denies it, and each sees the arguments as those before it left them.
 func WithHooks(h Hooks) Option {
-	return option(func(o *options) { o.hooks = append(o.hooks[:len(o.hooks):len(o.hooks)], h) })
+	return WithExtension(hooked{h})
+}
+
+// hooked are hooks as an extension.
+type hooked struct{ Hooks }
+
+// Name implements [Extension].
+func (hooked) Name() string { return "" }
+
+// Open implements [Extension].
+func (h hooked) Open(context.Context, *Host) (Lifecycle, error) {
+	return Lifecycle{Hooks: h.Hooks, Inherit: true}, nil
+}
+
+// hooks counts those that options gave.
+func (o *options) hooks() (n int) {
+	for _, e := range o.extensions {
+		if _, are := e.(hooked); are {
+			n++
+		}
+	}
+	return n
 }
 
 // How long the hooks at the end of a run have.
@@ -63,7 +84,7 @@ const (
 
 // beginHooks calls the hooks for the start of the run.
 func (r *run) beginHooks(ctx context.Context, msg string) error {
-	for _, h := range r.agent.opts.hooks {
+	for _, h := range r.agent.extensions {
 		if h.RunStart == nil || r.opts.before != nil { // else it was called where the run began
 			continue
 		}
@@ -83,7 +104,7 @@ func (r *run) beginHooks(ctx context.Context, msg string) error {
 
 // endHooks calls the hooks for the end of the run.
 func (r *run) endHooks(ctx context.Context) {
-	for _, h := range r.agent.opts.hooks {
+	for _, h := range r.agent.extensions {
 		if h.RunEnd == nil {
 			continue
 		}
@@ -105,7 +126,7 @@ func (r *run) endHooks(ctx context.Context) {
 // hook asks the hooks about a call. It returns the call with the arguments that
 // they leave it, or the result of one that they deny.
 func (r *run) hook(c *callContext, tool Tool) (_ *callContext, refused *ToolResult) {
-	for _, h := range r.agent.opts.hooks {
+	for _, h := range r.agent.extensions {
 		if h.BeforeCall == nil {
 			continue
 		}

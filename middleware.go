@@ -9,7 +9,6 @@ import (
 
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/pasted"
-	"github.com/x/pygent/internal/telemetry"
 )
 
 // WithModelMiddleware wraps the agent's model, to log its calls, keep its
@@ -72,8 +71,8 @@ type agentModel struct {
 
 // wiring is what goes with the calls of an agent's model and tools.
 type wiring struct {
-	handleTool ToolHandler         // runs tool calls within the middleware; nil for none
-	telemetry  *telemetry.Recorder // nil for none
+	handleTool ToolHandler // runs tool calls within the middleware; nil for none
+	extensions extensions
 	meter      meter
 }
 
@@ -82,10 +81,7 @@ func (a *Agent) wire(o *options) (err error) {
 	if a.model, err = o.chooseModel(); err != nil {
 		return err
 	}
-	if a.handleTool, err = wrapTools(o.toolMiddleware); err != nil {
-		return err
-	}
-	a.telemetry, err = newRecorder(o.telemetry, a.log)
+	a.handleTool, err = wrapTools(o.toolMiddleware)
 	return err
 }
 
@@ -270,12 +266,11 @@ func (a *Agent) callTool(ctx context.Context, tool Tool, call ToolCall, args jso
 	return around.call(ctx, a.runtime, args)
 }
 
-// wrapping is what the options say about middleware and hooks.
+// wrapping is what the options say about middleware and extensions.
 type wrapping struct {
 	modelMiddleware []func(Model) Model
 	toolMiddleware  []ToolMiddleware
-	hooks           []Hooks
-	telemetry       *telemetryOptions // nil for none
+	extensions      []Extension // hooks, too
 }
 
 // WithRuntime sets where commands run. The runtime becomes the agent's: Close

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -316,33 +317,74 @@ func (r *run) askOften(ctx context.Context, req ChatRequest, delta func(Delta)) 
 	}
 }
 
-// askOnce makes one call of the model, and counts what it used. A panic becomes an
-// error. A model that ignores the end of its context is left behind, with the
+// asked is the name of the model that is asked for, empty if that is not known.
+func (m agentModel) asked() string {
+	if m.name != "" {
+		return m.name
+	}
+	named, ok := m.given.(interface{ DefaultModel() string })
+	if !ok {
+		return ""
+	}
+	name, _ := guard.Catch(func() (string, error) { return named.DefaultModel(), nil }) // who panics has no name
+	return name
+}
+
+// baseURL is the address of the model's API, empty if that is not known.
+func (m agentModel) baseURL() string {
+	if o, ok := m.given.(*OpenAIModel); ok {
+		return o.client.BaseURL()
+	}
+	return ""
+}
+
+// callModel makes one call of the model, for those who trace it, and logs it. A panic
+// becomes an error. A model that ignores the end of its context is left behind, with the
 // request: each call has one of its own.
-func (r *run) askOnce(ctx context.Context, model agentModel, req ChatRequest, delta func(Delta)) (*ChatResponse, error) {
+func (r *run) callModel(ctx context.Context, model agentModel, req ChatRequest, delta func(Delta)) (*ChatResponse, error) {
 	asked, began := model.asked(), time.Now()
-	inSpan, span := r.chatSpan(ctx, model, asked, req.Messages)
-	serving := r.withCall(inSpan, ToolCall{}, 0)
+	t := &ModelTrace{Model: model.given, Name: asked, BaseURL: model.baseURL(), Messages: req.Messages}
+	traced, endTrace := trace(ctx, r.agent, func(t *Trace) traceFunc[ModelTrace] { return t.Model }, t)
+	serving := r.withCall(traced, ToolCall{}, 0)
 	if delta == nil {
 		delta = func(Delta) {}
 	}
 	limited, delta, end := r.withinBudget(serving, asked, delta)
-	deltas := guard.NewGate(streamed(span, delta)) // a model that is left behind reaches neither
+	deltas := guard.NewGate(func(d Delta) { // a model that is left behind reaches neither
+		if t.FirstDelta == 0 {
+			t.FirstDelta = max(time.Since(began), 1)
+		}
+		delta(d)
+	})
 	resp, err := callForeign(serving, r, "the model", func() (*ChatResponse, error) {
 		return Stream(limited, model.wrapped, &req, deltas.Pass)
 	})
 	deltas.Shut()
-	err = end(err)
-	r.answered(ctx, span, asked, began, resp, err)
-	r.agent.logPanic("model", err)
-	switch {
+	switch err = end(err); {
 	case err != nil:
+		resp = nil
+	case resp == nil:
+		err = errors.New("the model returned neither a response nor an error")
+	}
+	t.Response, t.Err = resp, failed(err)
+	endTrace()
+	r.agent.logPanic("model", err)
+	if log := r.agent.log; log.Enabled(ctx, slog.LevelDebug) {
+		log.LogAttrs(ctx, slog.LevelDebug, "model called", slog.String("agent", r.agent.id), slog.Int("step", r.result.Steps),
+			slog.String("model", asked), slog.Duration("took", time.Since(began)), slog.Any("error", err))
+	}
+	return resp, err
+}
+
+// askOnce makes one call of the model, and counts what it used.
+func (r *run) askOnce(ctx context.Context, model agentModel, req ChatRequest, delta func(Delta)) (*ChatResponse, error) {
+	asked := model.asked()
+	resp, err := r.callModel(ctx, model, req, delta)
+	if err != nil {
 		if model, used := openai.UsageOf(err); used != (chatstream.Usage{}) { // as the server counts
 			r.spend(&ChatResponse{Model: cmp.Or(model, asked), Usage: newUsage(used), Cost: used.Cost})
 		}
 		return nil, err
-	case resp == nil:
-		return nil, errors.New("the model returned neither a response nor an error")
 	}
 	own := *resp // a model may return the same value each time
 	own.Message.Role = RoleAssistant

@@ -95,7 +95,8 @@
 //	a server as the model                OpenAIBaseURL, OpenAIKey, docs/providers.md
 //	a model of your own, a fallback      Model, ModelFunc, WithModelMiddleware, StreamFunc
 //	background agents                    Agent.Tasks, NewTaskManager, TaskManager.StartTask
-//	tokens, cost, spans                  Agent.Usage, WithPrices, WithTelemetry
+//	tokens, cost, spans                  Agent.Usage, WithPrices, package otel
+//	what not every program wants         Extension, WithExtension
 //	commands without an agent            NewRuntime, BashOutput, BashGoesOn, ProcessStarter, JobRunner
 //	a runtime of your own                Runtime, RuntimeAs, pygenttest.TestRuntime
 //	settings from files                  LoadConfig, Config.Options

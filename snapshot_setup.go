@@ -81,7 +81,7 @@ func (a *Agent) Setup() Setup {
 		ApprovalFor:    slices.Clone(o.approvalFor),
 		ApproveAll:     o.approveAll,
 		ConfirmBash:    o.confirmBash,
-		Hooks:          len(o.hooks),
+		Hooks:          o.hooks(),
 		NoInstructions: !o.instructions,
 		NoSurvey:       !o.survey,
 		NoSkills:       !o.skills.project,

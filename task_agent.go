@@ -255,6 +255,7 @@ func (a *Agent) inherited() Option {
 	return option(func(o *options) {
 		o.model, o.modelName, o.openai = model.given, model.name, slices.Clip(from.openai)
 		o.wrapping, o.prices, o.spends = from.wrapping, from.prices, &a.meter
+		o.extensions = a.extensions.inherited()
 		o.retry, o.window, o.parentsWindow, o.compaction = from.retry, from.window, true, from.compaction
 		o.persona, o.prompt, o.instructions, o.survey, o.skills = &persona, from.prompt, from.instructions, from.survey, from.skills.clipped()
 		o.registry = a.tools // includes added tools; lacks disabled ones, and those of sources

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/guard"
@@ -190,8 +192,22 @@ func (r *run) perform(ctx *callContext, tool Tool) *ToolResult {
 func (r *run) callTool(ctx *callContext, tool Tool) (*ToolResult, error) {
 	call := ctx.info.Call
 	return callForeign(ctx, r, "the tool "+call.Name, func() (*ToolResult, error) {
-		return r.tracedTool(ctx, tool, call, json.RawMessage(call.Arguments))
+		return r.traceTool(ctx, tool, call)
 	})
+}
+
+// traceTool calls a tool for those who trace calls, and logs the call.
+func (r *run) traceTool(ctx context.Context, tool Tool, call ToolCall) (*ToolResult, error) {
+	a, began := r.agent, time.Now()
+	t := &ToolTrace{Persona: a.Persona().Name, Call: call, Description: tool.Description}
+	ctx, end := trace(ctx, a, func(t *Trace) traceFunc[ToolTrace] { return t.Tool }, t)
+	t.Result, t.Err = a.callTool(ctx, tool, call, json.RawMessage(call.Arguments))
+	end()
+	if a.log.Enabled(ctx, slog.LevelDebug) {
+		a.log.LogAttrs(ctx, slog.LevelDebug, "tool called", slog.String("agent", a.id), slog.Int("step", r.result.Steps),
+			slog.String("tool", call.Name), slog.String("id", call.ID), slog.Duration("took", time.Since(began)))
+	}
+	return t.Result, t.Err
 }
 
 // endAgain ends the run if a call had ended it, as its result in the history
@@ -354,7 +370,7 @@ func (r *run) beginCall(ctx context.Context, call *readCall) begunCall {
 	go func() {
 		result, err := guard.Outlive(b.ctx, func() (*ToolResult, error) {
 			defer r.agent.enter(&r.agent.calling, "the tool "+call.Name)()
-			return r.tracedTool(b.ctx, b.tool, b.ctx.info.Call, json.RawMessage(b.ctx.info.Call.Arguments))
+			return r.traceTool(b.ctx, b.tool, b.ctx.info.Call)
 		})
 		b.done <- calledTool{result, err}
 	}()

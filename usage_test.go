@@ -9,10 +9,10 @@ import (
 	"math/big"
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/pygenttest"
@@ -283,22 +283,6 @@ func TestTaskOfAModelWithoutAPriceDoesNotStart(t *testing.T) {
 	require.Zero(t, asked)
 }
 
-func TestSpansTellWhatCachesReadAndWrote(t *testing.T) {
-	t.Parallel()
-	r := &recorder{}
-	usage := pygent.Usage{PromptTokens: 10, CachedTokens: 4, CacheWriteTokens: 3, CompletionTokens: 5, ReasoningTokens: 2}
-	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(stop.WithUsage(usage)), pygent.WithTelemetry(pygent.TelemetryTracer(r), pygent.TelemetryMeter(r)))
-	_, err := agent.RunUntilStop(t.Context(), "go")
-	require.NoError(t, err)
-	for name, want := range map[attribute.Key]int64{
-		"gen_ai.usage.input_tokens": 10, "gen_ai.usage.output_tokens": 5, "gen_ai.usage.cache_read.input_tokens": 4,
-		"gen_ai.usage.cache_creation.input_tokens": 3, "gen_ai.usage.reasoning.output_tokens": 2,
-	} {
-		require.Equal(t, want, r.spans[0].attrs[name].AsInt64(), name)
-		require.Equal(t, want, r.spans[1].attrs[name].AsInt64(), name)
-	}
-}
-
 func TestAResultNamesTheModelsWithoutAPrice(t *testing.T) {
 	t.Parallel()
 	model := pygenttest.NewScriptedModel(
@@ -410,5 +394,91 @@ func TestAnAnswerThatSpendsTheBudgetIsCutOff(t *testing.T) {
 			require.Positive(t, result.Usage.CompletionTokens, "what arrived was used")
 			require.Less(t, result.Usage.CompletionTokens, int64(1100))
 		})
+	}
+}
+
+func TestUsageCountsTheAgentAndItsTasks(t *testing.T) {
+	t.Parallel()
+	each := pygent.Usage{PromptTokens: 100, CompletionTokens: 10}
+	reply := func(r pygenttest.Reply) pygenttest.Reply { return r.WithUsage(each) }
+	// Each waits for its task: a request that ends with its run has no answer to count.
+	awaits := func(prompt string) pygenttest.Reply {
+		return follow(
+			always(reply(delegate(prompt))),
+			func(id string) pygenttest.Reply { return reply(wait(id)) },
+			always(reply(stop)),
+		)
+	}
+	model := pygenttest.NewScriptedModel(awaits("job one")).
+		On("job one", awaits("job two")).
+		On("job two", reply(stop)).RepeatLast()
+	agent := newAgent(t, model, pygent.MaxTaskDepth(2), pygent.WithModelName("m"))
+	require.Zero(t, agent.Usage())
+	result, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	tasks, err := agent.Tasks().Tasks(t.Context(), pygent.TaskFilter{})
+	require.NoError(t, err)
+	for _, task := range tasks {
+		waitTask(t, agent.Tasks(), task.ID)
+		require.NoError(t, agent.Tasks().Remove(t.Context(), task.ID))
+	}
+	n := int64(len(model.Requests()))
+	used := agent.Usage()
+	require.Equal(t, result.Usage, used.Own)
+	require.EqualValues(t, 110*n, used.Total().Total(), "tasks of tasks and removed ones count")
+	require.Equal(t, used.Total(), used.Models["m"])
+	require.Equal(t, []string{"m"}, used.Unpriced)
+	require.Zero(t, used.Cost)
+}
+
+func TestCostOfUsage(t *testing.T) {
+	t.Parallel()
+	usage := pygent.Usage{PromptTokens: 1_000_000, CachedTokens: 500_000, CompletionTokens: 100_000}
+	prices := map[string]pygent.Price{"gpt-4.1": {Prompt: 2, Cached: 0.5, Completion: 8}, "no-cache": {Prompt: 2, Completion: 8}}
+	for answered, want := range map[string]float64{
+		"gpt-4.1":                 1 + 0.25 + 0.8,
+		"gpt-4.1-2025-04-14":      1 + 0.25 + 0.8,
+		"gpt-4.1@20250414":        1 + 0.25 + 0.8,
+		"no-cache":                2 + 0.8,
+		"gpt-4.1-mini":            -1,
+		"gpt-4.1-mini-2025-04-14": -1,
+		"gpt-4":                   -1,
+		"":                        1 + 0.25 + 0.8, // the name that was asked for
+	} {
+		t.Run(answered, func(t *testing.T) {
+			agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(stop.WithModel(answered).WithUsage(usage)), pygent.WithPrices(prices), pygent.WithModelName("gpt-4.1"))
+			_, err := agent.RunUntilStop(t.Context(), "go")
+			require.NoError(t, err)
+			used := agent.Usage()
+			if want < 0 {
+				require.Equal(t, []string{answered}, used.Unpriced)
+				want = 0
+			}
+			require.InDelta(t, want, used.Cost, 1e-9)
+		})
+	}
+	for wrong, said := range map[float64]string{-1: "-1", math.NaN(): "NaN", math.Inf(1): "+Inf", 1e300: "1e+300"} {
+		_, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithRuntime(nowhere{}),
+			pygent.WithPrices(map[string]pygent.Price{"m": {Prompt: wrong}}))
+		require.EqualError(t, err, "option WithPrices: m: "+said+" is no price")
+	}
+}
+
+func TestAServerCannotFillTheMeter(t *testing.T) {
+	t.Parallel()
+	n := 0
+	model := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) {
+		n++
+		call := pygent.ToolCall{ID: fmt.Sprint("c", n), Name: "bash", Arguments: fmt.Sprintf(`{"cmd":"%d"}`, n)}
+		return &pygent.ChatResponse{Model: fmt.Sprint(n, strings.Repeat("x", 1000)), Message: pygent.AssistantMessage("", call), Usage: pygent.Usage{PromptTokens: 1}}, nil
+	})
+	agent := newAgentOn(t, nowhere{}, model)
+	_, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxSteps(150), pygent.MaxToolCalls(pygent.NoLimit))
+	require.NoError(t, err)
+	used := agent.Usage()
+	require.EqualValues(t, 151, used.Own.Total())
+	require.LessOrEqual(t, len(used.Models), 101)
+	for name := range used.Models {
+		require.Less(t, len(name), 300)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/otel"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -40,7 +41,7 @@ func run(ctx context.Context) (err error) {
 		}
 	}()
 
-	agent, err := pygent.New(pygent.WithModel(model()), pygent.WithTelemetry(pygent.TelemetryTracer(provider)))
+	agent, err := pygent.New(pygent.WithModel(model()), otel.Record(otel.Tracer(provider)))
 	if err != nil {
 		return err
 	}

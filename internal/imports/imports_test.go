@@ -33,7 +33,7 @@ var layers = [][]string{
 		"internal/keep", "internal/keyset", "internal/ledger", "internal/lineinput", "internal/markdown", "internal/mention", "internal/notices", "internal/nudge",
 		"internal/offline", "internal/owner", "internal/pace", "internal/pasted", "internal/pause", "internal/plain", "internal/presence", "internal/progress", "internal/repeat", "internal/rota",
 		"internal/screen", "internal/slash", "internal/spelling", "internal/sse", "internal/standin", "internal/starlimit",
-		"internal/strict", "internal/stutter", "internal/survey", "internal/telemetry", "internal/termtest", "internal/thought", "internal/toolbox", "internal/treedir", "internal/verdict", "internal/window", "internal/writewatch",
+		"internal/strict", "internal/stutter", "internal/survey", "internal/termtest", "internal/thought", "internal/toolbox", "internal/treedir", "internal/verdict", "internal/window", "internal/writewatch",
 	},
 	{ // Packages built from leaves.
 		"internal/ansimark", "internal/callwords", "internal/chatstream", "internal/compact", "internal/crew", "internal/dialect", "internal/edit", "internal/excerpt", "internal/guard", "internal/guest/...", "internal/htmlmark", "internal/inventory", "internal/jobbook", "internal/livearea", "internal/recap", "internal/skills", "internal/tomlfile",
@@ -52,8 +52,8 @@ var layers = [][]string{
 	{ // What faces share.
 		"internal/faces",
 	},
-	{ // Faces, which programs import.
-		"script", "terminal", "web",
+	{ // Faces and extensions, which programs import.
+		"otel", "script", "terminal", "web",
 	},
 	{ // Packages that use the root as a user would.
 		"bench/...", "cmd/...", "commands", "e2e/...", "examples/...", "internal/persontest", "pygenttest",

@@ -1,4 +1,4 @@
-package telemetry
+package otel
 
 import (
 	"encoding/json"
@@ -68,12 +68,12 @@ type chatPart struct {
 	Audio struct{ Data, Format string } `json:"input_audio"`
 }
 
-// Inputs returns the messages of a request in the conventions' form, from JSON in
+// inputs returns the messages of a request in the conventions' form, from JSON in
 // the form of chat completions.
-func Inputs(messages ...[]byte) string { return encodeMessages(messages, "") }
+func inputs(messages ...[]byte) string { return encodeMessages(messages, "") }
 
-// Output returns an answer in the conventions' form.
-func Output(answer []byte, finish string) string {
+// output returns an answer in the conventions' form.
+func output(answer []byte, finish string) string {
 	switch finish {
 	case "":
 		finish = "stop"

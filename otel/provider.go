@@ -1,4 +1,4 @@
-package telemetry
+package otel
 
 import (
 	"net/url"
@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Provider says who answers the calls of a model. The zero Provider is not known.
-type Provider struct {
-	Name string // as the conventions name it
-	Host string
-	Port int
+// provider says who answers the calls of a model. The zero provider is not known.
+type provider struct {
+	name string // as the conventions name it
+	host string
+	port int
 }
 
 // providers are the conventions' names of those who have a given host, or one
@@ -36,24 +36,24 @@ var providers = []struct {
 	{host: "x.ai", name: "x_ai"},
 }
 
-// ProviderAt returns the provider whose API has a base URL. A server that is not
+// providerAt returns the provider whose API has a base URL. A server that is not
 // known counts as OpenAI's, whose API it speaks.
-func ProviderAt(baseURL string) Provider {
+func providerAt(baseURL string) provider {
 	u, err := url.Parse(baseURL)
 	if err != nil {
-		return Provider{Name: "openai"}
+		return provider{name: "openai"}
 	}
-	p := Provider{Name: "openai", Host: u.Hostname(), Port: 443}
+	p := provider{name: "openai", host: u.Hostname(), port: 443}
 	if u.Scheme == "http" {
-		p.Port = 80
+		p.port = 80
 	}
 	if port, err := strconv.Atoi(u.Port()); err == nil {
-		p.Port = port
+		p.port = port
 	}
-	host := strings.ToLower(p.Host)
+	host := strings.ToLower(p.host)
 	for _, known := range providers {
 		if strings.HasSuffix("."+host, "."+known.host) || known.regional && strings.HasSuffix(host, "-"+known.host) {
-			p.Name = known.name
+			p.name = known.name
 			break
 		}
 	}

@@ -1,18 +1,17 @@
-package pygent_test
+package otel_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
@@ -23,94 +22,9 @@ import (
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/otel"
 	"github.com/x/pygent/pygenttest"
 )
-
-func TestUsageCountsTheAgentAndItsTasks(t *testing.T) {
-	t.Parallel()
-	each := pygent.Usage{PromptTokens: 100, CompletionTokens: 10}
-	reply := func(r pygenttest.Reply) pygenttest.Reply { return r.WithUsage(each) }
-	// Each waits for its task: a request that ends with its run has no answer to count.
-	awaits := func(prompt string) pygenttest.Reply {
-		return follow(
-			always(reply(delegate(prompt))),
-			func(id string) pygenttest.Reply { return reply(wait(id)) },
-			always(reply(stop)),
-		)
-	}
-	model := pygenttest.NewScriptedModel(awaits("job one")).
-		On("job one", awaits("job two")).
-		On("job two", reply(stop)).RepeatLast()
-	agent := newAgent(t, model, pygent.MaxTaskDepth(2), pygent.WithModelName("m"))
-	require.Zero(t, agent.Usage())
-	result, err := agent.RunUntilStop(t.Context(), "go")
-	require.NoError(t, err)
-	tasks, err := agent.Tasks().Tasks(t.Context(), pygent.TaskFilter{})
-	require.NoError(t, err)
-	for _, task := range tasks {
-		waitTask(t, agent.Tasks(), task.ID)
-		require.NoError(t, agent.Tasks().Remove(t.Context(), task.ID))
-	}
-	n := int64(len(model.Requests()))
-	used := agent.Usage()
-	require.Equal(t, result.Usage, used.Own)
-	require.EqualValues(t, 110*n, used.Total().Total(), "tasks of tasks and removed ones count")
-	require.Equal(t, used.Total(), used.Models["m"])
-	require.Equal(t, []string{"m"}, used.Unpriced)
-	require.Zero(t, used.Cost)
-}
-
-func TestCostOfUsage(t *testing.T) {
-	t.Parallel()
-	usage := pygent.Usage{PromptTokens: 1_000_000, CachedTokens: 500_000, CompletionTokens: 100_000}
-	prices := map[string]pygent.Price{"gpt-4.1": {Prompt: 2, Cached: 0.5, Completion: 8}, "no-cache": {Prompt: 2, Completion: 8}}
-	for answered, want := range map[string]float64{
-		"gpt-4.1":                 1 + 0.25 + 0.8,
-		"gpt-4.1-2025-04-14":      1 + 0.25 + 0.8,
-		"gpt-4.1@20250414":        1 + 0.25 + 0.8,
-		"no-cache":                2 + 0.8,
-		"gpt-4.1-mini":            -1,
-		"gpt-4.1-mini-2025-04-14": -1,
-		"gpt-4":                   -1,
-		"":                        1 + 0.25 + 0.8, // the name that was asked for
-	} {
-		t.Run(answered, func(t *testing.T) {
-			agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(stop.WithModel(answered).WithUsage(usage)), pygent.WithPrices(prices), pygent.WithModelName("gpt-4.1"))
-			_, err := agent.RunUntilStop(t.Context(), "go")
-			require.NoError(t, err)
-			used := agent.Usage()
-			if want < 0 {
-				require.Equal(t, []string{answered}, used.Unpriced)
-				want = 0
-			}
-			require.InDelta(t, want, used.Cost, 1e-9)
-		})
-	}
-	for wrong, said := range map[float64]string{-1: "-1", math.NaN(): "NaN", math.Inf(1): "+Inf", 1e300: "1e+300"} {
-		_, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithRuntime(nowhere{}),
-			pygent.WithPrices(map[string]pygent.Price{"m": {Prompt: wrong}}))
-		require.EqualError(t, err, "option WithPrices: m: "+said+" is no price")
-	}
-}
-
-func TestAServerCannotFillTheMeter(t *testing.T) {
-	t.Parallel()
-	n := 0
-	model := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) {
-		n++
-		call := pygent.ToolCall{ID: fmt.Sprint("c", n), Name: "bash", Arguments: fmt.Sprintf(`{"cmd":"%d"}`, n)}
-		return &pygent.ChatResponse{Model: fmt.Sprint(n, strings.Repeat("x", 1000)), Message: pygent.AssistantMessage("", call), Usage: pygent.Usage{PromptTokens: 1}}, nil
-	})
-	agent := newAgentOn(t, nowhere{}, model)
-	_, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxSteps(150), pygent.MaxToolCalls(pygent.NoLimit))
-	require.NoError(t, err)
-	used := agent.Usage()
-	require.EqualValues(t, 151, used.Own.Total())
-	require.LessOrEqual(t, len(used.Models), 101)
-	for name := range used.Models {
-		require.Less(t, len(name), 300)
-	}
-}
 
 // recorder is a provider of tracers and meters that keeps what it gets.
 type recorder struct {
@@ -222,8 +136,8 @@ func (r *recorder) tree(parent trace.SpanID, indent string) (lines string) {
 	return lines
 }
 
-func (r *recorder) options(more ...pygent.TelemetryOption) pygent.Option {
-	return pygent.WithTelemetry(append(more, pygent.TelemetryTracer(r), pygent.TelemetryMeter(r))...)
+func (r *recorder) options(more ...otel.Option) pygent.Option {
+	return otel.Record(append(more, otel.Tracer(r), otel.Meter(r))...)
 }
 
 func TestTelemetryOfARun(t *testing.T) {
@@ -239,7 +153,7 @@ func TestTelemetryOfARun(t *testing.T) {
 	}}
 	model := pygenttest.NewScriptedModel(pygenttest.Overloaded(),
 		pygenttest.TextAndCalls("secret", pygenttest.Call("look", nil), pygenttest.Call("fails", nil)).WithUsage(pygent.Usage{PromptTokens: 7, CompletionTokens: 2}), stop)
-	agent := newAgentOn(t, nowhere{}, model, r.options(), pygent.WithTools(look, fails), pygent.WithModelName("m"),
+	agent := newAgent(t, model, r.options(), pygent.WithTools(look, fails), pygent.WithModelName("m"),
 		pygent.WithPersona(pygent.Persona{Name: "Ada"}), pygent.WithID("a1"))
 	_, err := agent.RunUntilStop(t.Context(), "secret")
 	require.NoError(t, err)
@@ -274,7 +188,7 @@ func TestTelemetryOfARun(t *testing.T) {
 func TestTelemetryContentIsWrittenWhenAskedFor(t *testing.T) {
 	t.Parallel()
 	r := &recorder{}
-	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.TextAndCalls("I look.", callBash("ls"))), r.options(pygent.TelemetryContent(true)))
+	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.TextAndCalls("I look.", callBash("ls"))), r.options(otel.Content(true)))
 	_, err := agent.Step(t.Context(), "go")
 	require.NoError(t, err)
 	require.JSONEq(t, `[{"role":"assistant","finish_reason":"tool_call","parts":[
@@ -295,8 +209,11 @@ func TestTelemetryFollowsTheConventions(t *testing.T) {
 	look := pygent.Tool{Name: "look", Description: "Looks", Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
 		return nil, nil
 	}}
-	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), r.options(), pygent.WithTools(look))
-	_, err := agent.RunUntilStop(t.Context(), "go")
+	model, err := pygent.NewOpenAIModel(pygent.OpenAIEnv(nil), pygent.OpenAIKey("sk-test"), pygent.OpenAIBaseURL(server.URL()))
+	require.NoError(t, err)
+	t.Cleanup(model.CloseIdleConnections)
+	agent := newAgent(t, model, r.options(), pygent.WithTools(look))
+	_, err = agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
 	for i, want := range []struct {
 		span  string
@@ -350,7 +267,7 @@ func TestTelemetryOfACancelledRun(t *testing.T) {
 	t.Parallel()
 	r := &recorder{}
 	model := pygenttest.NewScriptedModel(pygenttest.Text("x").WithGate(nil))
-	agent := newAgentOn(t, nowhere{}, model, r.options())
+	agent := newAgent(t, model, r.options())
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		_ = model.WaitRequests(ctx, 1)
@@ -366,7 +283,7 @@ func TestTelemetryOfACancelledRun(t *testing.T) {
 
 func TestTelemetryUsesTheGlobalProvidersByDefault(t *testing.T) {
 	t.Parallel()
-	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(stop), pygent.WithTelemetry())
+	agent := newAgent(t, pygenttest.NewScriptedModel(stop), otel.Record())
 	_, err := agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
 }
@@ -374,28 +291,19 @@ func TestTelemetryUsesTheGlobalProvidersByDefault(t *testing.T) {
 func TestTelemetryOfTasksNests(t *testing.T) {
 	t.Parallel()
 	r := &recorder{}
-	model := pygenttest.NewScriptedModel(delegate("sub"), stop, stop).On("sub", stop)
-	agent := newAgent(t, model, r.options())
-	_, err := agent.RunUntilStop(t.Context(), "go")
+	delegate := pygenttest.Call("delegate_task", map[string]any{"prompt": "sub"})
+	model := pygenttest.NewScriptedModel(delegate, stop, stop).On("sub", stop)
+	rt, err := pygent.NewLocalRuntime(t.Context())
+	require.NoError(t, err)
+	agent := newAgent(t, model, r.options(), pygent.WithRuntime(rt))
+	_, err = agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
 	tasks, err := agent.Tasks().Tasks(t.Context(), pygent.TaskFilter{})
 	require.NoError(t, err)
-	waitTask(t, agent.Tasks(), tasks[0].ID)
+	_, err = agent.Tasks().Wait(t.Context(), tasks[0].ID)
+	require.NoError(t, err)
 	require.NoError(t, agent.Close())
 	require.Contains(t, r.tree(trace.SpanID{}, ""), "  execute_tool delegate_task\n    invoke_agent Pygent\n      chat\n")
-}
-
-func TestTheLogTellsDurationsWithIDs(t *testing.T) {
-	t.Parallel()
-	var log bytes.Buffer
-	model := pygenttest.NewScriptedModel(pygenttest.Overloaded(), callBash("true").WithCallIDs("c7"), stop)
-	agent := newAgentOn(t, nowhere{}, model, pygent.WithID("a1"), pygent.WithModelName("m"),
-		pygent.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
-	_, err := agent.RunUntilStop(t.Context(), "go")
-	require.NoError(t, err)
-	require.Regexp(t, `msg="model called" agent=a1 step=1 model=m took=\S+ error="model API: status 503`, log.String())
-	require.Regexp(t, `msg="model call failed; retrying" agent=a1 step=1 attempt=1`, log.String())
-	require.Regexp(t, `msg="tool called" agent=a1 step=1 tool=bash id=c7 took=`, log.String())
 }
 
 // panicking is a provider that panics at one of its steps.
@@ -480,16 +388,14 @@ func TestAProviderThatPanics(t *testing.T) {
 		t.Run(at, func(t *testing.T) {
 			var log strings.Builder
 			p := &panicking{at: at}
-			fails := plainTool("fails", func(t *pygent.Tool) {
-				t.Run = func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
-					return nil, errors.New("no")
-				}
-			})
-			agent, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel(pygenttest.Call("fails", nil), pygenttest.Text("done"))), pygent.WithRuntime(noRuntime{}), pygent.WithInstructions(false),
+			fails := pygent.Tool{Name: "fails", Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
+				return nil, errors.New("no")
+			}}
+			agent, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel(pygenttest.Call("fails", nil), pygenttest.Text("done"))), pygent.WithRuntime(nowhere{}), pygent.WithInstructions(false),
 				pygent.WithTools(fails), pygent.WithLogger(slog.New(slog.NewTextHandler(&log, nil))),
-				pygent.WithTelemetry(pygent.TelemetryTracer(p), pygent.TelemetryMeter(p), pygent.TelemetryContent(true)))
+				otel.Record(otel.Tracer(p), otel.Meter(p), otel.Content(true)))
 			if at == "tracer" || at == "meter" || at == "histogram" {
-				require.ErrorContains(t, err, "option WithTelemetry: the provider: panic: provider: "+at)
+				require.ErrorContains(t, err, "extension otel: the provider: panic: provider: "+at)
 				return
 			}
 			require.NoError(t, err)
@@ -505,4 +411,48 @@ func TestAProviderThatPanics(t *testing.T) {
 			require.Equal(t, told, strings.Count(log.String(), "provider panicked"))
 		})
 	}
+}
+
+func TestSpansTellWhatCachesReadAndWrote(t *testing.T) {
+	t.Parallel()
+	r := &recorder{}
+	usage := pygent.Usage{PromptTokens: 10, CachedTokens: 4, CacheWriteTokens: 3, CompletionTokens: 5, ReasoningTokens: 2}
+	agent := newAgent(t, pygenttest.NewScriptedModel(stop.WithUsage(usage)), otel.Record(otel.Tracer(r), otel.Meter(r)))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	for name, want := range map[attribute.Key]int64{
+		"gen_ai.usage.input_tokens": 10, "gen_ai.usage.output_tokens": 5, "gen_ai.usage.cache_read.input_tokens": 4,
+		"gen_ai.usage.cache_creation.input_tokens": 3, "gen_ai.usage.reasoning.output_tokens": 2,
+	} {
+		require.Equal(t, want, r.spans[0].attrs[name].AsInt64(), name)
+		require.Equal(t, want, r.spans[1].attrs[name].AsInt64(), name)
+	}
+}
+
+var stop = pygenttest.Call("stop", map[string]any{"summary": "all done"})
+
+func callBash(cmd string) pygenttest.Reply {
+	return pygenttest.Call("bash", map[string]any{"cmd": cmd})
+}
+
+// nowhere runs nothing.
+type nowhere struct{ pygent.Runtime }
+
+func (nowhere) Bash(_ context.Context, cmd string, _ ...pygent.BashOption) (pygent.BashResult, error) {
+	return pygent.BashResult{Command: cmd}, nil
+}
+
+func (nowhere) Cleanup() error { return nil }
+
+func newAgent(t *testing.T, model pygent.Model, opts ...pygent.Option) *pygent.Agent {
+	t.Helper()
+	agent, err := pygent.New(append([]pygent.Option{
+		pygent.WithModel(model),
+		pygent.WithRuntime(nowhere{}),
+		pygent.WithInstructions(false),
+		pygent.WithRetry(pygent.RetryPolicy{BaseDelay: time.Millisecond}),
+	}, opts...)...)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, agent.Close()) })
+	return agent
 }

@@ -1,12 +1,10 @@
-package telemetry_test
+package otel
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/x/pygent/internal/telemetry"
 )
 
 func TestMessagesHaveTheFormOfTheConventions(t *testing.T) {
@@ -25,27 +23,27 @@ func TestMessagesHaveTheFormOfTheConventions(t *testing.T) {
 			{"type":"reasoning","content":"hm"},{"type":"tool_call","id":"c1","name":"f","arguments":"{broken"}]}]`,
 		`no JSON`: `[]`,
 	} {
-		require.JSONEq(t, want, telemetry.Inputs([]byte(message)), message)
+		require.JSONEq(t, want, inputs([]byte(message)), message)
 	}
-	require.JSONEq(t, `[{"role":"assistant","finish_reason":"stop","parts":[]}]`, telemetry.Output([]byte(`{"role":"assistant","content":""}`), ""))
-	require.JSONEq(t, `[{"role":"assistant","finish_reason":"length","parts":[]}]`, telemetry.Output([]byte(`{"role":"assistant"}`), "length"))
+	require.JSONEq(t, `[{"role":"assistant","finish_reason":"stop","parts":[]}]`, output([]byte(`{"role":"assistant","content":""}`), ""))
+	require.JSONEq(t, `[{"role":"assistant","finish_reason":"length","parts":[]}]`, output([]byte(`{"role":"assistant"}`), "length"))
 }
 
 // The names are those of gen_ai.provider.name in
 // https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/registry/attributes/gen-ai.md.
 func TestProviders(t *testing.T) {
-	for url, want := range map[string]telemetry.Provider{
-		"https://api.openai.com/v1":                                 {Name: "openai", Host: "api.openai.com", Port: 443},
-		"http://localhost:11434/v1":                                 {Name: "openai", Host: "localhost", Port: 11434},
-		"http://example.com/v1":                                     {Name: "openai", Host: "example.com", Port: 80},
-		"https://mine.openai.azure.com/openai/v1":                   {Name: "azure.ai.openai", Host: "mine.openai.azure.com", Port: 443},
-		"https://generativelanguage.googleapis.com/v1beta/openai":   {Name: "gcp.gemini", Host: "generativelanguage.googleapis.com", Port: 443},
-		"https://us-east1-aiplatform.googleapis.com/v1":             {Name: "gcp.vertex_ai", Host: "us-east1-aiplatform.googleapis.com", Port: 443},
-		"https://bedrock-runtime.us-west-2.amazonaws.com/openai/v1": {Name: "aws.bedrock", Host: "bedrock-runtime.us-west-2.amazonaws.com", Port: 443},
-		"https://api.x.ai/v1":                                       {Name: "x_ai", Host: "api.x.ai", Port: 443},
-		"https://notx.ai/v1":                                        {Name: "openai", Host: "notx.ai", Port: 443},
-		"://":                                                       {Name: "openai"},
+	for url, want := range map[string]provider{
+		"https://api.openai.com/v1":                                 {name: "openai", host: "api.openai.com", port: 443},
+		"http://localhost:11434/v1":                                 {name: "openai", host: "localhost", port: 11434},
+		"http://example.com/v1":                                     {name: "openai", host: "example.com", port: 80},
+		"https://mine.openai.azure.com/openai/v1":                   {name: "azure.ai.openai", host: "mine.openai.azure.com", port: 443},
+		"https://generativelanguage.googleapis.com/v1beta/openai":   {name: "gcp.gemini", host: "generativelanguage.googleapis.com", port: 443},
+		"https://us-east1-aiplatform.googleapis.com/v1":             {name: "gcp.vertex_ai", host: "us-east1-aiplatform.googleapis.com", port: 443},
+		"https://bedrock-runtime.us-west-2.amazonaws.com/openai/v1": {name: "aws.bedrock", host: "bedrock-runtime.us-west-2.amazonaws.com", port: 443},
+		"https://api.x.ai/v1":                                       {name: "x_ai", host: "api.x.ai", port: 443},
+		"https://notx.ai/v1":                                        {name: "openai", host: "notx.ai", port: 443},
+		"://":                                                       {name: "openai"},
 	} {
-		require.Equal(t, want, telemetry.ProviderAt(url), url)
+		require.Equal(t, want, providerAt(url), url)
 	}
 }

@@ -1,0 +1,271 @@
+package pygent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/x/pygent/internal/guard"
+)
+
+// Extension adds to an agent what not every program wants. Packages above this one have
+// some, such as otel, and a program can have its own: what belongs to one agent is made by
+// Open and kept in the functions of its [Lifecycle], so that agents can share an extension.
+//
+// This is the order of the calls. Of several extensions each is called in the order of
+// the options, and at an end in the reverse order:
+//
+//	New             Open; then there is a runtime: Ready
+//	a run           Trace.Run begins, RunStart
+//	  a model call  Trace.Model begins and ends, for each attempt
+//	  a tool call   BeforeCall, then approvals, then Trace.Tool begins and ends
+//	its end         RunEnd, then the last event, then Trace.Run ends
+//	Close           Closing, while there is a runtime; then Close
+//
+// A panic of a function is an error of what called it, or only logged where that has none.
+type Extension interface {
+	// Name names the extension, for errors and [WithoutExtension]. Of two with one name
+	// the later option replaces the earlier one. An extension without a name is never
+	// replaced.
+	Name() string
+	// Open is called by [New], before there is a runtime, with the context of
+	// [NewWithContext]. An error becomes one of New.
+	Open(ctx context.Context, h *Host) (Lifecycle, error)
+}
+
+// Lifecycle is what an extension does for one agent. Each function may be nil. Those of
+// Hooks and Trace may be called by many goroutines.
+type Lifecycle struct {
+	// Ready is called by [New] once the agent has its runtime. An error becomes one of New,
+	// and Close is called then.
+	Ready func(ctx context.Context) error
+	// Hooks decide about runs and calls.
+	Hooks
+	// Trace follows runs and calls, without a say.
+	Trace Trace
+	// Closing is called by [Agent.Close] when no run goes on any more, and before the
+	// runtime is cleaned up. ctx has 30 seconds. An error becomes one of Close.
+	Closing func(ctx context.Context) error
+	// Close is called at the end of [Agent.Close], whose error includes its own.
+	Close func() error
+	// Inherit says that the agents of tasks open the extension, too, each for itself.
+	Inherit bool
+}
+
+// Trace is told of runs, calls of models and calls of tools, as they begin and end: for
+// spans, metrics and logs. Each function returns the context in which the thing is done,
+// and what is called at its end, which may be nil; the struct that it is given is filled in
+// by then. They must not block.
+type Trace struct {
+	Run   func(context.Context, *RunTrace) (context.Context, func())
+	Model func(context.Context, *ModelTrace) (context.Context, func())
+	Tool  func(context.Context, *ToolTrace) (context.Context, func())
+}
+
+// RunTrace is a run of an agent.
+type RunTrace struct {
+	Persona string // the name of the agent's
+	Model   string // that is asked for; empty if it is not known
+
+	// At the end. Err is nil, too, where the run of a task goes on in another process.
+	Result *Result
+	Err    error
+}
+
+// ModelTrace is one attempt to call a model.
+type ModelTrace struct {
+	Model   Model  // as the program gave it, without middleware
+	Name    string // that is asked for; empty if it is not known
+	BaseURL string // of an [OpenAIModel]
+	// Messages are those of the request, which must not be changed.
+	Messages []Message
+
+	// At the end. Response is as the model gave it, and nil if Err is not.
+	Response   *ChatResponse
+	Err        error
+	FirstDelta time.Duration // after which the answer began to stream; 0 if it did not
+}
+
+// ToolTrace is a call of a tool, after it was approved.
+type ToolTrace struct {
+	Persona     string   // the name of the agent's
+	Call        ToolCall // with the arguments as they run
+	Description string   // of the tool
+
+	// At the end. An error is one of the tool, or that of a context that has ended.
+	Result *ToolResult
+	Err    error
+}
+
+// Host is the agent for its extension.
+type Host struct{ agent *Agent }
+
+// Agent returns the agent. Its methods may be called from [Lifecycle].Ready on.
+func (h *Host) Agent() *Agent { return h.agent }
+
+// Logger returns the logger of the agent, which is never nil.
+func (h *Host) Logger() *slog.Logger { return h.agent.log }
+
+// WithExtension adds extensions to the agent. One that is given replaces an earlier one of
+// the same name.
+func WithExtension(all ...Extension) Option {
+	return option(func(o *options) {
+		for _, e := range all {
+			if e == nil {
+				continue
+			}
+			if name := e.Name(); name != "" {
+				o.removeExtensions(name)
+			}
+			o.extensions = append(slices.Clip(o.extensions), e)
+		}
+	})
+}
+
+// WithoutExtension removes the extensions of these names that earlier options have added.
+func WithoutExtension(names ...string) Option {
+	return option(func(o *options) { o.removeExtensions(names...) })
+}
+
+func (o *options) removeExtensions(names ...string) {
+	o.extensions = slices.DeleteFunc(slices.Clone(o.extensions), func(e Extension) bool {
+		return e.Name() != "" && slices.Contains(names, e.Name())
+	})
+}
+
+// openExtension is an extension of an agent.
+type openExtension struct {
+	Extension
+	Lifecycle
+}
+
+// extensions are those of an agent, in the order of the options.
+type extensions []*openExtension
+
+// inherited returns the extensions that the agents of tasks have, too.
+func (all extensions) inherited() (of []Extension) {
+	for _, x := range all {
+		if x.Inherit {
+			of = append(of, x.Extension)
+		}
+	}
+	return of
+}
+
+// extend calls a function of an extension. A panic becomes an error.
+func (a *Agent) extend(e Extension, f func() error) error {
+	_, err := guard.Catch(func() (struct{}, error) { return struct{}{}, f() })
+	if err == nil {
+		return nil
+	}
+	a.logPanic("extension "+e.Name(), err)
+	return fmt.Errorf("extension %s: %w", e.Name(), err)
+}
+
+// openExtensions opens the extensions that the options have.
+func (a *Agent) openExtensions(ctx context.Context) error {
+	for _, e := range a.opts.extensions {
+		x := &openExtension{Extension: e}
+		if err := a.extend(e, func() (err error) { x.Lifecycle, err = e.Open(ctx, &Host{a}); return err }); err != nil {
+			return err
+		}
+		a.extensions = append(a.extensions, x)
+	}
+	return nil
+}
+
+// ready tells the extensions that the agent has a runtime.
+func (a *Agent) ready(ctx context.Context) error {
+	for _, x := range a.extensions {
+		if x.Ready == nil {
+			continue
+		}
+		if err := a.extend(x, func() error { return x.Ready(ctx) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endExtensions calls a function of each extension, the last one first. One that does not
+// return in time is left behind, and leftBehind names it.
+func (a *Agent) endExtensions(of func(*openExtension) func() error) (err error) {
+	for _, x := range slices.Backward(a.extensions) {
+		if f := of(x); f != nil {
+			err = errors.Join(err, guard.Within(runEndsWithin, func() error {
+				defer a.enter(&a.calling, "the extension "+x.Name())()
+				return a.extend(x, f)
+			}))
+		}
+	}
+	return err
+}
+
+// extensionsClosing tells the extensions that the runtime is about to go.
+func (a *Agent) extensionsClosing() error {
+	ctx, cancel := context.WithTimeout(context.Background(), runEndsWithin)
+	defer cancel()
+	return a.endExtensions(func(x *openExtension) func() error {
+		if x.Closing == nil {
+			return nil
+		}
+		return func() error { return x.Closing(ctx) }
+	})
+}
+
+// closeExtensions closes the extensions.
+func (a *Agent) closeExtensions() error {
+	return a.endExtensions(func(x *openExtension) func() error { return x.Close })
+}
+
+// traceFunc is a function of a [Trace].
+type traceFunc[T any] = func(context.Context, *T) (context.Context, func())
+
+// trace tells the extensions that something begins. It returns the context in which that is
+// done, and what has to be called at its end.
+func trace[T any](ctx context.Context, a *Agent, of func(*Trace) traceFunc[T], what *T) (_ context.Context, end func()) {
+	var ends []func()
+	for _, x := range a.extensions {
+		begin := of(&x.Trace)
+		if begin == nil {
+			continue
+		}
+		_ = a.extend(x, func() error {
+			within, end := begin(ctx, what)
+			if within != nil {
+				ctx = within
+			}
+			if end != nil {
+				ends = append(ends, func() { _ = a.extend(x, func() error { end(); return nil }) })
+			}
+			return nil
+		})
+	}
+	return ctx, func() {
+		for _, end := range slices.Backward(ends) {
+			end()
+		}
+	}
+}
+
+// traced is r.do for those who trace runs.
+func (r *run) traced(ctx context.Context, msg string) (*Result, error) {
+	a := r.agent
+	t := &RunTrace{Persona: a.Persona().Name, Model: a.currentModel().asked()}
+	ctx, end := trace(ctx, a, func(t *Trace) traceFunc[RunTrace] { return t.Run }, t)
+	result, err := r.do(ctx, msg)
+	t.Result, t.Err = result, failed(err)
+	end()
+	return result, err
+}
+
+// failed returns an error, but for one that says that the run goes on elsewhere.
+func failed(err error) error {
+	if errors.Is(err, errYield) || errors.Is(err, errTakenAway) {
+		return nil
+	}
+	return err
+}
