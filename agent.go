@@ -165,10 +165,10 @@ func newAgent(ctx context.Context, o options) (_ *Agent, err error) {
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, a.closeExtensions())
+			err = errors.Join(err, a.extensions.close())
 		}
 	}()
-	if err := a.openExtensions(ctx); err != nil {
+	if err := a.extensions.open(ctx, a, o.extensions); err != nil {
 		return nil, err
 	}
 	if err := a.openConversation(&o); err != nil {
@@ -188,7 +188,7 @@ func newAgent(ctx context.Context, o options) (_ *Agent, err error) {
 		err = a.refill(ctx)
 	}
 	if err == nil {
-		err = a.ready(ctx)
+		err = a.extensions.ready(ctx)
 	}
 	if err != nil {
 		if o.runtime == nil {
@@ -343,10 +343,10 @@ func (a *Agent) Close() error {
 	}
 	err := errors.Join(a.closeTasks(), a.closeSources())
 	a.removeSkills()
-	err = errors.Join(err, a.extensionsClosing())
+	err = errors.Join(err, a.extensions.closing())
 	a.settleTemporary()
 	a.endCheckpoints()
-	err = errors.Join(err, a.endFiles(), a.closeCheckpoints(), a.closeHistory(), a.closeExtensions())
+	err = errors.Join(err, a.endFiles(), a.closeCheckpoints(), a.closeHistory(), a.extensions.close())
 	a.tellGitChanges()
 	ctx, cancel = context.WithTimeout(context.Background(), guard.Grace)
 	defer cancel()

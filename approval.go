@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -383,6 +384,9 @@ func (t *localTask) decide(request int64, call string, d Decision) error {
 	}
 	return ErrNotAsked
 }
+
+// errSessionOver is the reason why nobody answers any more.
+var errSessionOver = errors.New("the session is over")
 
 // withHostApproval has the agent's session decide about hosts, unless the
 // runtime's own options name somebody. The time limit of the step pauses

@@ -191,33 +191,7 @@ func TestACommandSpeaksToTheModelWhileARunGoesOn(t *testing.T) {
 	_, err := agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply())
 	require.NoError(t, err)
 	require.Equal(t, []string{"waited"}, results(agent))
-	require.Equal(t, []string{"go", "Review it."}, userMessages(agent))
-}
-
-func TestSessionSendsTheMessageOfACommand(t *testing.T) {
-	t.Parallel()
-	look := pygent.Command{Name: "look", Message: func(_ context.Context, _ *pygent.Agent, args string) (pygent.Message, error) {
-		part, err := pygent.FilePart("notes.txt", []byte("three words here"))
-		return pygent.UserMessage("Count the "+args+".", part), err
-	}}
-	model := pygenttest.NewScriptedModel(pygenttest.Text("Three."), pygenttest.Text("Fine."))
-	shown, agent := converse(t, "/look words\n/review it\n/review nothing\n", model, pygent.WithCommands(look, reviewing))
-	require.Equal(t, "Three.\nFine.\nerror: /review: there is nothing to review\n", shown)
-	require.Contains(t, userMessages(agent)[0], "Count the words.")
-	require.Contains(t, userMessages(agent)[0], "three words here")
-	require.Equal(t, "Review it.", userMessages(agent)[1])
-}
-
-func TestSessionSendsAllOfTheMessageOfACommand(t *testing.T) {
-	t.Parallel()
-	speak := pygent.Command{Name: "speak", Message: func(_ context.Context, _ *pygent.Agent, args string) (pygent.Message, error) {
-		return pygent.Message{Content: args, Name: "ada"}, nil
-	}}
-	_, agent := converse(t, "/speak hello\n", pygenttest.NewScriptedModel(pygenttest.Text("Hello.")), pygent.WithCommands(speak))
-	said := agent.History().Messages()[1]
-	require.Equal(t, "hello", said.Text())
-	require.Equal(t, "ada", said.Name)
-	require.Empty(t, agent.State().Unheard)
+	require.Equal(t, []string{"go", "Review it."}, users(agent))
 }
 
 func TestNewRefusesCommands(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/x/pygent/internal/callback"
@@ -15,7 +16,7 @@ import (
 // listeners are the feeds that get the events of an agent.
 type listeners struct {
 	always  *feed.Feed[Event]   // of the agent's handler; nil for none
-	session *feed.Feed[Event]   // of the interactive session that goes on
+	faces   []*feed.Feed[Event] // of those that follow the agent
 	run     []*feed.Feed[Event] // of the run that goes on
 	ctx     context.Context     // of that run; nil for none
 	release []func()            // lets go of the feeds that the run holds
@@ -98,11 +99,11 @@ func (a *Agent) emit(e Event) []<-chan struct{} {
 		a.replay.Put(e.Seq, e)
 	}
 	l := &a.listeners
-	if l.always == nil && l.session == nil && len(l.run) == 0 {
+	if l.always == nil && len(l.faces)+len(l.run) == 0 {
 		return nil
 	}
 	var handled []<-chan struct{}
-	for _, f := range append(l.run[:len(l.run):len(l.run)], l.always, l.session) {
+	for _, f := range append(slices.Concat(l.run, l.faces), l.always) {
 		switch {
 		case f == nil:
 		case delta:
@@ -125,7 +126,7 @@ func (a *Agent) isHeard() bool {
 	a.emitMu.Lock()
 	defer a.emitMu.Unlock()
 	l := &a.listeners
-	return l.always != nil || l.session != nil || len(l.run) > 0 || a.log.Enabled(context.Background(), slog.LevelDebug)
+	return l.always != nil || len(l.faces)+len(l.run) > 0 || a.log.Enabled(context.Background(), slog.LevelDebug)
 }
 
 // eventsHandled waits until the agent's own handler has seen all events so far,

@@ -19,15 +19,15 @@ import (
 // the options, and at an end in the reverse order:
 //
 //	New             Open; then there is a runtime: Ready
-//	a run           Trace.Run begins, RunStart
-//	  a model call  Trace.Model begins and ends, for each attempt
-//	  a tool call   BeforeCall, then approvals, then Trace.Tool begins and ends
-//	its end         RunEnd, then the last event, then Trace.Run ends
+//	a run           TraceRun begins, RunStart
+//	  a model call  TraceModel begins and ends, for each attempt
+//	  a tool call   BeforeCall, then approvals, then TraceTool begins and ends
+//	its end         RunEnd, then the last event, then TraceRun ends
 //	Close           Closing, while there is a runtime; then Close
 //
 // A panic of a function is an error of what called it, or only logged where that has none.
 type Extension interface {
-	// Name names the extension, for errors and [WithoutExtension]. Of two with one name
+	// Name names the extension, for errors. Of two with one name
 	// the later option replaces the earlier one. An extension without a name is never
 	// replaced.
 	Name() string
@@ -36,16 +36,21 @@ type Extension interface {
 	Open(ctx context.Context, h *Host) (Lifecycle, error)
 }
 
-// Lifecycle is what an extension does for one agent. Each function may be nil. Those of
-// Hooks and Trace may be called by many goroutines.
+// Lifecycle is what an extension does for one agent. Each function may be nil. Those that
+// decide about calls and those that trace may be called by many goroutines.
 type Lifecycle struct {
 	// Ready is called by [New] once the agent has its runtime. An error becomes one of New,
 	// and Close is called then.
 	Ready func(ctx context.Context) error
 	// Hooks decide about runs and calls.
 	Hooks
-	// Trace follows runs and calls, without a say.
-	Trace Trace
+	// TraceRun, TraceModel and TraceTool are told of runs, calls of models and calls of
+	// tools, as they begin and end: for spans, metrics and logs. Each returns the context in
+	// which the thing is done, and what is called at its end, which may be nil; the struct
+	// that it is given is filled in by then. They must not block.
+	TraceRun   func(context.Context, *RunTrace) (context.Context, func())
+	TraceModel func(context.Context, *ModelTrace) (context.Context, func())
+	TraceTool  func(context.Context, *ToolTrace) (context.Context, func())
 	// Closing is called by [Agent.Close] when no run goes on any more, and before the
 	// runtime is cleaned up. ctx has 30 seconds. An error becomes one of Close.
 	Closing func(ctx context.Context) error
@@ -53,16 +58,6 @@ type Lifecycle struct {
 	Close func() error
 	// Inherit says that the agents of tasks open the extension, too, each for itself.
 	Inherit bool
-}
-
-// Trace is told of runs, calls of models and calls of tools, as they begin and end: for
-// spans, metrics and logs. Each function returns the context in which the thing is done,
-// and what is called at its end, which may be nil; the struct that it is given is filled in
-// by then. They must not block.
-type Trace struct {
-	Run   func(context.Context, *RunTrace) (context.Context, func())
-	Model func(context.Context, *ModelTrace) (context.Context, func())
-	Tool  func(context.Context, *ToolTrace) (context.Context, func())
 }
 
 // RunTrace is a run of an agent.
@@ -101,13 +96,10 @@ type ToolTrace struct {
 }
 
 // Host is the agent for its extension.
-type Host struct{ agent *Agent }
-
-// Agent returns the agent. Its methods may be called from [Lifecycle].Ready on.
-func (h *Host) Agent() *Agent { return h.agent }
-
-// Logger returns the logger of the agent, which is never nil.
-func (h *Host) Logger() *slog.Logger { return h.agent.log }
+type Host struct {
+	Agent  *Agent       // whose methods may be called from [Lifecycle].Ready on
+	Logger *slog.Logger // of the agent; never nil
+}
 
 // WithExtension adds extensions to the agent. One that is given replaces an earlier one of
 // the same name.
@@ -117,22 +109,11 @@ func WithExtension(all ...Extension) Option {
 			if e == nil {
 				continue
 			}
-			if name := e.Name(); name != "" {
-				o.removeExtensions(name)
-			}
-			o.extensions = append(slices.Clip(o.extensions), e)
+			o.extensions = slices.DeleteFunc(slices.Clone(o.extensions), func(given Extension) bool {
+				return e.Name() != "" && e.Name() == given.Name()
+			})
+			o.extensions = append(o.extensions, e)
 		}
-	})
-}
-
-// WithoutExtension removes the extensions of these names that earlier options have added.
-func WithoutExtension(names ...string) Option {
-	return option(func(o *options) { o.removeExtensions(names...) })
-}
-
-func (o *options) removeExtensions(names ...string) {
-	o.extensions = slices.DeleteFunc(slices.Clone(o.extensions), func(e Extension) bool {
-		return e.Name() != "" && slices.Contains(names, e.Name())
 	})
 }
 
@@ -140,10 +121,77 @@ func (o *options) removeExtensions(names ...string) {
 type openExtension struct {
 	Extension
 	Lifecycle
+	host *Host
+}
+
+// call calls a function of the extension. A panic becomes an error.
+func (x *openExtension) call(f func() error) error {
+	_, err := guard.Catch(func() (struct{}, error) { return struct{}{}, f() })
+	if err == nil {
+		return nil
+	}
+	logPanic(x.host.Logger, "extension "+x.Name(), err)
+	return fmt.Errorf("extension %s: %w", x.Name(), err)
 }
 
 // extensions are those of an agent, in the order of the options.
 type extensions []*openExtension
+
+// open opens extensions for an agent.
+func (all *extensions) open(ctx context.Context, a *Agent, given []Extension) error {
+	for _, e := range given {
+		x := &openExtension{Extension: e, host: &Host{a, a.log}}
+		if err := x.call(func() (err error) { x.Lifecycle, err = e.Open(ctx, x.host); return err }); err != nil {
+			return err
+		}
+		*all = append(*all, x)
+	}
+	return nil
+}
+
+// ready tells the extensions that the agent has a runtime.
+func (all extensions) ready(ctx context.Context) error {
+	for _, x := range all {
+		if x.Ready == nil {
+			continue
+		}
+		if err := x.call(func() error { return x.Ready(ctx) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// end calls a function of each extension, the last one first. One that does not return in
+// time is left behind, and the agent's leftBehind names it.
+func (all extensions) end(of func(*openExtension) func() error) (err error) {
+	for _, x := range slices.Backward(all) {
+		if f := of(x); f != nil {
+			err = errors.Join(err, guard.Within(runEndsWithin, func() error {
+				defer x.host.Agent.enter(&x.host.Agent.calling, "the extension "+x.Name())()
+				return x.call(f)
+			}))
+		}
+	}
+	return err
+}
+
+// closing tells the extensions that the runtime is about to go.
+func (all extensions) closing() error {
+	ctx, cancel := context.WithTimeout(context.Background(), runEndsWithin)
+	defer cancel()
+	return all.end(func(x *openExtension) func() error {
+		if x.Closing == nil {
+			return nil
+		}
+		return func() error { return x.Closing(ctx) }
+	})
+}
+
+// close closes the extensions.
+func (all extensions) close() error {
+	return all.end(func(x *openExtension) func() error { return x.Close })
+}
 
 // inherited returns the extensions that the agents of tasks have, too.
 func (all extensions) inherited() (of []Extension) {
@@ -155,91 +203,25 @@ func (all extensions) inherited() (of []Extension) {
 	return of
 }
 
-// extend calls a function of an extension. A panic becomes an error.
-func (a *Agent) extend(e Extension, f func() error) error {
-	_, err := guard.Catch(func() (struct{}, error) { return struct{}{}, f() })
-	if err == nil {
-		return nil
-	}
-	a.logPanic("extension "+e.Name(), err)
-	return fmt.Errorf("extension %s: %w", e.Name(), err)
-}
-
-// openExtensions opens the extensions that the options have.
-func (a *Agent) openExtensions(ctx context.Context) error {
-	for _, e := range a.opts.extensions {
-		x := &openExtension{Extension: e}
-		if err := a.extend(e, func() (err error) { x.Lifecycle, err = e.Open(ctx, &Host{a}); return err }); err != nil {
-			return err
-		}
-		a.extensions = append(a.extensions, x)
-	}
-	return nil
-}
-
-// ready tells the extensions that the agent has a runtime.
-func (a *Agent) ready(ctx context.Context) error {
-	for _, x := range a.extensions {
-		if x.Ready == nil {
-			continue
-		}
-		if err := a.extend(x, func() error { return x.Ready(ctx) }); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// endExtensions calls a function of each extension, the last one first. One that does not
-// return in time is left behind, and leftBehind names it.
-func (a *Agent) endExtensions(of func(*openExtension) func() error) (err error) {
-	for _, x := range slices.Backward(a.extensions) {
-		if f := of(x); f != nil {
-			err = errors.Join(err, guard.Within(runEndsWithin, func() error {
-				defer a.enter(&a.calling, "the extension "+x.Name())()
-				return a.extend(x, f)
-			}))
-		}
-	}
-	return err
-}
-
-// extensionsClosing tells the extensions that the runtime is about to go.
-func (a *Agent) extensionsClosing() error {
-	ctx, cancel := context.WithTimeout(context.Background(), runEndsWithin)
-	defer cancel()
-	return a.endExtensions(func(x *openExtension) func() error {
-		if x.Closing == nil {
-			return nil
-		}
-		return func() error { return x.Closing(ctx) }
-	})
-}
-
-// closeExtensions closes the extensions.
-func (a *Agent) closeExtensions() error {
-	return a.endExtensions(func(x *openExtension) func() error { return x.Close })
-}
-
-// traceFunc is a function of a [Trace].
+// traceFunc is a function of a [Lifecycle] that traces.
 type traceFunc[T any] = func(context.Context, *T) (context.Context, func())
 
-// trace tells the extensions that something begins. It returns the context in which that is
+// trace tells extensions that something begins. It returns the context in which that is
 // done, and what has to be called at its end.
-func trace[T any](ctx context.Context, a *Agent, of func(*Trace) traceFunc[T], what *T) (_ context.Context, end func()) {
+func trace[T any](ctx context.Context, all extensions, of func(*Lifecycle) traceFunc[T], what *T) (_ context.Context, end func()) {
 	var ends []func()
-	for _, x := range a.extensions {
-		begin := of(&x.Trace)
+	for _, x := range all {
+		begin := of(&x.Lifecycle)
 		if begin == nil {
 			continue
 		}
-		_ = a.extend(x, func() error {
+		_ = x.call(func() error {
 			within, end := begin(ctx, what)
 			if within != nil {
 				ctx = within
 			}
 			if end != nil {
-				ends = append(ends, func() { _ = a.extend(x, func() error { end(); return nil }) })
+				ends = append(ends, func() { _ = x.call(func() error { end(); return nil }) })
 			}
 			return nil
 		})
@@ -255,7 +237,7 @@ func trace[T any](ctx context.Context, a *Agent, of func(*Trace) traceFunc[T], w
 func (r *run) traced(ctx context.Context, msg string) (*Result, error) {
 	a := r.agent
 	t := &RunTrace{Persona: a.Persona().Name, Model: a.currentModel().asked()}
-	ctx, end := trace(ctx, a, func(t *Trace) traceFunc[RunTrace] { return t.Run }, t)
+	ctx, end := trace(ctx, a.extensions, func(l *Lifecycle) traceFunc[RunTrace] { return l.TraceRun }, t)
 	result, err := r.do(ctx, msg)
 	t.Result, t.Err = result, failed(err)
 	end()

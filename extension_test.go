@@ -65,29 +65,27 @@ func (x *traced) Open(_ context.Context, h *pygent.Host) (pygent.Lifecycle, erro
 			},
 			RunEnd: func(context.Context, *pygent.Agent, *pygent.Result) error { x.note("run end"); return nil },
 		},
-		Trace: pygent.Trace{
-			Run: func(ctx context.Context, r *pygent.RunTrace) (context.Context, func()) {
-				ctx, end := x.begin(ctx, "run")
-				return ctx, func() {
-					x.note("run " + string(r.Result.Status))
-					end()
+		TraceRun: func(ctx context.Context, r *pygent.RunTrace) (context.Context, func()) {
+			ctx, end := x.begin(ctx, "run")
+			return ctx, func() {
+				x.note("run " + string(r.Result.Status))
+				end()
+			}
+		},
+		TraceModel: func(ctx context.Context, m *pygent.ModelTrace) (context.Context, func()) {
+			ctx, end := x.begin(ctx, "model "+m.Name)
+			return ctx, func() {
+				x.mu.Lock()
+				x.first = m.FirstDelta
+				x.mu.Unlock()
+				if m.Err != nil {
+					x.note("failed")
 				}
-			},
-			Model: func(ctx context.Context, m *pygent.ModelTrace) (context.Context, func()) {
-				ctx, end := x.begin(ctx, "model "+m.Name)
-				return ctx, func() {
-					x.mu.Lock()
-					x.first = m.FirstDelta
-					x.mu.Unlock()
-					if m.Err != nil {
-						x.note("failed")
-					}
-					end()
-				}
-			},
-			Tool: func(ctx context.Context, c *pygent.ToolTrace) (context.Context, func()) {
-				return x.begin(ctx, c.Call.Name)
-			},
+				end()
+			}
+		},
+		TraceTool: func(ctx context.Context, c *pygent.ToolTrace) (context.Context, func()) {
+			return x.begin(ctx, c.Call.Name)
 		},
 		Closing: func(context.Context) error { x.note("closing"); return nil },
 		Close:   func() error { x.note("close"); return nil },
@@ -152,7 +150,7 @@ func TestExtensionsEndInTheReverseOrder(t *testing.T) {
 	}
 	replaced := ending("a")
 	agent, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel(stop)), pygent.WithRuntime(noRuntime{}),
-		pygent.WithExtension(replaced, ending("gone")), pygent.WithExtension(ending("a"), nil, ending("b")), pygent.WithoutExtension("gone", "never there"))
+		pygent.WithExtension(replaced), pygent.WithExtension(ending("a"), nil, ending("b")))
 	require.NoError(t, err)
 	require.EqualError(t, agent.Close(), "extension b: b fails\nextension a: a fails\nextension b: b fails\nextension a: a fails")
 	require.Equal(t, []string{"b closing", "a closing", "b close", "a close"}, all)
@@ -189,11 +187,11 @@ func TestATraceThatPanicsIsLogged(t *testing.T) {
 	t.Parallel()
 	x := newTraced()
 	x.life = func(_ *pygent.Host, l *pygent.Lifecycle) {
-		l.Trace.Run = func(context.Context, *pygent.RunTrace) (context.Context, func()) { panic("at the start") }
-		l.Trace.Tool = func(context.Context, *pygent.ToolTrace) (context.Context, func()) {
+		l.TraceRun = func(context.Context, *pygent.RunTrace) (context.Context, func()) { panic("at the start") }
+		l.TraceTool = func(context.Context, *pygent.ToolTrace) (context.Context, func()) {
 			return nil, func() { panic("at the end") }
 		}
-		l.Trace.Model = func(context.Context, *pygent.ModelTrace) (context.Context, func()) { return nil, nil }
+		l.TraceModel = func(context.Context, *pygent.ModelTrace) (context.Context, func()) { return nil, nil }
 	}
 	var log bytes.Buffer
 	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(callBash("ls"), stop), pygent.WithExtension(x), pygent.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))

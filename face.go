@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
 
+	"github.com/x/pygent/internal/feed"
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/screen"
 	"github.com/x/pygent/internal/tomlfile"
@@ -45,10 +47,15 @@ type FaceSession struct {
 	// First is what the user says first: see [WithFirstMessage]. It has no content
 	// if the user is waited for.
 	First Message
-	// Plain runs the session by lines that the agent has without any face. A
-	// face returns its result where it cannot do better, such as at a terminal
-	// that is none.
-	Plain func(ctx context.Context) error
+	// Follow has a function called with each event of the agent, by one goroutine for which
+	// a run waits, until end is called. before is the last event of the runtime that the
+	// function does not get. end first emits what there is to say of changes of git's
+	// configuration. [Agent.Subscribe] does without a run that waits.
+	Follow func(func(Event)) (before *RuntimeEvent, end func())
+	// Lent says that the agent's runtime outlives it: see [LendRuntime].
+	Lent bool
+	// Logger is that of the agent, and never nil.
+	Logger *slog.Logger
 }
 
 // FaceUser decides and answers in the name of the person at a face. A field is nil
@@ -85,6 +92,21 @@ func (u FaceUser) over(below FaceUser) FaceUser {
 // the faces requires it.
 func (s FaceSession) Answers(ctx context.Context, user FaceUser) (end func()) {
 	return s.Agent.answerBy(ctx, user)
+}
+
+// showTo is [FaceSession].Follow.
+func (a *Agent) showTo(f func(Event)) (before *RuntimeEvent, end func()) {
+	events := a.handlerFeed(f)
+	a.emitMu.Lock()
+	defer a.emitMu.Unlock()
+	a.listeners.faces = append(slices.Clip(a.listeners.faces), events)
+	return a.state.Runtime, func() {
+		a.tellGitChanges()
+		a.emitMu.Lock()
+		a.listeners.faces = slices.DeleteFunc(slices.Clone(a.listeners.faces), func(f *feed.Feed[Event]) bool { return f == events })
+		a.emitMu.Unlock()
+		<-events.Handled()
+	}
 }
 
 // tellAtFirst tells of something while the agent is made: now, and at the beginning of
@@ -135,8 +157,8 @@ const (
 	FaceWeb      = "web"      // of RunGUI
 )
 
-// ErrNoFace is returned by [Agent.RunGUI] when no imported package registered a
-// face for it.
+// ErrNoFace is returned by [Agent.RunInteractive] and [Agent.RunGUI] when no imported package
+// registered a face for it.
 var ErrNoFace = errors.New("no such face is registered")
 
 var faces struct {
@@ -174,30 +196,8 @@ func faceOf(name string) (Face, bool) {
 
 // RunInteractive talks with the user at a terminal, until the user leaves, the
 // input ends or ctx ends. It shows the [FaceTerminal] that an imported package
-// registered. Without one it is a plain session by lines:
-//
-// It reads messages from standard input, or from what [WithIO] set, and shows
-// what the agent does. A reply ends the agent's turn. Lines that begin with "/"
-// are commands; /help lists them. A line that begins with "!" runs as that of a
-// command named cmd would, if the agent has one, and never goes to the model. Ctrl-C
-// interrupts a turn. Between turns, pressing it twice leaves the session, and so
-// does /exit.
-//
-// A person at a terminal is asked about calls that need approval. On the local
-// runtime these are all calls that run a command or write a file; see
-// [WithConfirmBash]. Only a line that is typed at least half a second after the
-// question is shown answers it. The answer "always" covers what the question
-// says, for this session. If the input is not a terminal, nobody is asked and
-// such calls are denied, because what comes through a pipe was written before
-// the question. If the output is redirected to a file or a pipe, it gets the
-// conversation, and the person is asked at the process's terminal: at standard
-// error or the controlling terminal. Without one such calls are denied. If commands
-// cannot run because the container does not start, the session says so as soon as
-// it is known.
-//
-// The files of a temporary workspace go with it: the session says so to a person when it
-// begins, and asks at its end whether to keep those that were made or changed. If nobody
-// can be asked, it names them.
+// registered, as package terminal does; without one the error matches [ErrNoFace]. It reads
+// from standard input, and writes to standard output, or to what [WithIO] set.
 //
 // The session takes the terminal out of its usual mode and gives it back when
 // RunInteractive returns. Signals that end a process are the program's own: one that
@@ -211,10 +211,11 @@ func (a *Agent) RunInteractive(ctx context.Context) error {
 	case a.isClosed():
 		return ErrAgentClosed
 	}
-	if f, ok := faceOf(FaceTerminal); ok {
-		return a.show(ctx, f)
+	f, ok := faceOf(FaceTerminal)
+	if !ok {
+		return fmt.Errorf("talk with the user: %w: import _ \"github.com/x/pygent/terminal\", or another package that calls RegisterFace(FaceTerminal, …)", ErrNoFace)
 	}
-	return a.runPlain(ctx)
+	return a.show(ctx, f)
 }
 
 // RunGUI shows the agent in the user's browser, until the page is closed or ctx
@@ -236,7 +237,7 @@ func (a *Agent) RunGUI(ctx context.Context) error {
 
 // FaceSession returns what a [Face] is given, for one that shows several agents.
 func (a *Agent) FaceSession() FaceSession {
-	s := FaceSession{Agent: a, In: a.opts.in, Out: a.opts.out, Resume: a.opts.resume, First: a.opts.first, Plain: a.runPlain}
+	s := FaceSession{Agent: a, In: a.opts.in, Out: a.opts.out, Resume: a.opts.resume, First: a.opts.first, Follow: a.showTo, Lent: a.opts.lent, Logger: a.log}
 	s.Interrupted = a.tools.interrupted(a.history.view())
 	s.Notices = slices.Clone(a.toldAtFirst)
 	if again := a.runsAgain(); again != "" && !s.Resume {

@@ -14,15 +14,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/lines"
 	"github.com/x/pygent/pygenttest"
 )
+
+// faceOfTests are the faces that the tests of this package have without register.
+var faceOfTests = map[string]pygent.Face{pygent.FaceTerminal: lines.Run}
 
 // register makes f a face until the test ends. Faces are those of the process, so no test
 // that registers one, or needs that there is none, runs beside others.
 func register(t *testing.T, name string, f pygent.Face) {
 	t.Helper()
 	pygent.RegisterFace(name, f)
-	t.Cleanup(func() { pygent.RegisterFace(name, nil) })
+	t.Cleanup(func() { pygent.RegisterFace(name, faceOfTests[name]) })
 }
 
 func TestARegisteredFaceRunsTheSession(t *testing.T) {
@@ -54,7 +58,7 @@ func TestARegisteredFaceRunsTheSession(t *testing.T) {
 func TestAFaceCanLeaveTheSessionToThePlainOne(t *testing.T) {
 	var out strings.Builder
 	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Text("Hello.")), pygent.WithIO(strings.NewReader("Hi.\n/exit\n"), &out))
-	register(t, pygent.FaceTerminal, func(ctx context.Context, s pygent.FaceSession) error { return s.Plain(ctx) })
+	register(t, pygent.FaceTerminal, func(ctx context.Context, s pygent.FaceSession) error { return lines.Run(ctx, s) })
 	require.NoError(t, agent.RunInteractive(t.Context()))
 	require.Contains(t, out.String(), "Hello.")
 }

@@ -8,12 +8,17 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/x/pygent"
 )
 
 // TestMain gives the tests, and the processes that they start, their own state
 // directory. Most tests wait for engines and processes, so more of them run at the same
 // time than there are processors.
 func TestMain(m *testing.M) {
+	for name, face := range faceOfTests {
+		pygent.RegisterFace(name, face)
+	}
 	flag.Parse()
 	if !isSet("test.parallel") {
 		if err := flag.Set("test.parallel", strconv.Itoa(4*runtime.GOMAXPROCS(0))); err != nil {

@@ -75,7 +75,7 @@ func TestAPlainSessionTakesFilesAlong(t *testing.T) {
 			if test.said != message {
 				require.Equal(t, "(with main.go)\n! not in the workspace: none.go\nIt is short.\n", shown)
 			}
-			require.Equal(t, []string{test.said}, userMessages(agent))
+			require.Equal(t, []string{test.said}, users(agent))
 		})
 	}
 }

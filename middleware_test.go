@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/lines"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -82,7 +83,7 @@ func TestAFallbackTakesBackWhatWasStreamed(t *testing.T) {
 	other := pygenttest.NewScriptedModel(pygenttest.TextAndCalls("Whole.", stop))
 	var events []pygent.Event
 	var shown strings.Builder
-	show := pygent.EventPrinter(&shown)
+	show := lines.EventPrinter(&shown)
 	agent := newAgentOn(t, nowhere{}, broken, pygent.WithModelMiddleware(orElse(other)))
 	result, err := agent.RunUntilStop(t.Context(), "go", pygent.OnEvent(func(e pygent.Event) {
 		events = append(events, e)

@@ -344,7 +344,7 @@ func (m agentModel) baseURL() string {
 func (r *run) callModel(ctx context.Context, model agentModel, req ChatRequest, delta func(Delta)) (*ChatResponse, error) {
 	asked, began := model.asked(), time.Now()
 	t := &ModelTrace{Model: model.given, Name: asked, BaseURL: model.baseURL(), Messages: req.Messages}
-	traced, endTrace := trace(ctx, r.agent, func(t *Trace) traceFunc[ModelTrace] { return t.Model }, t)
+	traced, endTrace := trace(ctx, r.agent.extensions, func(l *Lifecycle) traceFunc[ModelTrace] { return l.TraceModel }, t)
 	serving := r.withCall(traced, ToolCall{}, 0)
 	if delta == nil {
 		delta = func(Delta) {}

@@ -70,8 +70,7 @@
 // was loaded again. [Agent.State] tells what the agent does now. Meanwhile
 // [Agent.Say] speaks to it, and [Agent.SetModel], [Agent.SetPersona],
 // [Agent.SetApproval], [Agent.SetAsk] and [Registry.Disable] change it. A package that
-// draws all this for people registers a [Face]; [EventPrinter] prints it as plain text,
-// and so does [ProgressPrinter], which also says that something takes its time.
+// draws all this for people registers a [Face]; package lines prints it as plain text.
 //
 // # Errors
 //

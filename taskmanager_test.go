@@ -668,3 +668,15 @@ func TestRoomIsFreeOnceATaskRests(t *testing.T) {
 		waitTask(t, m, startTask(t, m, fmt.Sprint("task ", i), hollow{}))
 	}
 }
+
+// unreadable is a runtime that panics where its files are read.
+type unreadable struct{ pygent.Runtime }
+
+func (unreadable) ReadFile(context.Context, string) ([]byte, error) { panic("no file") }
+
+func TestPanicOfAParentsRuntimeDoesNotCrossTheStartOfATask(t *testing.T) {
+	t.Parallel()
+	m := newTasks(t, pygenttest.NewScriptedModel(stop))
+	_, err := m.StartTask(t.Context(), "go", unreadable{localRuntime(t)}, pygent.WithTaskFiles("f"))
+	require.ErrorContains(t, err, "panic: no file")
+}

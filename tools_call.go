@@ -200,7 +200,7 @@ func (r *run) callTool(ctx *callContext, tool Tool) (*ToolResult, error) {
 func (r *run) traceTool(ctx context.Context, tool Tool, call ToolCall) (*ToolResult, error) {
 	a, began := r.agent, time.Now()
 	t := &ToolTrace{Persona: a.Persona().Name, Call: call, Description: tool.Description}
-	ctx, end := trace(ctx, a, func(t *Trace) traceFunc[ToolTrace] { return t.Tool }, t)
+	ctx, end := trace(ctx, a.extensions, func(l *Lifecycle) traceFunc[ToolTrace] { return l.TraceTool }, t)
 	t.Result, t.Err = a.callTool(ctx, tool, call, json.RawMessage(call.Arguments))
 	end()
 	if a.log.Enabled(ctx, slog.LevelDebug) {

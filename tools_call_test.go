@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/lines"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -174,7 +175,7 @@ func TestOverlappingCallsAreShownWithTheirOutput(t *testing.T) {
 		var c together
 		var out strings.Builder
 		agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Calls(reads(1, 2)...)), pygent.WithTools(c.tool("read", readsOnly)))
-		_, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxSteps(1), pygent.OnEvent(pygent.EventPrinter(&out)))
+		_, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxSteps(1), pygent.OnEvent(lines.EventPrinter(&out)))
 		require.NoError(t, err)
 		require.Contains(t, out.String(), "» read n=1\n» read n=2\n» read n=1\n  read1\n» read n=2\n  read2\n")
 	})

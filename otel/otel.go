@@ -73,12 +73,12 @@ func (extension) Name() string { return "otel" }
 
 // Open implements [pygent.Extension].
 func (e extension) Open(_ context.Context, h *pygent.Host) (pygent.Lifecycle, error) {
-	r, err := newRecorder(e.config, h.Logger())
+	r, err := newRecorder(e.config, h.Logger)
 	if err != nil {
 		return pygent.Lifecycle{}, err
 	}
 	t := tracing{r, h}
-	return pygent.Lifecycle{Trace: pygent.Trace{Run: t.run, Model: t.model, Tool: t.tool}, Inherit: true}, nil
+	return pygent.Lifecycle{TraceRun: t.run, TraceModel: t.model, TraceTool: t.tool, Inherit: true}, nil
 }
 
 // tracing makes spans of what one agent does.
@@ -88,7 +88,7 @@ type tracing struct {
 }
 
 func (t tracing) run(ctx context.Context, r *pygent.RunTrace) (context.Context, func()) {
-	ctx, span := t.recorder.run(ctx, t.host.Agent().ID(), r.Persona, r.Model)
+	ctx, span := t.recorder.run(ctx, t.host.Agent.ID(), r.Persona, r.Model)
 	return ctx, func() {
 		span.used(answerOf(r.Result.Usage))
 		failure := ""

@@ -99,7 +99,7 @@ func (m *menu) changes(r pygent.ApprovalRequest, where string) {
 	if len(r.Changes) > 1 {
 		m.head = "Change these files " + where + "?"
 	}
-	if strings.Contains(r.Why, "git obeys") {
+	if faces.SteersGit(r) {
 		m.head = "This can change what git runs " + where + ". Allow it?"
 	}
 	var names []string

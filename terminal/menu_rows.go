@@ -166,8 +166,8 @@ type fileDiff struct {
 	rows []edit.Row
 }
 
-// lines returns the lines of changes, with the numbers that they have in the files.
-func lines(diffs []fileDiff) (lines, labels []string) {
+// textLines returns the lines of changes, with the numbers that they have in the files.
+func textLines(diffs []fileDiff) (lines, labels []string) {
 	add := func(label, line string) { lines, labels = append(lines, line), append(labels, label) }
 	for _, d := range diffs {
 		if len(diffs) > 1 {
@@ -208,7 +208,7 @@ func (m *menu) lay(title string, width int) excerpt.Text {
 	if m.diffs == nil {
 		return excerpt.New(title, m.body, width)
 	}
-	lines, labels := lines(m.diffs)
+	lines, labels := textLines(m.diffs)
 	return excerpt.Labelled(title, lines, labels, width)
 }
 
@@ -217,7 +217,7 @@ func (m *menu) brief() string {
 	if m.diffs == nil {
 		return m.body
 	}
-	lines, _ := lines(m.diffs)
+	lines, _ := textLines(m.diffs)
 	return strings.Join(lines, "\n")
 }
 

@@ -8,7 +8,7 @@
 // in the terminal's own scrollback. Below it is a live area: what goes on now, a
 // line that says what the agent does, and the editor for the next message. Where
 // the input or the output is no terminal, and with TERM=dumb or no TERM, the session is the
-// plain one by lines.
+// plain one of package lines.
 //
 // Keys: Enter sends; Ctrl-J, Alt-Enter and, where the terminal tells them apart,
 // Shift-Enter begin a new line, and so does Enter after a backslash; a paste is one
@@ -49,6 +49,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/screen"
+	"github.com/x/pygent/lines"
 )
 
 func init() { pygent.RegisterFace(pygent.FaceTerminal, Run) }
@@ -59,11 +60,11 @@ func Run(ctx context.Context, face pygent.FaceSession) error {
 	in, isFile := face.In.(*os.File)
 	out := screen.New(face.Out)
 	if !isFile || !term.IsTerminal(int(in.Fd())) || !out.Terminal() || isDumb() {
-		return face.Plain(ctx)
+		return lines.Run(ctx, face)
 	}
 	t, err := openTTY(ctx, in, out)
 	if err != nil {
-		return face.Plain(ctx)
+		return lines.Run(ctx, face)
 	}
 	s := newSession(ctx, face, t)
 	defer s.close()

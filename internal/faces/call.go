@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/callwords"
 	"github.com/x/pygent/internal/nudge"
 )
 
@@ -61,3 +62,15 @@ func ArgumentsText(args string) string {
 func RanInterrupted(e pygent.Event) bool {
 	return e.Type == pygent.EventToolDone && e.Output.Outcome == pygent.OutcomeInterrupted && !nudge.Refuses(e.Output.Content)
 }
+
+// Summary is a call in a few words, for people.
+func Summary(e pygent.Event) string {
+	if e.Tool != nil && e.Tool.Summary != "" {
+		return e.Tool.Summary
+	}
+	summary, _ := callwords.Of(e.Call.Name, e.Call.Arguments)
+	return summary
+}
+
+// SteersGit reports whether a request is about a call that can change what git runs.
+func SteersGit(r pygent.ApprovalRequest) bool { return strings.Contains(r.Why, "git obeys") }

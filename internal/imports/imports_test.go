@@ -53,7 +53,7 @@ var layers = [][]string{
 		"internal/faces",
 	},
 	{ // Faces and extensions, which programs import.
-		"otel", "script", "terminal", "web",
+		"lines", "otel", "script", "terminal", "web",
 	},
 	{ // Packages that use the root as a user would.
 		"bench/...", "cmd/...", "commands", "e2e/...", "examples/...", "internal/persontest", "pygenttest",
@@ -66,6 +66,7 @@ var withinLayer = map[string][]string{
 	"cmd/...":             {"commands"},
 	"examples/...":        {"pygenttest"},
 	"internal/persontest": {"pygenttest"},
+	"terminal":            {"lines"},
 	"internal/transient":  {"internal/filelock"},
 	"internal/tree":       {"internal/patherr"},
 }

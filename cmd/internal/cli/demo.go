@@ -11,6 +11,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/docker"
+	"github.com/x/pygent/lines"
 )
 
 // demoCmd shows a session with a scripted model. The loop, the tools and the
@@ -110,10 +111,10 @@ func demoAgent(ctx context.Context, cfg pygent.Config, opts []pygent.Option, out
 	return unlessInterrupted(ctx, agent, err)
 }
 
-// demoPrinter is [pygent.EventPrinter], and also says that the container starts: before it
+// demoPrinter is [lines.EventPrinter], and also says that the container starts: before it
 // has, the demo shows nothing.
 func demoPrinter(out *output) func(pygent.Event) {
-	show := pygent.EventPrinter(out)
+	show := lines.EventPrinter(out)
 	return func(e pygent.Event) {
 		if e.Runtime != nil && e.Runtime.Kind == pygent.RuntimeStarting {
 			note("%s", e.Text)

@@ -418,7 +418,7 @@ func pick(ctx context.Context, list []pygent.SessionInfo) (chosen pygent.Session
 	}
 	out := screen.Stdout()
 	width, _ := out.Size()
-	index, err := face.Choose(ctx, os.Stdin, out, "Which session goes on?", lines(list, width, true))
+	index, err := face.Choose(ctx, os.Stdin, out, "Which session goes on?", sessionLines(list, width, true))
 	switch {
 	case errors.Is(err, face.ErrNoTerminal):
 		err = errors.New("--resume needs the ID of a session, or --history FILE, where nobody can choose from a list; pygent sessions list --all shows the sessions, and --continue goes on with the last one of this directory")

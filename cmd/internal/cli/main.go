@@ -23,6 +23,7 @@ import (
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/screen"
 	"github.com/x/pygent/internal/spelling"
+	"github.com/x/pygent/lines"
 )
 
 // The exit codes of pygent.
@@ -309,7 +310,7 @@ func (c sessionCmd) Run(ctx context.Context, s *settings, parsed *kong.Context, 
 		return asUsage(err)
 	}
 	var over atomic.Bool // whether the session has ended; until then it shows its events itself
-	show := pygent.EventPrinter(screen.Stderr())
+	show := lines.EventPrinter(screen.Stderr())
 	opts = append(opts, first, pygent.WithCommands(sessionCommands()...), pygent.WithResume(c.goesOnWithFile(cfg)), pygent.OnEvent(func(e pygent.Event) {
 		if over.Load() && (e.Type == pygent.EventWarning || e.Type == pygent.EventNotice) {
 			show(e)

@@ -16,6 +16,7 @@ import (
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/mention"
 	"github.com/x/pygent/internal/screen"
+	"github.com/x/pygent/lines"
 )
 
 // runCmd works on one prompt, without a person.
@@ -277,9 +278,9 @@ func (r *runCmd) handler(out *output, abandon func(error)) (show func(pygent.Eve
 			}
 		}, func() {}
 	case r.Quiet:
-		return warnings(pygent.EventPrinter(screen.Stderr())), func() {}
+		return warnings(lines.EventPrinter(screen.Stderr())), func() {}
 	}
-	return pygent.ProgressPrinter(screen.Stderr())
+	return lines.ProgressPrinter(screen.Stderr())
 }
 
 // writeJSON writes a value as a line of JSON that is safe to show on a terminal.

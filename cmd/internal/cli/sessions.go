@@ -79,7 +79,7 @@ func (c sessionsListCmd) Run(out *output) error {
 	if s := screen.Stdout(); s.Terminal() {
 		width, _ = s.Size()
 	}
-	for _, line := range lines(list, width, c.All) {
+	for _, line := range sessionLines(list, width, c.All) {
 		out.println(line)
 	}
 	return nil
@@ -110,7 +110,7 @@ func listHere(out io.Writer) error {
 		_, err := fmt.Fprintln(out, "no session of this directory is kept")
 		return err
 	}
-	_, err = fmt.Fprintf(out, "%s\nTo go on with one: /exit, then pygent --resume ID\n", strings.Join(lines(list, 0, false), "\n"))
+	_, err = fmt.Fprintf(out, "%s\nTo go on with one: /exit, then pygent --resume ID\n", strings.Join(sessionLines(list, 0, false), "\n"))
 	return err
 }
 
@@ -124,9 +124,9 @@ const (
 // tells the sessions apart alone.
 const narrow = 60
 
-// lines describe sessions in a list for a terminal with so many columns; 0 stands for
+// sessionLines describe sessions in a list for a terminal with so many columns; 0 stands for
 // as many as are needed.
-func lines(list []pygent.SessionInfo, width int, withDir bool) []string {
+func sessionLines(list []pygent.SessionInfo, width int, withDir bool) []string {
 	rows, widths := make([][]string, len(list)), []int{}
 	for i, info := range list {
 		rows[i] = columns(info, width > 0 && width < narrow, withDir)

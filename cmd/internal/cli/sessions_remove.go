@@ -93,7 +93,7 @@ func agreed(ctx context.Context, chosen []pygent.SessionInfo, out *output) (bool
 	if s := screen.Stdout(); s.Terminal() {
 		width, _ = s.Size()
 	}
-	for _, line := range lines(chosen[:min(len(chosen), maxRemovable)], width, true) {
+	for _, line := range sessionLines(chosen[:min(len(chosen), maxRemovable)], width, true) {
 		out.println(line)
 	}
 	if more := len(chosen) - maxRemovable; more > 0 {

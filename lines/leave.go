@@ -1,4 +1,4 @@
-package pygent
+package lines
 
 import (
 	"context"
@@ -8,14 +8,18 @@ import (
 	"strings"
 	"time"
 
+	"github.com/x/pygent"
 	"github.com/x/pygent/internal/console"
 	"github.com/x/pygent/internal/keep"
 	"github.com/x/pygent/internal/pathname"
 )
 
+// temporaryWithin is how long the list of a temporary workspace's files may take.
+const temporaryWithin = 5 * time.Second
+
 // temporaryFiles is TemporaryFiles in a bounded time. Nothing is known of a runtime
 // that does not answer.
-func (s *session) temporaryFiles(ctx context.Context, besides ...FileInfo) (files []FileInfo, more bool, err error) {
+func (s *session) temporaryFiles(ctx context.Context, besides ...pygent.FileInfo) (files []pygent.FileInfo, more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, temporaryWithin)
 	defer cancel()
 	return s.agent.TemporaryFiles(ctx, besides...)
@@ -24,16 +28,19 @@ func (s *session) temporaryFiles(ctx context.Context, besides ...FileInfo) (file
 // leaveFiles asks the person what becomes of the files of a temporary workspace,
 // besides those that were in it when the session began. If nobody can be asked, it
 // says which files go. Nobody is told who has left by a signal.
-func (s *session) leaveFiles(ctx context.Context, besides []FileInfo) {
+func (s *session) leaveFiles(ctx context.Context, besides []pygent.FileInfo) {
 	if ctx.Err() != nil {
 		return
 	}
 	files, more, err := s.temporaryFiles(ctx, besides...)
 	switch {
-	case errors.Is(err, ErrRuntimeStart), errors.Is(err, ErrRuntimeClosed), err == nil && len(files) == 0 && !more:
+	case errors.Is(err, pygent.ErrRuntimeStart), errors.Is(err, pygent.ErrRuntimeClosed), err == nil && len(files) == 0 && !more:
 		return
 	case s.talk.Asks():
-		left := leftFiles{session: s, files: keepFiles(files), more: more || err != nil}
+		left := leftFiles{session: s, more: more || err != nil}
+		for _, f := range files {
+			left.files = append(left.files, keep.File{Path: f.Path, Size: f.Size, Mode: f.Mode})
+		}
 		if err != nil {
 			s.talk.Aside("! the files of the temporary workspace cannot be listed: %v", err)
 		}
@@ -49,12 +56,12 @@ func (s *session) leaveFiles(ctx context.Context, besides []FileInfo) {
 	for _, f := range files {
 		names = append(names, f.Path)
 	}
-	s.talk.Aside("(%s)", keep.Gone(names, more, s.agent.restorable()))
+	s.talk.Aside("(%s)", keep.Gone(names, more, restorable(s.agent)))
 }
 
 // restorable returns the ID of the session that puts the files back when it goes on;
 // empty if there is none, or if its last checkpoint has no files.
-func (a *Agent) restorable() string {
+func restorable(a *pygent.Agent) string {
 	info, ok := a.Session()
 	list := a.Checkpoints()
 	if !ok || len(list) == 0 || !list[len(list)-1].Files {

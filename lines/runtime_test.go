@@ -1,4 +1,4 @@
-package pygent_test
+package lines_test
 
 import (
 	"bytes"
@@ -30,11 +30,4 @@ func TestPanicOfARuntimeDoesNotCrossTheSession(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, agent.RunInteractive(t.Context()))
 	require.NoError(t, agent.Close())
-}
-
-func TestPanicOfAParentsRuntimeDoesNotCrossTheStartOfATask(t *testing.T) {
-	t.Parallel()
-	m := newTasks(t, pygenttest.NewScriptedModel(stop))
-	_, err := m.StartTask(t.Context(), "go", panickyRuntime{localRuntime(t)}, pygent.WithTaskFiles("f"))
-	require.ErrorContains(t, err, "panic: no file")
 }

@@ -1,4 +1,4 @@
-package pygent_test
+package lines_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/lines"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -28,7 +29,7 @@ type follows struct {
 
 func newFollows() *follows {
 	f := &follows{}
-	f.show, f.end = pygent.ProgressPrinter(f)
+	f.show, f.end = lines.ProgressPrinter(f)
 	return f
 }
 

@@ -1,4 +1,4 @@
-package pygent_test
+package lines_test
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package pygent_test
+package lines_test
 
 import (
 	"encoding/json"
@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/lines"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -46,7 +47,7 @@ var stepEvent = pygent.Event{Type: pygent.EventStep, Step: 1}
 
 func printed(events ...pygent.Event) string {
 	var b strings.Builder
-	show := pygent.EventPrinter(&b)
+	show := lines.EventPrinter(&b)
 	for _, e := range events {
 		show(e)
 	}
@@ -144,7 +145,7 @@ func TestPrinterShowsARunOnce(t *testing.T) {
 		pygenttest.TextAndCalls("I look.", callBash("echo one\necho two")),
 		pygenttest.Text("Half an answer").CutAfter(1),
 		pygenttest.TextAndCalls("Done.", stop)))
-	_, err := agent.RunUntilStop(t.Context(), "go", pygent.OnEvent(pygent.EventPrinter(&b)))
+	_, err := agent.RunUntilStop(t.Context(), "go", pygent.OnEvent(lines.EventPrinter(&b)))
 	require.NoError(t, err)
 	got := b.String()
 	require.True(t, strings.HasPrefix(got, "I look.\n» $ echo one\necho two\n  one\n  two\nHalf a"), got)
@@ -155,7 +156,7 @@ func TestPrinterShowsARunOnce(t *testing.T) {
 func TestPrinterIsSafeForConcurrentUse(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	show := pygent.EventPrinter(&b)
+	show := lines.EventPrinter(&b)
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {

@@ -1,4 +1,4 @@
-package pygent
+package lines
 
 import (
 	"cmp"
@@ -9,9 +9,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/x/pygent"
 	"github.com/x/pygent/internal/console"
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/excerpt"
+	"github.com/x/pygent/internal/faces"
 	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/screen"
 )
@@ -21,11 +23,11 @@ import (
 // minute, a minute, and from then on each minute. These lines come from a timer, so w is
 // written to at any time until the end of the run was shown, or end returns. end has to be
 // called where show may not get all events of a run, such as after a loop over
-// [Agent.Events] that is left. It can be called more than once.
-func ProgressPrinter(w io.Writer) (show func(Event), end func()) {
+// [pygent.Agent.Events] that is left. It can be called more than once.
+func ProgressPrinter(w io.Writer) (show func(pygent.Event), end func()) {
 	to := console.NewPrinter(w)
 	printed, told := eventPrinter(to), newWaits(to)
-	return func(e Event) {
+	return func(e pygent.Event) {
 		printed(e)
 		told.note(e)
 	}, told.end
@@ -53,8 +55,8 @@ type waits struct {
 type wait struct {
 	words string // what it is
 	since time.Time
-	heard time.Time // when it has shown something last; zero for never
-	by    EventType // the type of the event that told it, where it may come again
+	heard time.Time        // when it has shown something last; zero for never
+	by    pygent.EventType // the type of the event that told it, where it may come again
 }
 
 // callWait is a call of the model.
@@ -76,20 +78,20 @@ func (w *waits) end() {
 }
 
 // note follows what goes on.
-func (w *waits) note(e Event) {
+func (w *waits) note(e pygent.Event) {
 	if e.Task != "" {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
-	case e.Type == EventRunEnd:
+	case e.Type == pygent.EventRunEnd:
 		w.rest()
-	case e.Type == EventStep:
+	case e.Type == pygent.EventStep:
 		w.inRun, w.step, w.model, w.keeps, w.calls = true, time.Now(), wait{}, wait{}, nil
-	case e.Type == EventKeeping:
+	case e.Type == pygent.EventKeeping:
 		w.keeps = wait{words: clipped(e.Text), since: cmp.Or(w.keeps.since, time.Now()), heard: time.Now()}
-	case e.Type == EventRuntime:
+	case e.Type == pygent.EventRuntime:
 		w.noteRuntime(e)
 	case e.Call != nil:
 		w.noteCall(e)
@@ -142,36 +144,36 @@ func (c ownCommand) end() {
 }
 
 // noteModel follows the model.
-func (w *waits) noteModel(e Event) {
+func (w *waits) noteModel(e pygent.Event) {
 	switch e.Type {
-	case EventModelStart:
+	case pygent.EventModelStart:
 		w.asked = clipped(cmp.Or(e.Model, "the model"))
 		words := "waiting for " + w.asked
 		if e.Attempt > 1 {
 			words += fmt.Sprintf(" (attempt %d)", e.Attempt)
 		}
 		w.model = wait{words: words, since: time.Now()}
-	case EventText: // is shown, so that the silence begins anew
+	case pygent.EventText: // is shown, so that the silence begins anew
 		w.model = wait{words: "waiting for " + w.asked, since: time.Now()}
-	case EventReasoning:
+	case pygent.EventReasoning:
 		w.modelGoesOn(e.Type, "thinking: "+w.asked)
-	case EventCallDelta:
+	case pygent.EventCallDelta:
 		w.modelGoesOn(e.Type, writing(*e.CallDelta))
-	case EventRetry:
+	case pygent.EventRetry:
 		w.model = wait{words: "waiting for " + w.asked, since: time.Now()}
 		if e.Retry.Wait > 0 {
 			w.model.words = "waiting to try again"
 		}
-	case EventCompacting:
+	case pygent.EventCompacting:
 		w.model = wait{words: "summing up the conversation", since: time.Now()}
-	case EventCompacted, EventMessage:
+	case pygent.EventCompacted, pygent.EventMessage:
 		w.model = wait{}
 	}
 }
 
 // modelGoesOn takes over words for what may have gone on already, as the last event of
 // the model was of this type too.
-func (w *waits) modelGoesOn(by EventType, words string) {
+func (w *waits) modelGoesOn(by pygent.EventType, words string) {
 	if w.model.by != by {
 		w.model = wait{by: by, since: time.Now()}
 	}
@@ -179,45 +181,45 @@ func (w *waits) modelGoesOn(by EventType, words string) {
 }
 
 // writing says how far a call is that the model writes.
-func writing(d CallDelta) string {
+func writing(d pygent.CallDelta) string {
 	return fmt.Sprintf("writing %s (%s so far)", cmp.Or(clipped(d.Path), clipped(d.Tool), "a call"), numeral.Bytes(int64(d.Bytes)))
 }
 
 // noteCall follows a call, which no checkpoint holds up any more.
-func (w *waits) noteCall(e Event) {
+func (w *waits) noteCall(e pygent.Event) {
 	w.keeps = wait{}
 	i := slices.IndexFunc(w.calls, func(c *callWait) bool { return c.id == e.Call.ID })
 	if i < 0 {
-		if e.Type != EventToolCall {
+		if e.Type != pygent.EventToolCall {
 			return
 		}
-		i, w.calls = len(w.calls), append(w.calls, &callWait{id: e.Call.ID, wait: wait{words: "running: " + clipped(summaryOf(e))}})
+		i, w.calls = len(w.calls), append(w.calls, &callWait{id: e.Call.ID, wait: wait{words: "running: " + clipped(faces.Summary(e))}})
 	}
 	c := w.calls[i]
 	switch e.Type {
-	case EventToolStart, EventAnswer:
+	case pygent.EventToolStart, pygent.EventAnswer:
 		c.since = time.Now()
-	case EventApproval, EventQuestion:
+	case pygent.EventApproval, pygent.EventQuestion:
 		c.since = time.Time{}
-	case EventOutput, EventProgress:
+	case pygent.EventOutput, pygent.EventProgress:
 		c.last = cmp.Or(c.lines.Add(liveText(e)), c.last)
-	case EventToolDone, EventToolSkipped:
+	case pygent.EventToolDone, pygent.EventToolSkipped:
 		w.calls = slices.Delete(w.calls, i, i+1)
 	}
 }
 
 // noteRuntime follows what has to be there before a command runs.
-func (w *waits) noteRuntime(e Event) {
+func (w *waits) noteRuntime(e pygent.Event) {
 	r := e.Runtime
 	switch r.Kind {
-	case RuntimeNetwork, RuntimeLimited, RuntimeSilent:
-	case RuntimePull:
+	case pygent.RuntimeNetwork, pygent.RuntimeLimited, pygent.RuntimeSilent:
+	case pygent.RuntimePull:
 		words := clipped(e.Text)
 		if r.Total > 0 {
 			words += fmt.Sprintf(" (%s of %s)", numeral.Bytes(r.Current), numeral.Bytes(r.Total))
 		}
 		w.place = wait{words: words, since: cmp.Or(w.place.since, time.Now())}
-	case RuntimeStarting:
+	case pygent.RuntimeStarting:
 		w.place = wait{words: "starting the container", since: cmp.Or(w.place.since, time.Now())}
 	default:
 		w.place = wait{}

@@ -1,4 +1,4 @@
-package pygent
+package lines
 
 import (
 	"context"
@@ -6,10 +6,17 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/x/pygent"
 	"github.com/x/pygent/internal/console"
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/form"
 )
+
+// byUser says who decided or answered.
+const byUser = "user"
+
+// onOneLine is the beginning of a text, in a line.
+func onOneLine(text string) string { return cut.Line(text, 200) }
 
 // errSessionOver is the reason why nobody answers a task any more.
 var errSessionOver = errors.New("the session is over")
@@ -19,7 +26,7 @@ const shownTask = 60
 
 // approveForTask asks the user about a call of a background task. Between turns
 // the question waits until the user has sent a message.
-func (s *session) approveForTask(ctx context.Context, r ApprovalRequest) (Decision, error) {
+func (s *session) approveForTask(ctx context.Context, r pygent.ApprovalRequest) (pygent.Decision, error) {
 	ctx, end := s.untilOver(ctx)
 	defer end()
 	q, label := s.question(r), s.taskLabel(ctx, r.Task)
@@ -31,7 +38,7 @@ func (s *session) approveForTask(ctx context.Context, r ApprovalRequest) (Decisi
 	if err != nil && errors.Is(context.Cause(ctx), errSessionOver) {
 		err = errSessionOver
 	}
-	return Decision{Allow: d.Allow, Session: d.Always, Reason: d.Reason, By: byUser}, err
+	return pygent.Decision{Allow: d.Allow, Session: d.Always, Reason: d.Reason, By: byUser}, err
 }
 
 // untilOver returns a context that also ends with the session.
@@ -69,12 +76,12 @@ func (s *session) taskLabel(ctx context.Context, id string) string {
 	if err != nil {
 		return "Task " + id
 	}
-	return "Task " + status.label()
+	return "Task " + label(status)
 }
 
 // label is the task's id, who works on it and the beginning of its prompt, in a
 // line.
-func (s TaskStatus) label() string {
+func label(s pygent.TaskStatus) string {
 	about := cut.Line(s.Prompt, shownTask)
 	if s.Persona.Name != "" {
 		about = onOneLine(s.Persona.Name) + ": " + about
@@ -84,26 +91,26 @@ func (s TaskStatus) label() string {
 
 // printTask writes the new state of a background task, with the question that it
 // asks.
-func printTask(t *console.Text, e Event) {
+func printTask(t *console.Text, e pygent.Event) {
 	status := e.TaskStatus
 	switch {
 	case status == nil:
 		t.Tell("task %s: %s", e.Task, e.Text)
 	case status.Question() != nil:
 		q := status.Question()
-		t.Tell("task %s asks: %s", status.label(), onOneLine(strings.Join(append([]string{q.Prompt}, q.Options...), " | ")))
-	case status.Runs == 1 && status.State == TaskRunning:
-		t.Tell("task %s: %s", status.label(), e.Text)
+		t.Tell("task %s asks: %s", label(*status), onOneLine(strings.Join(append([]string{q.Prompt}, q.Options...), " | ")))
+	case status.Runs == 1 && status.State == pygent.TaskRunning:
+		t.Tell("task %s: %s", label(*status), e.Text)
 	default:
 		t.Tell("task %s: %s", e.Task, e.Text)
 	}
 }
 
 // answer asks the user a question. An empty answer declines.
-func (s *session) answer(ctx context.Context, r AskRequest) (Answer, error) {
+func (s *session) answer(ctx context.Context, r pygent.AskRequest) (pygent.Answer, error) {
 	ctx, end, err := s.whileAsked(ctx, r.From.Task)
 	if err != nil {
-		return Answer{}, err
+		return pygent.Answer{}, err
 	}
 	defer end()
 	q := console.Question{Head: r.From.Call.Name + " asks:", Text: r.Question.Prompt, Prompt: "answer, or nothing: ", Hidden: r.Question.Secret}
@@ -112,7 +119,7 @@ func (s *session) answer(ctx context.Context, r AskRequest) (Answer, error) {
 	}
 	f, err := form.Parse(r.Question.Schema)
 	if err != nil {
-		return Answer{}, err
+		return pygent.Answer{}, err
 	}
 	if f != nil {
 		return s.fillIn(ctx, q, f, r.Question.Secret)
@@ -122,7 +129,7 @@ func (s *session) answer(ctx context.Context, r AskRequest) (Answer, error) {
 	}
 	text, err := s.console.Question(ctx, q)
 	if err != nil {
-		return Answer{}, err
+		return pygent.Answer{}, err
 	}
 	answer, err := r.Question.ParseAnswer(text)
 	answer.By = byUser
@@ -130,7 +137,7 @@ func (s *session) answer(ctx context.Context, r AskRequest) (Answer, error) {
 }
 
 // fillIn asks for the fields of a form one by one.
-func (s *session) fillIn(ctx context.Context, q console.Question, f *form.Form, secret bool) (Answer, error) {
+func (s *session) fillIn(ctx context.Context, q console.Question, f *form.Form, secret bool) (pygent.Answer, error) {
 	values, err := f.Fill(func(asked form.Asked) (string, bool, error) {
 		q.Prompt, q.Hidden = asked.Prompt, secret || asked.Field.Secret()
 		if asked.Again {
@@ -143,7 +150,7 @@ func (s *session) fillIn(ctx context.Context, q console.Question, f *form.Form, 
 		return text, true, err
 	})
 	if err != nil {
-		return Answer{}, err
+		return pygent.Answer{}, err
 	}
-	return Answer{Values: values, Declined: values == nil, By: byUser}, nil
+	return pygent.Answer{Values: values, Declined: values == nil, By: byUser}, nil
 }

@@ -1,4 +1,4 @@
-package pygent_test
+package lines_test
 
 import (
 	"context"
@@ -100,4 +100,41 @@ func TestSessionShowsTheCompactionThatTheUserAsksFor(t *testing.T) {
 	shown, _ := converse(t, "one\ntwo\n/compact\n", pygenttest.NewScriptedModel(long, pygenttest.Text("short"), pygenttest.Text("Task: talk. Nothing is open.")))
 	require.Contains(t, shown, "! the model sums up the conversation\n")
 	require.Regexp(t, `(?m)^! the conversation was compacted from about \d+ to \d+ tokens`, shown)
+}
+
+func TestSessionSendsTheMessageOfACommand(t *testing.T) {
+	t.Parallel()
+	look := pygent.Command{Name: "look", Message: func(_ context.Context, _ *pygent.Agent, args string) (pygent.Message, error) {
+		part, err := pygent.FilePart("notes.txt", []byte("three words here"))
+		return pygent.UserMessage("Count the "+args+".", part), err
+	}}
+	model := pygenttest.NewScriptedModel(pygenttest.Text("Three."), pygenttest.Text("Fine."))
+	shown, agent := converse(t, "/look words\n/review it\n/review nothing\n", model, pygent.WithCommands(look, reviewing))
+	require.Equal(t, "Three.\nFine.\nerror: /review: there is nothing to review\n", shown)
+	require.Contains(t, userMessages(agent)[0], "Count the words.")
+	require.Contains(t, userMessages(agent)[0], "three words here")
+	require.Equal(t, "Review it.", userMessages(agent)[1])
+}
+
+func TestSessionSendsAllOfTheMessageOfACommand(t *testing.T) {
+	t.Parallel()
+	speak := pygent.Command{Name: "speak", Message: func(_ context.Context, _ *pygent.Agent, args string) (pygent.Message, error) {
+		return pygent.Message{Content: args, Name: "ada"}, nil
+	}}
+	_, agent := converse(t, "/speak hello\n", pygenttest.NewScriptedModel(pygenttest.Text("Hello.")), pygent.WithCommands(speak))
+	said := agent.History().Messages()[1]
+	require.Equal(t, "hello", said.Text())
+	require.Equal(t, "ada", said.Name)
+	require.Empty(t, agent.State().Unheard)
+}
+
+// reviewing is a command that sends a message.
+var reviewing = pygent.Command{
+	Name: "review", Usage: "[FILE]", Summary: "have a file reviewed", Help: "Without FILE, all of them.",
+	Message: func(_ context.Context, _ *pygent.Agent, args string) (pygent.Message, error) {
+		if args == "nothing" {
+			return pygent.Message{}, errors.New("there is nothing to review")
+		}
+		return pygent.UserMessage("Review " + args + "."), nil
+	},
 }

@@ -1,11 +1,10 @@
-package pygent_test
+package lines_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/signal"
 	"strings"
@@ -266,7 +265,7 @@ func TestSessionSaysOnceWhyCommandsCannotRun(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	model := pygenttest.NewScriptedModel(pygenttest.Calls(callBash("one"), callBash("two")), callBash("three"))
-	agent := newAgentOn(t, imageless{broken{reads: fs.ErrNotExist}}, model, pygent.WithIO(strings.NewReader("go\nagain\n"), &out))
+	agent := newAgentOn(t, imageless{broken{}}, model, pygent.WithIO(strings.NewReader("go\nagain\n"), &out))
 	require.NoError(t, agent.RunInteractive(t.Context()))
 	require.Equal(t, 1, strings.Count(out.String(), "no such image"), out.String())
 	require.Contains(t, out.String(), "! commands cannot run: no such image: nope:latest\n")
@@ -276,7 +275,7 @@ func TestSessionSaysOnceWhyCommandsCannotRun(t *testing.T) {
 func TestSessionSaysOnceWhyItsFirstMessageCannotRunCommands(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	agent := newAgentOn(t, imageless{broken{reads: fs.ErrNotExist}}, pygenttest.NewScriptedModel(callBash("one")),
+	agent := newAgentOn(t, imageless{broken{}}, pygenttest.NewScriptedModel(callBash("one")),
 		pygent.WithIO(strings.NewReader(""), &out), pygent.WithFirstMessage(pygent.UserMessage("go")))
 	require.NoError(t, agent.RunInteractive(t.Context()))
 	require.Equal(t, 1, strings.Count(out.String(), "no such image"), out.String())

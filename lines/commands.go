@@ -1,10 +1,12 @@
-package pygent
+package lines
 
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
+	"github.com/x/pygent"
 	"github.com/x/pygent/internal/console"
 	"github.com/x/pygent/internal/escape"
 	"github.com/x/pygent/internal/mention"
@@ -13,15 +15,15 @@ import (
 // command carries out a line that begins with a slash. Meanwhile the terminal
 // is in its normal mode.
 func (s *session) command(ctx context.Context, text string) error {
-	var result CommandResult
-	before := s.agent.history.inEffect()
+	var result pygent.CommandResult
+	before := len(s.agent.History().Messages())
 	err := s.talk.Lend(func() (err error) {
 		out := s.waits.command(text, s.console.Printer)
 		defer out.end()
 		result, err = s.agent.RunCommand(ctx, text, out)
 		return err
 	})
-	if s.agent.history.inEffect() != before {
+	if len(s.agent.History().Messages()) != before {
 		s.talk.Offer("") // the question with these options may be gone
 	}
 	switch {
@@ -30,7 +32,7 @@ func (s *session) command(ctx context.Context, text string) error {
 	case result.Leave:
 		return console.ErrLeave
 	case result.Resume:
-		return s.turn(ctx, func(opts ...RunOption) (*Result, error) { return s.agent.Resume(ctx, opts...) })
+		return s.turn(ctx, func(opts ...pygent.RunOption) (*pygent.Result, error) { return s.agent.Resume(ctx, opts...) })
 	case result.Message != nil:
 		return s.say(ctx, *result.Message)
 	}
@@ -45,8 +47,8 @@ const shellCommand = "cmd"
 // to the model, since it may have what only the user should know.
 func (s *session) shell(ctx context.Context, line string) error {
 	line = strings.TrimSpace(line)
-	switch _, ok := s.agent.commands[shellCommand]; {
-	case !ok:
+	switch {
+	case !slices.ContainsFunc(s.agent.Commands(), func(c pygent.Command) bool { return c.Name == shellCommand }):
 		return errors.New(`a line that begins with "!" is a command line of yours, which this program does not run; it was not sent`)
 	case line == "":
 		return errors.New("after the ! comes a command line")
@@ -55,7 +57,7 @@ func (s *session) shell(ctx context.Context, line string) error {
 }
 
 // begin makes the first turn, with a message that the program gave.
-func (s *session) begin(ctx context.Context, first Message) error {
+func (s *session) begin(ctx context.Context, first pygent.Message) error {
 	if len(first.Parts) > 0 || first.Name != "" {
 		return s.failure(s.say(ctx, first))
 	}
@@ -70,7 +72,7 @@ func (s *session) hear(ctx context.Context, text string) error {
 		return err
 	}
 	for _, name := range mention.Dragged(text) {
-		if image, err := Attach(name); err == nil && image[0].ImageURL != "" {
+		if image, err := pygent.Attach(name); err == nil && image[0].ImageURL != "" {
 			image[0].FileName = name
 			parts = append(parts, image...)
 		}
@@ -79,9 +81,9 @@ func (s *session) hear(ctx context.Context, text string) error {
 		s.talk.Aside("(with %s)", escape.Name(p.FileName))
 	}
 	if len(missing) > 0 {
-		s.talk.Aside("! %s", mention.Missing(missing, s.agent.describe(ctx).Temporary))
+		s.talk.Aside("! %s", mention.Missing(missing, s.describe(ctx).Temporary))
 	}
-	return s.turn(ctx, func(opts ...RunOption) (*Result, error) {
-		return s.agent.RunUntilStop(ctx, text, append(opts, WithParts(parts...))...)
+	return s.turn(ctx, func(opts ...pygent.RunOption) (*pygent.Result, error) {
+		return s.agent.RunUntilStop(ctx, text, append(opts, pygent.WithParts(parts...))...)
 	})
 }

@@ -1,16 +1,18 @@
-package pygent
+package lines
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/x/pygent"
 	"github.com/x/pygent/internal/console"
 	"github.com/x/pygent/internal/cut"
-	"github.com/x/pygent/internal/nudge"
+	"github.com/x/pygent/internal/faces"
 )
 
 // EventPrinter returns an event handler that writes what happens to w as plain
@@ -19,18 +21,18 @@ import (
 // visible, so that they cannot drive a terminal. Errors of w are ignored. The
 // handler is safe for concurrent use.
 //
-//	result, err := agent.RunUntilStop(ctx, msg, pygent.OnEvent(pygent.EventPrinter(os.Stderr)))
-func EventPrinter(w io.Writer) func(Event) { return eventPrinter(console.NewPrinter(w)) }
+//	result, err := agent.RunUntilStop(ctx, msg, pygent.OnEvent(lines.EventPrinter(os.Stderr)))
+func EventPrinter(w io.Writer) func(pygent.Event) { return eventPrinter(console.NewPrinter(w)) }
 
 // eventPrinter returns an event handler that writes to a printer.
-func eventPrinter(to *console.Printer) func(Event) {
+func eventPrinter(to *console.Printer) func(pygent.Event) {
 	var last string      // the id of the call that was shown last; calls may overlap
 	var kept keepingLine // what was told of a checkpoint
-	return func(e Event) {
+	return func(e pygent.Event) {
 		if !kept.wants(e) {
 			return
 		}
-		if e.Type == EventOutput || e.Type == EventProgress {
+		if e.Type == pygent.EventOutput || e.Type == pygent.EventProgress {
 			if text := liveText(e); text != "" && e.Task == "" {
 				to.Live(e.Time, text)
 			}
@@ -38,9 +40,9 @@ func eventPrinter(to *console.Printer) func(Event) {
 		}
 		to.News(func(t *console.Text) {
 			if e.Call != nil && e.Task == "" {
-				if e.Type == EventToolDone && last != "" && last != e.Call.ID {
+				if e.Type == pygent.EventToolDone && last != "" && last != e.Call.ID {
 					t.EndLine()
-					t.Call(summaryOf(e))
+					t.Call(faces.Summary(e))
 				}
 				last = e.Call.ID
 			}
@@ -64,13 +66,13 @@ type keepingLine struct {
 }
 
 // wants reports whether an event is to be told.
-func (k *keepingLine) wants(e Event) bool {
+func (k *keepingLine) wants(e pygent.Event) bool {
 	if e.Task != "" {
 		return true
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if e.Type != EventKeeping {
+	if e.Type != pygent.EventKeeping {
 		k.at = time.Time{}
 		return true
 	}
@@ -83,9 +85,9 @@ func (k *keepingLine) wants(e Event) bool {
 
 // isBeside reports whether an event may come in the middle of the model's answer, of
 // which it is no part.
-func isBeside(e Event) bool {
+func isBeside(e pygent.Event) bool {
 	switch e.Type {
-	case EventTask, EventNotice, EventWarning, EventRuntime, EventKeeping:
+	case pygent.EventTask, pygent.EventNotice, pygent.EventWarning, pygent.EventRuntime, pygent.EventKeeping:
 		return true
 	}
 	return false
@@ -93,55 +95,55 @@ func isBeside(e Event) bool {
 
 // printEvent writes an event. For a background task it writes only the
 // progress, because the output of several tasks would mix.
-func printEvent(t *console.Text, e Event) {
+func printEvent(t *console.Text, e pygent.Event) {
 	if e.Task != "" {
-		if e.Type == EventTask {
+		if e.Type == pygent.EventTask {
 			printTask(t, e)
 		}
 		return
 	}
 	switch e.Type {
-	case EventStep:
+	case pygent.EventStep:
 		t.Step()
-	case EventText:
+	case pygent.EventText:
 		t.Stream(e.Text)
-	case EventMessage:
+	case pygent.EventMessage:
 		t.Answer(e.Message.Text())
-	case EventToolCall:
+	case pygent.EventToolCall:
 		t.EndBlock()
-		if !endsRun(e.Call.Name) {
-			t.Call(summaryOf(e))
+		if e.Call.Name != "stop" && e.Call.Name != "continue" {
+			t.Call(faces.Summary(e))
 		}
-	case EventToolStart:
+	case pygent.EventToolStart:
 		t.Began(e.Time)
-	case EventToolDone:
+	case pygent.EventToolDone:
 		t.EndLive()
 		t.Output(outputShown(e))
-	case EventToolSkipped:
-		t.Call(summaryOf(e))
+	case pygent.EventToolSkipped:
+		t.Call(faces.Summary(e))
 		t.Output(outputShown(e))
-	case EventRetry:
+	case pygent.EventRetry:
 		t.Retry(e.Retry.Error, e.Retry.Wait, e.Retry.Left)
-	case EventCompacting:
+	case pygent.EventCompacting:
 		t.Warn("the model sums up the conversation")
-	case EventCompacted:
+	case pygent.EventCompacted:
 		t.Warn("%s", e.Compaction)
-	case EventRestored:
+	case pygent.EventRestored:
 		printRestored(t, e)
-	case EventNotice, EventWarning:
+	case pygent.EventNotice, pygent.EventWarning:
 		t.Warn("%s", e.Text)
-	case EventRuntime:
+	case pygent.EventRuntime:
 		printRuntime(t, e)
-	case EventKeeping:
+	case pygent.EventKeeping:
 		t.Tell("%s", e.Text)
-	case EventRunEnd:
+	case pygent.EventRunEnd:
 		t.EndBlock()
 	}
 }
 
 // printRestored says what a restore did, and what the user had said in the turn that is
 // gone, to be said again.
-func printRestored(t *console.Text, e Event) {
+func printRestored(t *console.Text, e pygent.Event) {
 	t.Tell("%s", e.Text)
 	for _, note := range e.Restored.Notes() {
 		t.Warn("%s", note)
@@ -153,8 +155,8 @@ func printRestored(t *console.Text, e Event) {
 }
 
 // liveText returns what a running call tells, for people.
-func liveText(e Event) string {
-	if e.Type == EventOutput {
+func liveText(e pygent.Event) string {
+	if e.Type == pygent.EventOutput {
 		return e.Chunk.Text
 	}
 	p := e.Progress
@@ -169,18 +171,19 @@ func liveText(e Event) string {
 
 // outputShown returns what is shown of a call's result. The command was shown
 // when it began, and the end of the run is shown when it ends.
-func outputShown(e Event) string {
+func outputShown(e pygent.Event) string {
 	if e.Output.End != "" {
 		return ""
 	}
-	if e.Type == EventToolDone && e.Output.Outcome == OutcomeInterrupted && !nudge.Refuses(e.Output.Content) {
+	if faces.RanInterrupted(e) {
 		return interruptedShown(e.Output)
 	}
 	text := cmp.Or(e.Output.Display, e.Output.Content)
 	if e.Output.IsError {
 		text = withoutStart(text)
 	}
-	command, ok := commandIn(*e.Call)
+	var command faces.BashCall
+	ok := e.Call.Name == "bash" && json.Unmarshal([]byte(e.Call.Arguments), &command) == nil
 	if e.Output.Bash != nil {
 		command.Cmd = e.Output.Bash.Command // what ran, if somebody changed it
 	}
@@ -192,7 +195,7 @@ func outputShown(e Event) string {
 
 // interruptedShown returns what is shown of a call that was interrupted while it ran: what
 // else its result says is for the model.
-func interruptedShown(r *ToolResult) string {
+func interruptedShown(r *pygent.ToolResult) string {
 	text := r.Display
 	if r.Bash != nil {
 		text = r.Bash.Output
@@ -203,9 +206,9 @@ func interruptedShown(r *ToolResult) string {
 // withoutStart leaves out of the result of a failed call why the runtime cannot start,
 // which the run reports as its error.
 func withoutStart(text string) string {
-	how, _, found := strings.Cut(text, ErrRuntimeStart.Error()+": ")
+	how, _, found := strings.Cut(text, pygent.ErrRuntimeStart.Error()+": ")
 	if found && (how == "error: " || how == "not run: ") {
-		return how + ErrRuntimeStart.Error()
+		return how + pygent.ErrRuntimeStart.Error()
 	}
 	return text
 }
@@ -213,9 +216,9 @@ func withoutStart(text string) string {
 // printRuntime writes an event of the runtime. It leaves out the progress of a
 // download or a start, since plain text cannot be overwritten, and a failed start,
 // which the run reports as its error.
-func printRuntime(t *console.Text, e Event) {
-	pulls := e.Runtime.Kind == RuntimePull && e.Runtime.Current > 0 && e.Runtime.Current < e.Runtime.Total
-	if !pulls && e.Runtime.Kind != RuntimeStarting && e.Runtime.Kind != RuntimeFailed {
+func printRuntime(t *console.Text, e pygent.Event) {
+	pulls := e.Runtime.Kind == pygent.RuntimePull && e.Runtime.Current > 0 && e.Runtime.Current < e.Runtime.Total
+	if !pulls && e.Runtime.Kind != pygent.RuntimeStarting && e.Runtime.Kind != pygent.RuntimeFailed {
 		t.Tell("%s", e.Text)
 	}
 }
