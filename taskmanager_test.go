@@ -672,7 +672,7 @@ func TestRoomIsFreeOnceATaskRests(t *testing.T) {
 // unreadable is a runtime that panics where its files are read.
 type unreadable struct{ pygent.Runtime }
 
-func (unreadable) ReadFile(context.Context, string) ([]byte, error) { panic("no file") }
+func (unreadable) ExportFile(context.Context, string, string) error { panic("no file") }
 
 func TestPanicOfAParentsRuntimeDoesNotCrossTheStartOfATask(t *testing.T) {
 	t.Parallel()

@@ -16,14 +16,14 @@ import (
 // is in its normal mode.
 func (s *session) command(ctx context.Context, text string) error {
 	var result pygent.CommandResult
-	before := len(s.agent.History().Messages())
+	before := s.messages()
 	err := s.talk.Lend(func() (err error) {
 		out := s.waits.command(text, s.console.Printer)
 		defer out.end()
 		result, err = s.agent.RunCommand(ctx, text, out)
 		return err
 	})
-	if len(s.agent.History().Messages()) != before {
+	if s.messages() != before {
 		s.talk.Offer("") // the question with these options may be gone
 	}
 	switch {
@@ -37,6 +37,16 @@ func (s *session) command(ctx context.Context, text string) error {
 		return s.say(ctx, *result.Message)
 	}
 	return nil
+}
+
+// messages counts the messages that the conversation has now, after all that was undone.
+func (s *session) messages() (n int) {
+	for _, e := range s.agent.History().Current() {
+		if e.Message.Role != "" {
+			n++
+		}
+	}
+	return n
 }
 
 // shellCommand is the command that runs a line which begins with "!". A program that

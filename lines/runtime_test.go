@@ -19,10 +19,6 @@ func (panickyRuntime) Describe(context.Context) pygent.RuntimeInfo { panic("no d
 
 func (panickyRuntime) Start(context.Context) error { panic("no start") }
 
-func (panickyRuntime) ReadFile(context.Context, string) ([]byte, error) { panic("no file") }
-
-func (panickyRuntime) ExportFile(context.Context, string, string) error { panic("no file") }
-
 func TestPanicOfARuntimeDoesNotCrossTheSession(t *testing.T) {
 	t.Parallel()
 	agent, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel(stop)),
