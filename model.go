@@ -382,7 +382,9 @@ func (r *run) askOnce(ctx context.Context, model agentModel, req ChatRequest, de
 	resp, err := r.callModel(ctx, model, req, delta)
 	if err != nil {
 		if model, used := openai.UsageOf(err); used != (chatstream.Usage{}) { // as the server counts
-			r.spend(&ChatResponse{Model: cmp.Or(model, asked), Usage: newUsage(used), Cost: used.Cost})
+			r.spend(&ChatResponse{Model: cmp.Or(model, asked), Cost: used.Cost, Usage: Usage{
+				PromptTokens: used.Prompt, CompletionTokens: used.Completion, CachedTokens: used.Cached, CacheWriteTokens: used.CacheWrite, ReasoningTokens: used.Reasoning,
+			}})
 		}
 		return nil, err
 	}

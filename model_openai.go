@@ -438,13 +438,9 @@ func newChatResponse(a *chatstream.Answer) (*ChatResponse, error) {
 	return &ChatResponse{
 		Message:      msg,
 		FinishReason: FinishReason(a.FinishReason),
-		Usage:        newUsage(a.Usage),
+		Usage:        Usage{PromptTokens: a.Usage.Prompt, CompletionTokens: a.Usage.Completion, CachedTokens: a.Usage.Cached, CacheWriteTokens: a.Usage.CacheWrite, ReasoningTokens: a.Usage.Reasoning},
 		Model:        a.Model,
 		ID:           a.ID,
 		Cost:         a.Usage.Cost,
 	}, nil
-}
-
-func newUsage(u chatstream.Usage) Usage {
-	return Usage{PromptTokens: u.Prompt, CompletionTokens: u.Completion, CachedTokens: u.Cached, CacheWriteTokens: u.CacheWrite, ReasoningTokens: u.Reasoning}
 }
