@@ -106,6 +106,23 @@ func (o *others) looked() writewatch.Files {
 	return files
 }
 
+// maxLate is how many files are looked at for writers that are at work still.
+const maxLate = 1000
+
+// late returns those of some files that others turn out to have written, too.
+func (o *others) late(names []string, full func(name string) string) writewatch.Files {
+	if o.watch == nil || len(names) == 0 || len(names) > maxLate {
+		return nil
+	}
+	var paths []string
+	for _, name := range names {
+		paths = append(paths, full(name))
+	}
+	files := o.watch.Late(paths)
+	maps.Copy(o.since, files)
+	return files
+}
+
 // mayChange reports whether a path is one that was changed, or a directory on the way
 // there.
 func (w *Work) mayChange(name string) bool {
@@ -123,7 +140,8 @@ func (b *Book) attribute(ctx context.Context, e *Entry) error {
 		e.Others = true
 		return nil
 	}
-	changed, rest, not := map[string]bool{}, false, []string(nil)
+	changed, rest, not, seemed := map[string]bool{}, false, []string(nil), []string(nil)
+	full := func(name string) string { return filepath.Join(e.Dir, filepath.FromSlash(name)) }
 	for c, err := range b.store.Diff(ctx, b.seen[at].Tree, e.Tree) {
 		switch {
 		case err != nil:
@@ -131,12 +149,23 @@ func (b *Book) attribute(ctx context.Context, e *Entry) error {
 		case e.Work.Only != nil:
 			changed[c.Name] = true
 			rest = rest || !e.Work.mayChange(c.Name)
-		case e.Work.Apart && c.New.Kind == treedir.File && written.Has(filepath.Join(e.Dir, filepath.FromSlash(c.Name)), b.cache.Inode(c.Name)):
+		case !e.Work.Apart || b.others.watch == nil:
+			e.Unsure = true
+			return nil
+		case c.New.Kind != treedir.File:
+			e.Unsure = true
+		case written.Has(full(c.Name), b.cache.Inode(c.Name)):
 			not = append(not, c.Name)
 		default:
-			if e.Unsure = true; !e.Work.Apart || len(written) == 0 {
-				return nil
-			}
+			seemed = append(seemed, c.Name)
+		}
+	}
+	late := b.others.late(seemed, full)
+	for _, name := range seemed { // the agent's, as far as it was known
+		if late.Has(full(name), b.cache.Inode(name)) {
+			not = append(not, name)
+		} else {
+			e.Unsure = true
 		}
 	}
 	if rest {

@@ -3,9 +3,12 @@ package writewatch
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -19,6 +22,7 @@ type Watch struct {
 
 	mu      sync.Mutex // guards what follows, and is held while some events are read
 	written Files
+	inside  Files // that commands have open for writing
 	buf     [atOnce * eventSize]byte
 }
 
@@ -32,7 +36,7 @@ func Open(dir string) (*Watch, error) {
 		return nil, fmt.Errorf("watch writers: %w", err)
 	}
 	// A file that is not blocking can be waited for.
-	w := &Watch{dir: dir, events: os.NewFile(uintptr(fd), "fanotify"), ended: make(chan struct{}), written: Files{}}
+	w := &Watch{dir: dir, events: os.NewFile(uintptr(fd), "fanotify"), ended: make(chan struct{}), written: Files{}, inside: Files{}}
 	err = unix.FanotifyMark(fd, unix.FAN_MARK_ADD|unix.FAN_MARK_MOUNT, unix.FAN_MODIFY|unix.FAN_CLOSE_WRITE, unix.AT_FDCWD, dir)
 	if err != nil {
 		close(w.ended)
@@ -82,6 +86,58 @@ func (w *Watch) Written() Files {
 	files := w.written
 	w.written = Files{}
 	return files
+}
+
+// How long Late waits. A writer whose processor is taken away between the two is back by
+// then.
+const (
+	lateWait  = 5 * time.Millisecond
+	lateWaits = 30
+)
+
+// Late returns those of some files that others have written although the kernel did not say
+// so in time: what is written can be seen before the kernel tells of it. The writer has the
+// file open until then. A file that stays open, and is not told of, is one of a command,
+// such as the log of a job; it is waited for once.
+func (w *Watch) Late(paths []string) Files {
+	late := Files{}
+	for range lateWaits {
+		paths = slices.DeleteFunc(paths, func(path string) bool { return !w.isWrittenByOthers(path) })
+		maps.Copy(late, w.Written()) // also of those that were closed just now
+		paths = slices.DeleteFunc(paths, func(path string) bool {
+			inode, _, err := identify(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW)
+			return err != nil || late.Has(path, inode)
+		})
+		if len(paths) == 0 {
+			return late
+		}
+		time.Sleep(lateWait)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, path := range paths {
+		if inode, born, err := identify(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW); err == nil && len(w.inside) < maxFiles {
+			w.inside[inode] = born
+		}
+	}
+	return late
+}
+
+// isWrittenByOthers reports whether a program has a file open for writing that is not known
+// to be a command. The kernel refuses a lease of such a file (fcntl(2), F_SETLEASE).
+func (w *Watch) isWrittenByOthers(path string) bool {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	if _, err = unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_RDLCK); !errors.Is(err, unix.EAGAIN) {
+		return false
+	}
+	inode, _, err := identify(fd, "", unix.AT_EMPTY_PATH)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return err == nil && !w.inside.Has(path, inode)
 }
 
 // read reads some events, and reports whether there may be more.

@@ -55,6 +55,26 @@ func TestWhatProgramsOfThisMachineWriteIsTold(t *testing.T) {
 	_, err = f.WriteString("more")
 	require.NoError(t, err)
 	require.True(t, w.Written().Has(f.Name(), inode("empty")))
+
+	// One that a command has open is not others', also if it is waited for.
+	_, err = f.WriteString("and more")
+	require.NoError(t, err)
+	command := exec.Command("sh", "-c", "exec 3>log; echo 1 >&3; echo; read end")
+	command.Dir, command.SysProcAttr = dir, &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
+	end, err := command.StdinPipe()
+	require.NoError(t, err)
+	begun, err := command.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, command.Start())
+	_, err = begun.Read(make([]byte, 1))
+	require.NoError(t, err)
+	log := filepath.Join(dir, "log")
+	for range 2 {
+		late := w.Late([]string{log, f.Name(), filepath.Join(dir, "renamed"), filepath.Join(dir, "gone")})
+		require.False(t, late.Has(log, inode("log")))
+	}
+	require.NoError(t, end.Close())
+	require.Error(t, command.Wait(), "there was nothing to read")
 	require.NoError(t, w.Close())
 	require.Empty(t, w.Written(), "nothing is known any more")
 }

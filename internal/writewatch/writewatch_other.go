@@ -13,6 +13,9 @@ func Open(string) (*Watch, error) { return nil, errors.ErrUnsupported }
 // Written returns nothing.
 func (*Watch) Written() Files { return nil }
 
+// Late returns nothing.
+func (*Watch) Late([]string) Files { return nil }
+
 // Files are files that were written.
 type Files map[uint64]struct{}
 
