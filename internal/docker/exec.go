@@ -40,10 +40,11 @@ echo "%[1]s $$"; ( ` + stdinScript + ` ) 2>&1; echo "%[1]s $?"`
 // TERM and after a grace with KILL. It needs nothing but a shell and sleep.
 const killScript = `
 all=" $1 "
-# signal sends $1 to the living members of all, after adding to it whose parent or session is in it.
+# signal sends $1 to the living members of all, after adding to it whose parent or session is in it:
+# parents first, or a shell would say that a command of its own was terminated.
 signal() {
-	found=1 grew=1
-	while [ $grew = 1 ]; do
+	found=1 by=parent
+	while :; do
 		grew=0
 		for p in /proc/[0-9]*; do
 			read -r stat <"$p/stat" || continue
@@ -51,8 +52,10 @@ signal() {
 			set -- "$1" ${stat##*) }
 			case $2 in Z|X) continue;; esac
 			case "$all" in *" $p "*) continue;; esac
-			case "$all" in *" $3 "*|*" $5 "*) all="$all$p " grew=1;; esac
+			[ $by = parent ] || set -- "$1" "$2" "$5"
+			case "$all" in *" $3 "*) all="$all$p " grew=1;; esac
 		done
+		case $by$grew in *1) by=parent;; parent0) by=session;; *) break;; esac
 	done
 	for p in $all; do
 		read -r stat <"/proc/$p/stat" || continue
