@@ -12,18 +12,22 @@ import (
 	"github.com/x/pygent/pygenttest"
 )
 
-// gated is a reply that is given once a channel is closed.
-func gated(gate <-chan struct{}, text string) pygenttest.Reply {
+// gated is a reply that is given once gate is closed. asked is closed when the model is
+// asked for it: what is said before that is heard at once.
+func gated(gate <-chan struct{}, text string) (reply pygenttest.Reply, asked <-chan struct{}) {
+	asking := make(chan struct{})
 	return pygenttest.Decide(func(*pygent.ChatRequest) pygenttest.Reply {
+		close(asking)
 		<-gate
 		return pygenttest.Text(text)
-	})
+	}), asking
 }
 
 // What is said while a command keeps the agent busy is heard after the command.
 func TestWhatIsSaidDuringACommandIsHeardAfterIt(t *testing.T) {
 	gate := make(chan struct{})
-	s := serve(t, []pygenttest.Reply{gated(gate, "Of the command."), pygenttest.Text("Of the message.")}, pygent.WithCommands(pygent.Command{
+	command, asked := gated(gate, "Of the command.")
+	s := serve(t, []pygenttest.Reply{command, pygenttest.Text("Of the message.")}, pygent.WithCommands(pygent.Command{
 		Name: "work", Summary: "Work.", Run: func(ctx context.Context, a *pygent.Agent, _ string, _ io.Writer) error {
 			_, err := a.RunUntilStop(ctx, "Work.", pygent.WithEndOnReply())
 			return err
@@ -36,6 +40,7 @@ func TestWhatIsSaidDuringACommandIsHeardAfterIt(t *testing.T) {
 		s.post("/commands", map[string]any{"line": "/work"}, nil)
 	}()
 	p.shows("</span>Work.<")
+	<-asked
 	p.until("that it is told", func(p *page) bool { return p.state.Words == "Running /work" && p.state.Errand })
 	s.say("And this.")
 	s.say("And that.")

@@ -162,10 +162,11 @@ func TestImagesGoAlongWithMessages(t *testing.T) {
 // A message that is taken back before anybody heard it comes back with its images.
 func TestAQueuedMessageIsTakenBackWithItsImages(t *testing.T) {
 	gate := make(chan struct{})
-	s := serve(t, []pygenttest.Reply{gated(gate, "Hello.")})
+	reply, asked := gated(gate, "Hello.")
+	s := serve(t, []pygenttest.Reply{reply})
 	p := s.open("")
 	s.say("Begin.")
-	p.until("that it works", func(p *page) bool { return p.state.Busy })
+	<-asked
 	s.post("/messages", map[string]any{"text": "Look.", "attachments": []map[string]any{{"name": "pixel.png", "data": aPixel}}}, nil)
 	p.until("the queue", func(p *page) bool { return len(p.state.Queue) == 1 })
 	var back struct {

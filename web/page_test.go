@@ -98,7 +98,8 @@ func (s *served) do(r *http.Request) (status int, body []byte) {
 	defer resp.Body.Close()
 	body, err = io.ReadAll(resp.Body)
 	require.NoError(s.t, err)
-	if strings.HasPrefix(r.URL.Path, "/api/v1/") && resp.Header.Get("Content-Type") == "application/json" {
+	if strings.HasPrefix(r.URL.Path, "/api/v1/") && len(body) > 0 {
+		require.Equal(s.t, "application/json", resp.Header.Get("Content-Type"), "%s %s", r.Method, r.URL.Path)
 		checkAnswer(s.t, r.Method, r.URL.Path, resp.StatusCode, body)
 	}
 	return resp.StatusCode, body

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync"
@@ -172,6 +173,21 @@ func TestAnAnswerThatIsNotReadIsDropped(t *testing.T) {
 }
 
 // A stream on which nothing happens goes on for hours, and says that it lives.
+// A host's own writer may have no deadlines. A long answer is written all the same.
+func TestAWriterWithoutDeadlinesGetsLongAnswers(t *testing.T) {
+	text := strings.Repeat("A word. ", 20_000)
+	s := serve(t, []pygenttest.Reply{pygenttest.Text(text)})
+	p := s.open("")
+	s.say("Write much.")
+	p.shows(`<div class="end">Done`)
+	asks := s.request(http.MethodGet, "/sessions/"+s.id+"/history", nil)
+	asks.RequestURI = asks.URL.RequestURI()
+	written := httptest.NewRecorder()
+	s.server.ServeHTTP(written, asks)
+	require.Equal(t, http.StatusOK, written.Code)
+	require.Contains(t, written.Body.String(), strings.TrimSpace(text))
+}
+
 func TestASilentStreamLives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := serveWire(t, pygenttest.Text("Good morning."))

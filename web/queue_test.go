@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -35,6 +36,44 @@ func TestWhatIsSaidMeanwhileIsQueued(t *testing.T) {
 	require.NotContains(t, p.now(), "rather not")
 }
 
+// What a program said to an agent before it showed it is heard at once.
+func TestWhatWasSaidBeforeThePageIsHeard(t *testing.T) {
+	s := serveAt(t)
+	s.agent = newAgent(t, pygenttest.NewScriptedModel(pygenttest.Text("Heard.")))
+	_, err := s.agent.Say(pygent.Message{Content: "Begin."})
+	require.NoError(t, err)
+	s.id, err = s.server.Add("", s.agent)
+	require.NoError(t, err)
+	p := s.open("")
+	p.shows("</span>Begin.<", "<p>Heard.</p>")
+	p.rests()
+	require.Empty(t, p.look().state.Queue)
+}
+
+// A stop that comes when the run has ended with a question already takes nothing from it.
+func TestAStopThatComesTooLateLeavesTheQuestion(t *testing.T) {
+	ended, stopped := make(chan struct{}), make(chan struct{})
+	s := serve(t, []pygenttest.Reply{
+		pygenttest.Call("continue", map[string]any{"prompt": "Delete all?", "options": []string{"Yes", "No"}}), pygenttest.Text("Kept."),
+	}, pygent.WithHooks(pygent.Hooks{RunEnd: func(_ context.Context, _ *pygent.Agent, result *pygent.Result) error {
+		if result.Question != nil {
+			close(ended)
+			<-stopped
+		}
+		return nil
+	}}))
+	p := s.open("")
+	s.say("Begin.")
+	<-ended
+	s.post("/interrupt", nil, nil)
+	close(stopped)
+	p.until("the question", func(p *page) bool { return p.state.Needs == "question" && !p.state.Busy })
+	require.NotContains(t, p.now(), `<div class="end">Stopped`)
+	s.post("/asks/"+s.asked().ID, map[string]any{"answer": "No"}, nil)
+	p.shows("<p>Kept.</p>")
+	p.rests()
+}
+
 func TestAQueuedMessageNeverAnswersAQuestion(t *testing.T) {
 	asking, ask := make(chan struct{}), make(chan struct{})
 	model := pygenttest.NewScriptedModel(
@@ -60,6 +99,12 @@ func TestAQueuedMessageNeverAnswersAQuestion(t *testing.T) {
 	s.post("/messages", map[string]any{"text": "Yes, all.", "queue": true}, nil) // sent as the question came up
 	p.until("both", func(p *page) bool { return p.state.Held && len(p.state.Queue) == 2 })
 	require.Len(t, model.Requests(), 1)
+	var back struct{ Text string }
+	s.must(http.MethodDelete, "/messages/"+p.look().state.Queue[1].ID, nil, &back)
+	require.Equal(t, "Yes, all.", back.Text)
+	p.until("that it is taken back", func(p *page) bool {
+		return p.state.Held && len(p.state.Queue) == 1 && p.state.Queue[0].Text == "Yes, do."
+	})
 
 	p.shows(`data-value="No"`)
 	question := s.asked()
@@ -155,6 +200,7 @@ func TestAFailureIsToldAndTriedAgain(t *testing.T) {
 	s.say("Hi.")
 	p.shows(`<div class="bar-state fail">`, "Incorrect API key", `data-act="retry"`)
 	p.rests()
+	require.NotContains(t, p.now(), "Commands cannot run")
 	s.post("/retry", nil, nil)
 	p.shows("<p>Hello.</p>")
 }

@@ -1,7 +1,9 @@
 package web_test
 
 import (
+	"context"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -36,4 +38,28 @@ func TestAPageSaysOnceWhyCommandsCannotRun(t *testing.T) {
 	p.shows("Commands cannot run: pull image", `<span>the runtime cannot start</span>`, "Try again")
 	p.rests()
 	require.Equal(t, 1, strings.Count(p.now(), "there is no such image"), p.now())
+}
+
+// broken is a runtime that starts with its first command, and cannot.
+type broken struct{ nowhere }
+
+func (broken) ReadFile(context.Context, string) ([]byte, error) { return nil, fs.ErrNotExist }
+
+func (broken) Bash(context.Context, string, ...pygent.BashOption) (pygent.BashResult, error) {
+	return pygent.BashResult{ExitCode: -1}, fmt.Errorf("%w: there is no disk", pygent.ErrRuntimeStart)
+}
+
+// A runtime that starts only with a command says why it cannot when a run ends of it.
+func TestAPageSaysWhyARunCouldNotStartACommand(t *testing.T) {
+	s := serveAt(t)
+	agent, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel(pygenttest.Call("bash", map[string]any{"cmd": "true"}))),
+		pygent.WithRuntime(broken{}), pygent.WithConfirmBash(false))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, agent.Close()) })
+	s.id, err = s.server.Add("", agent)
+	require.NoError(t, err)
+	p := s.open("")
+	s.say("go")
+	p.shows("Commands cannot run: there is no disk", `<div class="bar-state fail">`)
+	p.rests()
 }

@@ -143,7 +143,7 @@ func TestWhatWasSaidMeanwhileHasNoMomentOfItsOwn(t *testing.T) {
 // An image comes back with the message that is taken back, under its name, and nobody is
 // told to attach it again.
 func TestAnImageComesBackWithItsMessage(t *testing.T) {
-	s := serve(t, []pygenttest.Reply{pygenttest.Text("First."), pygenttest.Text("I see.")}, pygent.WithCheckpoints(t.TempDir()))
+	s := serve(t, []pygenttest.Reply{pygenttest.Text("First."), pygenttest.Text("I see."), pygenttest.Text("Read it.")}, pygent.WithCheckpoints(t.TempDir()))
 	p := s.open("")
 	s.say("Begin.")
 	p.shows("<p>First.</p>")
@@ -164,4 +164,12 @@ func TestAnImageComesBackWithItsMessage(t *testing.T) {
 	require.Equal(t, aPixel, back.Images[0].Data)
 	p.shows("taken back")
 	require.NotContains(t, p.now(), "attached again")
+	// The page cannot put a file of another kind back: the person is told.
+	s.post("/messages", map[string]any{"text": "Read.", "attachments": []map[string]any{{"name": "notes.pdf", "data": "JVBERi0xLjQK"}}}, nil)
+	p.shows("<p>Read it.</p>")
+	p.rests()
+	s.post("/undo", map[string]any{"turns": 1}, &back)
+	require.Equal(t, "Read.", back.Text)
+	require.Len(t, back.Notes, 1)
+	require.Contains(t, back.Notes[0], "attached again: notes.pdf")
 }
