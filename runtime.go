@@ -149,18 +149,6 @@ const (
 	kindLocal  = "local"
 )
 
-// protection describes the protection for people. It is empty if nothing is
-// known of it.
-func (info RuntimeInfo) protection() string {
-	switch info.Protection {
-	case "":
-		return ""
-	case protectionNone:
-		return "; protection: none, so they can do whatever you can (" + info.ProtectionNote + ")"
-	}
-	return "; protection: " + info.Protection + " (" + info.ProtectionNote + ")"
-}
-
 // Describer is implemented by runtimes that can describe themselves. The agent
 // passes the description on to the model.
 type Describer interface {

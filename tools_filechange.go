@@ -303,14 +303,9 @@ func (in editInput) change(former formerText) FileChange {
 
 // fileChange is the change of a workspace file by a call.
 type fileChange struct {
-	tool string
 	path string // clean
 	what string // the new content, or the difference
 }
-
-// title names the file and the tool that changes it, for the person who decides
-// about it.
-func (c fileChange) title() string { return fmt.Sprintf("%s %q", c.tool, c.path) }
 
 // changeIn returns the file change of a call; ok is false if the call changes
 // none.
@@ -335,7 +330,7 @@ func changeIn(call ToolCall) (fileChange, bool) {
 	default:
 		return fileChange{}, false
 	}
-	return fileChange{tool: call.Name, path: path.Clean(name), what: what}, err == nil
+	return fileChange{path: path.Clean(name), what: what}, err == nil
 }
 
 // steersGit reports whether a file of the workspace is one that git obeys on
