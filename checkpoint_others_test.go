@@ -143,7 +143,7 @@ func TestNothingOfAWriterBesideIsLost(t *testing.T) {
 	}
 	k := openKeeper(t, t.TempDir())
 	ctx, stop := context.WithCancel(t.Context())
-	written := make(chan map[string]string)
+	written := make(chan map[string]string, 1)
 	go func() {
 		all := map[string]string{}
 		for n := 0; ctx.Err() == nil; n++ {
@@ -179,6 +179,7 @@ func TestNothingOfAWriterBesideIsLost(t *testing.T) {
 	}
 	stop()
 	all := <-written
+	require.Greater(t, len(all), 7, "the writer began files of its own and appended to each of the seven")
 	for back := min(turns, 20); back > 0; back-- {
 		k.undo(1)
 	}
