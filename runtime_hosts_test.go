@@ -156,3 +156,24 @@ func answersOfTools(a *pygent.Agent) []string {
 	}
 	return all
 }
+
+// The model is told that somebody decides about hosts, as long as that is so.
+func TestThePersonAtAFaceIsAskedAboutHosts(t *testing.T) {
+	t.Parallel()
+	requireDocker(t)
+	model := pygenttest.NewScriptedModel(callBash(fetchPages("a.example.com")), stop, stop)
+	agent, err := pygent.New(pygent.WithModel(model), pygent.WithDocker(pygent.DockerRequired), pygent.WithImage(testImage()), pygent.WithWorkspace(t.TempDir()))
+	require.NoError(t, err)
+	defer agent.Close()
+	asked := &hostAnswers{}
+	end := agent.FaceSession().Answers(t.Context(), pygent.FaceUser{Hosts: asked.approve})
+	_, err = agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, [][]string{{"a.example.com"}}, asked.hosts)
+	end()
+	_, err = agent.RunUntilStop(t.Context(), "again")
+	require.NoError(t, err)
+	const told = "the user is asked about"
+	require.Contains(t, model.Requests()[0].Messages[0].Text(), told)
+	require.NotContains(t, model.Requests()[2].Messages[0].Text(), told)
+}
