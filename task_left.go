@@ -25,8 +25,9 @@ type TaskLeft struct {
 	// Outcome is how that ended, in words: "exit 1", "stopped at its time limit".
 	Outcome string `json:"outcome,omitempty"`
 	// Files are at most 30 files of its workspace, those that differ from what the
-	// task began with first, and no others if it finished. It is empty if the runtime
-	// is no [FileLister] or does not answer.
+	// task began with first, and no others if it finished. What is in .git, and in caches
+	// such as node_modules, is left out. It is empty if the runtime is no [FileLister] or
+	// does not answer.
 	Files []TaskFile `json:"files,omitempty"`
 	// More is how many such files there are besides.
 	More int `json:"more,omitempty"`

@@ -277,7 +277,8 @@ func (m *TaskManager) Decide(ctx context.Context, id, call string, d Decision) e
 
 // CollectFile copies a file or directory of a task's workspace into rt, to dest
 // or, if dest is empty, to the same path. The task may be at work. If the task
-// is removed meanwhile, the error matches [ErrUnknownTask].
+// is removed meanwhile, the error matches [ErrUnknownTask]. A directory is copied whole;
+// the tool collect_file leaves out .git and caches such as node_modules.
 func (m *TaskManager) CollectFile(ctx context.Context, rt Runtime, id, path, dest string) (CollectedFile, error) {
 	return m.collect(ctx, rt, id, path, dest, nil)
 }

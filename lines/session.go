@@ -8,23 +8,22 @@
 //
 // # The session
 //
-// The session reads messages, and shows what the agent does. A reply ends the agent's turn. Lines that begin with "/"
-// are commands; /help lists them. A line that begins with "!" runs as that of a
-// command named cmd would, if the agent has one, and never goes to the model. Ctrl-C
-// interrupts a turn. Between turns, pressing it twice leaves the session, and so
-// does /exit.
+// The session reads messages, and shows what the agent does. A reply ends the agent's
+// turn. Lines that begin with "/" are commands; /help lists them. A line that begins with
+// "!" runs as that of a command named cmd would, if the agent has one, and never goes to
+// the model. Ctrl-C interrupts a turn. Between turns, pressing it twice leaves the
+// session, and so does /exit.
 //
-// A person at a terminal is asked about calls that need approval. On the local
-// runtime these are all calls that run a command or write a file; see
-// [pygent.WithConfirmBash]. Only a line that is typed at least half a second after the
-// question is shown answers it. The answer "always" covers what the question
-// says, for this session. If the input is not a terminal, nobody is asked and
-// such calls are denied, because what comes through a pipe was written before
-// the question. If the output is redirected to a file or a pipe, it gets the
-// conversation, and the person is asked at the process's terminal: at standard
-// error or the controlling terminal. Without one such calls are denied. If commands
-// cannot run because the container does not start, the session says so as soon as
-// it is known.
+// A person at a terminal is asked about calls that need approval. On the local runtime
+// these are all calls that run a command or write a file; see [pygent.WithConfirmBash].
+// Only a line that is typed key by key, at least half a second after the question is
+// shown, answers it: what comes all at once counts as pasted. The answer "always" covers
+// what the question says, for this session. If the input is not a terminal, nobody is
+// asked and such calls are denied, because what comes through a pipe was written before
+// the question. If the output is redirected to a file or a pipe, it gets the conversation,
+// and the person is asked at the process's terminal: at standard error or the controlling
+// terminal. Without one such calls are denied. If commands cannot run because the
+// container does not start, the session says so as soon as it is known.
 //
 // The files of a temporary workspace go with it: the session says so to a person when it
 // begins, and asks at its end whether to keep those that were made or changed. If nobody
