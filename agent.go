@@ -164,7 +164,7 @@ func newAgent(ctx context.Context, o options) (_ *Agent, err error) {
 		return nil, err
 	}
 	defer func() {
-		if err != nil {
+		if err != nil && !a.isClosed() {
 			err = errors.Join(err, a.extensions.close())
 		}
 	}()
@@ -187,9 +187,6 @@ func newAgent(ctx context.Context, o options) (_ *Agent, err error) {
 	if err = o.saved.snapshot.fill(ctx, a); err == nil {
 		err = a.refill(ctx)
 	}
-	if err == nil {
-		err = a.extensions.ready(ctx)
-	}
 	if err != nil {
 		if o.runtime == nil {
 			err = errors.Join(err, a.runtime.Cleanup())
@@ -201,6 +198,10 @@ func newAgent(ctx context.Context, o options) (_ *Agent, err error) {
 	a.settleCheckpoints()
 	a.logStart()
 	a.tellNotTaken()
+	if err := a.extensions.ready(ctx); err != nil {
+		a.opts.lent = a.opts.lent || o.runtime != nil // it stays the caller's
+		return nil, errors.Join(err, a.Close())
+	}
 	return a, nil
 }
 

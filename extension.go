@@ -26,6 +26,7 @@ import (
 //	Close           Closing, while there is a runtime; then Close
 //
 // A panic of a function is an error of what called it, or only logged where that has none.
+// [Agent.Close] returns an error in each function, since it would wait for its caller.
 type Extension interface {
 	// Name names the extension, for errors. Of two with one name
 	// the later option replaces the earlier one. An extension without a name is never
@@ -39,8 +40,8 @@ type Extension interface {
 // Lifecycle is what an extension does for one agent. Each function may be nil. Those that
 // decide about calls and those that trace may be called by many goroutines.
 type Lifecycle struct {
-	// Ready is called by [New] once the agent has its runtime. An error becomes one of New,
-	// and Close is called then.
+	// Ready is called by [New] once the agent can be used. An error becomes one of New,
+	// which closes the agent.
 	Ready func(ctx context.Context) error
 	// Hooks decide about runs and calls.
 	Hooks
@@ -52,7 +53,8 @@ type Lifecycle struct {
 	TraceModel func(context.Context, *ModelTrace) (context.Context, func())
 	TraceTool  func(context.Context, *ToolTrace) (context.Context, func())
 	// Closing is called by [Agent.Close] when no run goes on any more, and before the
-	// runtime is cleaned up. ctx has 30 seconds. An error becomes one of Close.
+	// runtime is cleaned up, unless Ready has failed. ctx has 30 seconds. An error becomes
+	// one of Close.
 	Closing func(ctx context.Context) error
 	// Close is called at the end of [Agent.Close], whose error includes its own.
 	Close func() error
@@ -121,11 +123,14 @@ func WithExtension(all ...Extension) Option {
 type openExtension struct {
 	Extension
 	Lifecycle
-	host *Host
+	host    *Host
+	isReady bool
 }
 
-// call calls a function of the extension. A panic becomes an error.
+// call calls a function of the extension, from which the agent cannot be closed. A panic
+// becomes an error.
 func (x *openExtension) call(f func() error) error {
+	defer x.host.Agent.enter(&x.host.Agent.calling, "the extension "+x.Name())()
 	_, err := guard.Catch(func() (struct{}, error) { return struct{}{}, f() })
 	if err == nil {
 		return nil
@@ -152,12 +157,12 @@ func (all *extensions) open(ctx context.Context, a *Agent, given []Extension) er
 // ready tells the extensions that the agent has a runtime.
 func (all extensions) ready(ctx context.Context) error {
 	for _, x := range all {
-		if x.Ready == nil {
-			continue
+		if x.Ready != nil {
+			if err := x.call(func() error { return x.Ready(ctx) }); err != nil {
+				return err
+			}
 		}
-		if err := x.call(func() error { return x.Ready(ctx) }); err != nil {
-			return err
-		}
+		x.isReady = true
 	}
 	return nil
 }
@@ -167,10 +172,7 @@ func (all extensions) ready(ctx context.Context) error {
 func (all extensions) end(of func(*openExtension) func() error) (err error) {
 	for _, x := range slices.Backward(all) {
 		if f := of(x); f != nil {
-			err = errors.Join(err, guard.Within(runEndsWithin, func() error {
-				defer x.host.Agent.enter(&x.host.Agent.calling, "the extension "+x.Name())()
-				return x.call(f)
-			}))
+			err = errors.Join(err, guard.Within(runEndsWithin, func() error { return x.call(f) }))
 		}
 	}
 	return err
@@ -181,7 +183,7 @@ func (all extensions) closing() error {
 	ctx, cancel := context.WithTimeout(context.Background(), runEndsWithin)
 	defer cancel()
 	return all.end(func(x *openExtension) func() error {
-		if x.Closing == nil {
+		if x.Closing == nil || !x.isReady {
 			return nil
 		}
 		return func() error { return x.Closing(ctx) }

@@ -182,6 +182,72 @@ func TestAnExtensionThatFailsIsAnErrorOfNew(t *testing.T) {
 	}
 }
 
+// Close would wait for its caller.
+func TestAnExtensionCannotCloseItsAgent(t *testing.T) {
+	t.Parallel()
+	closed := map[string]error{}
+	x := newTraced()
+	x.life = func(h *pygent.Host, l *pygent.Lifecycle) {
+		from := func(where string) { closed[where] = h.Agent.Close() }
+		from("open")
+		l.Ready = func(context.Context) error { from("ready"); return nil }
+		l.TraceRun = func(ctx context.Context, _ *pygent.RunTrace) (context.Context, func()) {
+			from("run begins")
+			return ctx, func() { from("run ends") }
+		}
+		l.TraceModel = func(ctx context.Context, _ *pygent.ModelTrace) (context.Context, func()) {
+			from("model begins")
+			return ctx, func() { from("model ends") }
+		}
+		l.TraceTool = func(ctx context.Context, _ *pygent.ToolTrace) (context.Context, func()) {
+			from("tool begins")
+			return ctx, func() { from("tool ends") }
+		}
+		l.Closing = func(context.Context) error { from("closing"); return nil }
+		l.Close = func() error { from("close"); return nil }
+	}
+	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(stop), pygent.WithExtension(x))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.NoError(t, agent.Close())
+	require.Len(t, closed, 10)
+	for where, err := range closed {
+		require.ErrorIs(t, err, pygent.ErrInCallback, where)
+	}
+}
+
+func TestAnAgentCanBeUsedWhenItsExtensionIsReady(t *testing.T) {
+	t.Parallel()
+	for name, fails := range map[string]error{"": nil, "and fails then": errors.New("no")} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var of *pygent.Agent
+			x := newTraced()
+			x.life = func(h *pygent.Host, l *pygent.Lifecycle) {
+				of = h.Agent
+				l.Ready = func(ctx context.Context) error {
+					result, err := of.RunUntilStop(ctx, "go")
+					require.NoError(t, err)
+					require.Equal(t, pygent.StatusStopped, result.Status)
+					return fails
+				}
+			}
+			rt := cleansUp{func() { x.note("clean up") }}
+			agent, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel(callBash("ls"), stop, stop)), pygent.WithRuntime(rt), pygent.WithExtension(x))
+			if fails == nil {
+				require.NoError(t, err)
+				require.NoError(t, agent.Close())
+				return
+			}
+			require.EqualError(t, err, "extension traced: no")
+			require.NotContains(t, x.noted(), "clean up", "it is the caller's")
+			require.NotContains(t, x.noted(), "closing")
+			_, err = of.RunUntilStop(t.Context(), "go on")
+			require.ErrorIs(t, err, pygent.ErrAgentClosed)
+		})
+	}
+}
+
 // What traces a run has no say in it.
 func TestATraceThatPanicsIsLogged(t *testing.T) {
 	t.Parallel()
