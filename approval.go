@@ -233,10 +233,17 @@ func (a *Agent) settle(d Decision, tool Tool, call *ToolCall) Decision {
 // whyAsk returns why a call needs approval. It is empty for a call that needs
 // none.
 func (a *Agent) whyAsk(tool Tool, call ToolCall) string {
+	why := a.whyByRules(tool, call)
+	if (why != "" || !a.UseDocker()) && a.changesGit(call) {
+		return "it writes what git obeys on the user's machine"
+	}
+	return why
+}
+
+// whyByRules is whyAsk but for what git obeys.
+func (a *Agent) whyByRules(tool Tool, call ToolCall) string {
 	confirmBash := a.approver.Confirm()
 	switch {
-	case a.changesGit(call):
-		return "it writes what git obeys on the user's machine"
 	case tool.NeedsApproval:
 		return "the tool " + call.Name + " always needs approval"
 	case a.opts.needsApproval(tool, confirmBash):
@@ -284,7 +291,7 @@ func (a *Agent) writesUnconfined(call ToolCall, confirmBash *bool) bool {
 // machine.
 func (a *Agent) changesGit(call ToolCall) bool {
 	change, writes := changeIn(call)
-	return writes && !a.UseDocker() && a.steersGit(change.path)
+	return writes && a.steersGit(change.path)
 }
 
 // ownApprovalFor returns the names given to this agent itself. Names that it

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -310,11 +311,12 @@ func TestAlwaysNeverCoversWhatGitObeys(t *testing.T) {
 					replies = append(replies, pygenttest.Call("write_file", map[string]any{"path": path, "content": path}))
 				}
 			}
-			asked := map[string][]string{}
+			asked, obeyed := map[string][]string{}, map[string]bool{}
 			agent := newAgentOn(t, kind.new(t, pygent.WithWorkspace(dir)), pygenttest.NewScriptedModel(append(replies, stop)...),
 				pygent.WithApproval(func(_ context.Context, r pygent.ApprovalRequest) (pygent.Decision, error) {
 					path := r.Changes[0].Path
 					asked[path] = append(asked[path], r.Session)
+					obeyed[path] = strings.Contains(r.Why, "git obeys")
 					return pygent.Decision{Allow: true, Session: true}, nil
 				}))
 			_, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxSteps(20))
@@ -324,6 +326,9 @@ func TestAlwaysNeverCoversWhatGitObeys(t *testing.T) {
 				want[path] = []string{"", ""}
 			}
 			require.Equal(t, want, asked)
+			for _, path := range paths {
+				require.Equal(t, path != "plain", obeyed[path], "%s: people are told", path)
+			}
 		})
 	}
 }
