@@ -111,16 +111,6 @@ func (r *ToolResult) note(line string) {
 	}
 }
 
-// String formats a command with its directory, for the person who decides about
-// it.
-func (in bashInput) String() string {
-	command := "$ " + strings.TrimSpace(in.Cmd)
-	if in.Cwd != "" {
-		return fmt.Sprintf("(in %q) %s", in.Cwd, command)
-	}
-	return command
-}
-
 // commandIn returns the command of a bash call; ok is false for other calls.
 func commandIn(call ToolCall) (in bashInput, ok bool) {
 	ok = call.Name == "bash" && json.Unmarshal([]byte(call.Arguments), &in) == nil
