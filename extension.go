@@ -80,7 +80,8 @@ type ModelTrace struct {
 	// Messages are those of the request, which must not be changed.
 	Messages []Message
 
-	// At the end. Response is as the model gave it, and nil if Err is not.
+	// At the end. Response is as the model gave it, and nil if Err is not. Both are nil
+	// where the run of a task goes on in another process.
 	Response   *ChatResponse
 	Err        error
 	FirstDelta time.Duration // after which the answer began to stream; 0 if it did not
