@@ -248,6 +248,15 @@ func TestAnAgentCanBeUsedWhenItsExtensionIsReady(t *testing.T) {
 	}
 }
 
+// Who goes on with the session without it is told.
+func TestASetupCountsTheExtensionsThatDecide(t *testing.T) {
+	t.Parallel()
+	traces := &traced{name: "traces", life: func(_ *pygent.Host, l *pygent.Lifecycle) { l.Hooks = pygent.Hooks{} }}
+	hooks := pygent.Hooks{RunStart: func(context.Context, *pygent.Agent, string) (string, error) { return "", nil }}
+	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(stop), pygent.WithExtension(newTraced(), traces), pygent.WithHooks(hooks))
+	require.Equal(t, 2, agent.Setup().Hooks)
+}
+
 // What traces a run has no say in it.
 func TestATraceThatPanicsIsLogged(t *testing.T) {
 	t.Parallel()

@@ -66,10 +66,10 @@ func (h hooked) Open(context.Context, *Host) (Lifecycle, error) {
 	return Lifecycle{Hooks: h.Hooks, Inherit: true}, nil
 }
 
-// hooks counts those that options gave.
-func (o *options) hooks() (n int) {
-	for _, e := range o.extensions {
-		if _, are := e.(hooked); are {
+// hooks counts the extensions that decide about runs and calls.
+func (all extensions) hooks() (n int) {
+	for _, x := range all {
+		if x.RunStart != nil || x.BeforeCall != nil || x.RunEnd != nil {
 			n++
 		}
 	}

@@ -34,7 +34,7 @@ type Setup struct {
 	ApproveAll     bool     `json:"approve_all,omitempty"`  // calls of tools that are not ReadOnly need approval
 	ConfirmBash    *bool    `json:"confirm_bash,omitempty"` // as [WithConfirmBash] takes it; nil for not set
 
-	Hooks          int              `json:"hooks,omitempty"`           // how many [WithHooks] gave; they are not described
+	Hooks          int              `json:"hooks,omitempty"`           // how many extensions have any; they are not described
 	NoInstructions bool             `json:"no_instructions,omitempty"` // as [WithInstructions] switches them off
 	NoSurvey       bool             `json:"no_survey,omitempty"`       // as [WithSurvey]
 	NoSkills       bool             `json:"no_skills,omitempty"`       // as [WithProjectSkills]
@@ -81,7 +81,7 @@ func (a *Agent) Setup() Setup {
 		ApprovalFor:    slices.Clone(o.approvalFor),
 		ApproveAll:     o.approveAll,
 		ConfirmBash:    o.confirmBash,
-		Hooks:          o.hooks(),
+		Hooks:          a.extensions.hooks(),
 		NoInstructions: !o.instructions,
 		NoSurvey:       !o.survey,
 		NoSkills:       !o.skills.project,
