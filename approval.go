@@ -233,7 +233,7 @@ func (a *Agent) settle(d Decision, tool Tool, call *ToolCall) Decision {
 // whyAsk returns why a call needs approval. It is empty for a call that needs
 // none.
 func (a *Agent) whyAsk(tool Tool, call ToolCall) string {
-	why := a.whyByRules(tool, call)
+	why := whyByRules(a, tool, call)
 	if (why != "" || !a.UseDocker()) && a.changesGit(call) {
 		return "it writes what git obeys on the user's machine"
 	}
@@ -241,7 +241,7 @@ func (a *Agent) whyAsk(tool Tool, call ToolCall) string {
 }
 
 // whyByRules is whyAsk but for what git obeys.
-func (a *Agent) whyByRules(tool Tool, call ToolCall) string {
+func whyByRules(a *Agent, tool Tool, call ToolCall) string {
 	confirmBash := a.approver.Confirm()
 	switch {
 	case tool.NeedsApproval:
