@@ -43,7 +43,6 @@ package terminal
 import (
 	"context"
 	"os"
-	"runtime"
 
 	"golang.org/x/term"
 
@@ -59,7 +58,7 @@ func init() { pygent.RegisterFace(pygent.FaceTerminal, Run) }
 func Run(ctx context.Context, face pygent.FaceSession) error {
 	in, isFile := face.In.(*os.File)
 	out := screen.New(face.Out)
-	if !isFile || !term.IsTerminal(int(in.Fd())) || !out.Terminal() || isDumb() {
+	if !isFile || !term.IsTerminal(int(in.Fd())) || !out.Terminal() || screen.IsDumb() {
 		return lines.Run(ctx, face)
 	}
 	t, err := openTTY(ctx, in, out)
@@ -69,11 +68,4 @@ func Run(ctx context.Context, face pygent.FaceSession) error {
 	s := newSession(ctx, face, t)
 	defer s.close()
 	return s.run()
-}
-
-// isDumb reports whether the terminal can do nothing but print, or may: nothing is
-// known of one without TERM, but on Windows, which has no such variable.
-func isDumb() bool {
-	name := os.Getenv("TERM")
-	return name == "dumb" || name == "" && runtime.GOOS != "windows"
 }

@@ -26,6 +26,7 @@ func TestWithoutATerminalTheSessionIsPlain(t *testing.T) {
 		p.Await("Type a message; /help lists the commands, /exit leaves.")
 		p.Type("/exit\n")
 		p.left()
+		require.NotContains(t, string(p.Raw()), "\x1b")
 	}
 }
 

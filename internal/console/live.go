@@ -57,7 +57,7 @@ func (l *LastLine) Add(piece string) (line string) {
 }
 
 func (t *Text) showLive(line string) {
-	if line == "" || t.midLine || !t.screen.Terminal() {
+	if line == "" || t.midLine || !t.screen.Overwrites() {
 		return
 	}
 	columns, _ := t.screen.Size()

@@ -10,6 +10,7 @@ package screen
 import (
 	"io"
 	"os"
+	"runtime"
 	"sync"
 	"unicode/utf8"
 
@@ -77,7 +78,7 @@ func (s *Screen) Write(p []byte) (int, error) {
 // Control sends a control sequence to the terminal. It writes nothing if the
 // screen is not on a terminal.
 func (s *Screen) Control(c Control) error {
-	if !s.Terminal() {
+	if !s.Terminal() || c != Erase && IsDumb() {
 		return nil
 	}
 	s.mu.Lock()
@@ -101,6 +102,16 @@ func (s *Screen) Draw(frame string) error {
 func (s *Screen) Terminal() bool {
 	file, ok := s.w.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+// Overwrites reports whether the screen is a terminal on which a line can be taken back.
+func (s *Screen) Overwrites() bool { return s.Terminal() && !IsDumb() }
+
+// IsDumb reports whether the terminal can do nothing but print, or may: nothing is
+// known of one without TERM, but on Windows, which has no such variable.
+func IsDumb() bool {
+	name := os.Getenv("TERM")
+	return name == "dumb" || name == "" && runtime.GOOS != "windows"
 }
 
 // Redirected reports whether the screen writes to a file or a pipe, which is not

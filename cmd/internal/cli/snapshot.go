@@ -48,7 +48,7 @@ func loadSnapshot(ctx context.Context, dir string, quiet bool) (*pygent.Snapshot
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	bar := screen.Stderr()
-	if !quiet && bar.Terminal() {
+	if !quiet && bar.Overwrites() {
 		begun := time.Now()
 		to := pace.New(barEvery, func(percent int64) {
 			_ = bar.Control(screen.ClearLine)
