@@ -70,6 +70,7 @@ func TestTheResultOfACallWithdrawsItsQuestion(t *testing.T) {
 	require.Len(t, task.status.Approvals, 1)
 	task.record(Event{Type: EventToolDone, Call: &ToolCall{ID: "other"}})
 	require.Len(t, task.status.Approvals, 1)
+	require.ErrorIs(t, task.decide(task.status.Approvals[0].Seq+1, "a", Decision{Allow: true}), ErrNotAsked, "who names a request means that one")
 	task.record(Event{Type: EventToolDone, Call: call})
 	require.Empty(t, task.status.Approvals)
 	require.ErrorIs(t, task.decide(0, "a", Decision{Allow: true}), ErrNotAsked)

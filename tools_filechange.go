@@ -304,7 +304,7 @@ func (in editInput) change(former formerText) FileChange {
 // fileChange is the change of a workspace file by a call.
 type fileChange struct {
 	path string // clean
-	what string // the new content, or the difference
+	what string // said of a change that cannot be worked out before the call
 }
 
 // changeIn returns the file change of a call; ok is false if the call changes
@@ -316,9 +316,7 @@ func changeIn(call ToolCall) (fileChange, bool) {
 	case "write_file":
 		var in writeInput
 		err = json.Unmarshal([]byte(call.Arguments), &in)
-		if name, what = in.Path, in.Content; in.Append {
-			what = "added to its end:\n" + in.Content
-		}
+		name = in.Path
 	case "edit_file":
 		var in editInput
 		err = json.Unmarshal([]byte(call.Arguments), &in)
