@@ -277,7 +277,9 @@ func TestPruneTakesOnlyWhatIsTypedForAnAnswer(t *testing.T) {
 func TestPruneRemovesNothingWhenInterrupted(t *testing.T) {
 	t.Parallel()
 	l := newLeftBehind(t)
-	term := startTerminal(t, l.prune(t))
+	prune := l.prune(t)
+	prune.Env = append(prune.Env, "TERM=xterm")
+	term := startTerminal(t, prune)
 	term.expect("Remove it? [y/N] ")
 	term.answers("y\n")
 	term.expect("Its name removes it: ")

@@ -87,7 +87,7 @@ func TestALoadShowsItsProgressAndIsInterrupted(t *testing.T) {
 	temp := t.TempDir()
 	begin := func(args ...string) *exec.Cmd {
 		cmd := u.command(append(args, "--no-docker", "--load", snap)...)
-		cmd.Env = append(cmd.Env, "TMPDIR="+temp)
+		cmd.Env = append(cmd.Env, "TMPDIR="+temp, "TERM=xterm")
 		return cmd
 	}
 	for name, cmd := range map[string]*exec.Cmd{"a session": begin(), "a run": begin("run", "go")} {
