@@ -185,6 +185,12 @@ func foundNothing(r *ToolResult) bool {
 	return r.Outcome != OutcomeOK && b != nil && b.ExitCode == 1 && !b.TimedOut && strings.TrimSpace(b.Output) == ""
 }
 
+// didSomething reports whether a call was a step of the work: a command that ran was, also
+// if it failed, and another tool that only returned an error was not.
+func didSomething(r *ToolResult) bool {
+	return r.Outcome != OutcomeNotRun && r.Outcome != OutcomeDenied && (r.Outcome != OutcomeFailed || r.Bash != nil)
+}
+
 // give answers a call with its result, unless that is a stop that is refused.
 func (r *run) give(ctx context.Context, read *readCall, result *ToolResult, last bool, so *answers) error {
 	call := &read.ToolCall
@@ -192,7 +198,7 @@ func (r *run) give(ctx context.Context, read *readCall, result *ToolResult, last
 	if result.Outcome != OutcomeOK && !foundNothing(result) {
 		so.noteFailed(call, result)
 	}
-	if read.err == nil && !read.tool.ends && result.Outcome != OutcomeNotRun && result.Outcome != OutcomeDenied && !dialect.IsNote(call.Name) {
+	if read.err == nil && !read.tool.ends && didSomething(result) && !dialect.IsNote(call.Name) {
 		r.judge.Ran(result.Outcome != OutcomeOK && !foundNothing(result))
 	}
 	chooseMedia(result, so.media)
