@@ -9,6 +9,7 @@ import (
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/console"
 	"github.com/x/pygent/internal/escape"
+	"github.com/x/pygent/internal/faces"
 	"github.com/x/pygent/internal/mention"
 )
 
@@ -91,7 +92,7 @@ func (s *session) hear(ctx context.Context, text string) error {
 		s.talk.Aside("(with %s)", escape.Name(p.FileName))
 	}
 	if len(missing) > 0 {
-		s.talk.Aside("! %s", mention.Missing(missing, s.describe(ctx).Temporary))
+		s.talk.Aside("! %s", mention.Missing(missing, faces.Describe(ctx, s.agent).Temporary))
 	}
 	return s.turn(ctx, func(opts ...pygent.RunOption) (*pygent.Result, error) {
 		return s.agent.RunUntilStop(ctx, text, append(opts, pygent.WithParts(parts...))...)

@@ -41,7 +41,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/callwords"
@@ -125,21 +124,6 @@ func newSession(face pygent.FaceSession) *session {
 func (s *session) isOfProcess() bool {
 	_, is := s.face.Out.(*screen.Screen)
 	return is
-}
-
-// describeWithin is how long the banner waits for the description of the runtime.
-const describeWithin = 3 * time.Second
-
-// describe asks the runtime what it is. Nothing is known of one that does not answer.
-func (s *session) describe(ctx context.Context) pygent.RuntimeInfo {
-	d, ok := pygent.RuntimeAs[pygent.Describer](s.agent.Runtime())
-	if !ok {
-		return pygent.RuntimeInfo{}
-	}
-	ctx, cancel := context.WithTimeout(ctx, describeWithin)
-	defer cancel()
-	info, _ := guard.Outlive(ctx, func() (pygent.RuntimeInfo, error) { return d.Describe(ctx), nil })
-	return info
 }
 
 // protection describes the protection of a runtime. It is empty if nothing is known of it.
@@ -265,7 +249,7 @@ func (s *session) failure(err error) error {
 // banner shows the persona, where commands run, and the state of the
 // conversation.
 func (s *session) banner(ctx context.Context) {
-	info := s.describe(ctx)
+	info := faces.Describe(ctx, s.agent)
 	where := "locally, on this machine"
 	if s.agent.UseDocker() {
 		where = "in Docker (" + info.Image + ")"

@@ -2,13 +2,11 @@ package terminal
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/faces"
 	"github.com/x/pygent/internal/livearea"
 )
 
@@ -64,20 +62,8 @@ func (s *session) banner() {
 	s.say(kindNews, strings.Join(lines, "\n"))
 }
 
-// describeWithin is how long the banner waits for the description of the runtime.
-const describeWithin = 3 * time.Second
-
-// describe asks the runtime what it is. Nothing is known of one that does not answer.
-func (s *session) describe() pygent.RuntimeInfo {
-	d, ok := pygent.RuntimeAs[pygent.Describer](s.agent.Runtime())
-	if !ok {
-		return pygent.RuntimeInfo{}
-	}
-	ctx, cancel := context.WithTimeout(s.ctx, describeWithin)
-	defer cancel()
-	info, _ := guard.Outlive(ctx, func() (pygent.RuntimeInfo, error) { return d.Describe(ctx), nil })
-	return info
-}
+// describe asks the runtime what it is.
+func (s *session) describe() pygent.RuntimeInfo { return faces.Describe(s.ctx, s.agent) }
 
 // factMargin is how far the facts of the banner are indented, behind their names.
 const factMargin = 12
