@@ -157,7 +157,7 @@ type lastCall struct{ id, title, outcome string }
 func (c *lastCall) note(e Event) {
 	switch e.Type {
 	case EventToolCall:
-		if e.Call.Name == "stop" || e.Call.Name == "continue" {
+		if endsRun(e.Call.Name) {
 			return // it did nothing
 		}
 		c.id, c.outcome = e.Call.ID, "not finished"
