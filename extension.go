@@ -18,7 +18,7 @@ import (
 // This is the order of the calls. Of several extensions each is called in the order of
 // the options, and at an end in the reverse order:
 //
-//	New             Open; then there is a runtime: Ready
+//	New             Open, before there is a runtime; Ready, once the agent can be used
 //	a run           TraceRun begins, RunStart
 //	  a model call  TraceModel begins and ends, for each attempt
 //	  a tool call   BeforeCall, then approvals, then TraceTool begins and ends
@@ -28,9 +28,8 @@ import (
 // A panic of a function is an error of what called it, or only logged where that has none.
 // [Agent.Close] returns an error in each function, since it would wait for its caller.
 type Extension interface {
-	// Name names the extension, for errors. Of two with one name
-	// the later option replaces the earlier one. An extension without a name is never
-	// replaced.
+	// Name names the extension, for errors. Of two with one name the later option replaces
+	// the earlier one. An extension without a name is never replaced.
 	Name() string
 	// Open is called by [New], before there is a runtime, with the context of
 	// [NewWithContext]. An error becomes one of New.
@@ -155,7 +154,7 @@ func (all *extensions) open(ctx context.Context, a *Agent, given []Extension) er
 	return nil
 }
 
-// ready tells the extensions that the agent has a runtime.
+// ready tells the extensions that the agent can be used.
 func (all extensions) ready(ctx context.Context) error {
 	for _, x := range all {
 		if x.Ready != nil {

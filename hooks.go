@@ -15,7 +15,8 @@ import (
 // Hooks are functions of a program that an agent calls at the start and the end
 // of its runs, and before its tool calls. Each may be nil. The agents of tasks
 // call them, too, but for those of a [Lifecycle] without Inherit: [CallFrom] tells from
-// the context whom they serve. They may be called by many goroutines. Package script makes hooks of a script.
+// the context whom they serve. They may be called by many goroutines. Package script makes
+// hooks of a script.
 //
 // To change the result of a call, see [WithToolMiddleware]; to follow an agent
 // without a say, [OnEvent].
