@@ -31,6 +31,7 @@ func TestToolCallsInTextAreNoticed(t *testing.T) {
 		{"<|python_tag|>{\"name\": \"bash\", \"parameters\": {}}", true},
 		{"<|tool_call|>[{\"name\": \"bash\", \"arguments\": {}}]", true},
 		{strings.Repeat("x", 300_000) + "<tool_call>bash", true},
+		{strings.Repeat("x", 64<<10) + "<tool_call>bash\n" + strings.Repeat("x", 64<<10), false}, // only the ends of a long text are looked at
 		{"", false},
 		{"I ran bash, and all is well.", false},
 		{"<tool_call>{\"name\": \"other\", \"arguments\": {}}</tool_call>", false},
@@ -117,10 +118,28 @@ func TestAnExplanationIsNotACallAlone(t *testing.T) {
 		"I list the files:\n```xml\n" + call + "\n```":               true,
 		call + "\nThat lists the files.":                             true,
 		"One writes " + call:                                         false,
+		"<think>What now?</think>\nOne writes " + call:               false,
+		"<think>What now?</think>\nI list the files.\n" + call:       true,
+		"</think>One writes " + call:                                 false,
+		"One writes\n" + call + "\nfor bash.<|im_end|>":              false,
 		"One writes\n" + call + "\nwhere bash is the tool.":          false,
 	} {
 		sign := calltext.In(text, bash, bash)
 		require.Equal(t, "bash", sign.Tool, text)
 		require.Equal(t, want, sign.Alone, text)
 	}
+}
+
+// The names of elements are many in a page, and each is asked about once.
+func TestANameIsAskedAboutOnce(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	none := func(name string) bool {
+		if name == "some_name" {
+			asked++
+		}
+		return false
+	}
+	require.Empty(t, calltext.In(strings.Repeat("<some_name></some_name>\n", 100), none, func(string) bool { return false }))
+	require.LessOrEqual(t, asked, 2, "once for each form of an element")
 }

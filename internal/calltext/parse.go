@@ -308,11 +308,11 @@ func glm(inner string) (name, arguments string, ok bool) {
 	name = strings.TrimSpace(name)
 	given := map[string]string{}
 	for found {
-		key, after, ok1 := strings.Cut(rest, "</arg_key>")
-		after, ok2 := strings.CutPrefix(strings.TrimSpace(after), "<arg_value>")
-		value, after, ok3 := strings.Cut(after, "</arg_value>")
+		key, after, _ := strings.Cut(rest, "</arg_key>")
+		after, begun := strings.CutPrefix(strings.TrimSpace(after), "<arg_value>")
+		value, after, ended := strings.Cut(after, "</arg_value>")
 		key = strings.TrimSpace(key)
-		if _, again := given[key]; !ok1 || !ok2 || !ok3 || again || strings.Contains(value, "<arg_key>") || strings.Contains(value, "<arg_value>") {
+		if _, again := given[key]; !begun || !ended || again || strings.Contains(value, "<arg_key>") || strings.Contains(value, "<arg_value>") {
 			return "", "", false
 		}
 		given[key] = value
@@ -330,9 +330,9 @@ func glm(inner string) (name, arguments string, ok bool) {
 
 // mistral reads [TOOL_CALLS]name{…} and [TOOL_CALLS]name[ARGS]{…}.
 func mistral(block string) (name, arguments string, ok bool) {
-	rest, ok := strings.CutPrefix(block, "[TOOL_CALLS]")
+	rest := strings.TrimPrefix(block, "[TOOL_CALLS]") // what begins otherwise has no usable name
 	at := strings.IndexByte(rest, '{')
-	if !ok || at < 0 {
+	if at < 0 {
 		return "", "", false
 	}
 	name = strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest[:at]), "[ARGS]"))
@@ -348,8 +348,8 @@ func kimi(block string) (name, arguments string, ok bool) {
 	if !ok {
 		return "", "", false
 	}
-	name, arguments, ok = strings.Cut(inner, "<|tool_call_argument_begin|>")
-	return strings.TrimSpace(name), arguments, ok && isObject(arguments)
+	name, arguments, _ = strings.Cut(inner, "<|tool_call_argument_begin|>")
+	return strings.TrimSpace(name), arguments, isObject(arguments)
 }
 
 // deepSeek reads <｜tool▁call▁begin｜>name<｜tool▁sep｜>{…}<｜tool▁call▁end｜>, and the
@@ -373,11 +373,11 @@ func deepSeek(block string) (name, arguments string, ok bool) {
 // harmony reads gpt-oss's <|channel|>commentary to=functions.name
 // <|constrain|>json<|message|>{…}.
 func harmony(block string) (name, arguments string, ok bool) {
-	head, arguments, ok := strings.Cut(block, "<|message|>")
-	_, name, found := strings.Cut(head, " to=")
+	head, arguments, _ := strings.Cut(block, "<|message|>")
+	_, name, _ = strings.Cut(head, " to=")
 	name, _, _ = strings.Cut(name, "<|")
 	name, _, _ = strings.Cut(strings.TrimSpace(name), " ")
-	return name, arguments, ok && found && isObject(arguments)
+	return name, arguments, isObject(arguments)
 }
 
 // jsonCall reads the templates in which a call is an object, or the only one of a
@@ -404,9 +404,9 @@ func objectCall(text string) (name, arguments string, ok bool) {
 	if !isObject(text) || json.Unmarshal([]byte(text), &fields) != nil {
 		return "", "", false
 	}
-	var inner map[string]json.RawMessage
-	if json.Unmarshal(fields["function"], &inner) == nil && inner != nil {
-		fields = inner
+	if inner := fields["function"]; isObject(string(inner)) {
+		fields = nil
+		_ = json.Unmarshal(inner, &fields) // it is an object
 	}
 	found := 0
 	for key, value := range fields {
@@ -426,20 +426,24 @@ func objectCall(text string) (name, arguments string, ok bool) {
 			return "", "", false
 		}
 	}
-	return name, arguments, found == 2 && name != "" && isObject(arguments)
+	return name, arguments, found == 2 && isObject(arguments)
 }
 
 // isObject reports whether text is one JSON object, in which no name comes twice.
 func isObject(text string) bool {
-	text = strings.Trim(text, " \t\r\n") // other white space is none in JSON
-	if !strings.HasPrefix(text, "{") {
-		return false
-	}
 	dec := json.NewDecoder(strings.NewReader(text))
-	var object map[string]json.RawMessage
-	if dec.Decode(&object) != nil {
+	if open, _ := dec.Token(); open != json.Delim('{') {
 		return false
 	}
-	_, err := dec.Token()
-	return err == io.EOF
+	names := map[json.Token]bool{}
+	for dec.More() {
+		name, err := dec.Token()
+		if err != nil || names[name] || dec.Decode(new(json.RawMessage)) != nil {
+			return false
+		}
+		names[name] = true
+	}
+	_, open := dec.Token()
+	_, end := dec.Token()
+	return open == nil && end == io.EOF
 }

@@ -44,6 +44,10 @@ var written = map[string]string{
 	"GLM, with blanks":    "<tool_call>bash\n<arg_key> cmd </arg_key>\n<arg_value>ls</arg_value>\n\n</tool_call>",
 	"Llama, a blank":      "<function=bash>\n {\"cmd\":\"ls\"}\n</function>",
 	"Kimi, alone":         `<|tool_call_begin|> bash <|tool_call_argument_begin|>{"cmd":"ls"}<|tool_call_end|>`,
+	"Kimi, blanks":        "<|tool_call_begin|>bash<|tool_call_argument_begin|>\n\t{\"cmd\":\"ls\"}\r\n<|tool_call_end|>",
+	"Mistral, no list":    `[TOOL_CALLS]{"name": "bash", "arguments": {"cmd":"ls"}}`,
+	"gpt-oss, no blank":   `<|channel|>commentary to=bash<|constrain|>json<|message|>{"cmd":"ls"}<|call|>`,
+	"thoughts that ended": "</think><tool_call>{\"name\": \"bash\", \"arguments\": {\"cmd\":\"ls\"}}</tool_call>",
 	"after thoughts":      "<think>I could write <tool_call>x</tool_call>.</think>\n\n<tool_call>\n{\"name\": \"bash\", \"arguments\": {\"cmd\":\"ls\"}}\n</tool_call>",
 	"after a sentence":    "I look at the files.\n\n<tool_call>\n{\"name\": \"bash\", \"arguments\": {\"cmd\":\"ls\"}}\n</tool_call>",
 	"after another fence": "I ran\n```\nls\n```\nand run it again.\n<function=bash>\n<parameter=cmd>\nls\n</parameter>\n</function>",
@@ -65,11 +69,35 @@ func TestWrittenCallsAreParsed(t *testing.T) {
 			require.True(t, sign.Alone)
 		})
 	}
-	c, ok := calltext.Parse(true, "<function=write_file>\n<parameter=path>\na.xml\n</parameter>\n<parameter=content>\n\n<a>\n  1 < 2 & \"x\"\n</a>\n\n</parameter>\n</function>")
+	c, ok := calltext.Parse(true, "<tool_call>bash\n<arg_key>cmd</arg_key>\n<arg_value>ls</arg_value>\n<arg_key>stdin</arg_key>\n<arg_value>\n</arg_value>\n</tool_call>")
+	require.True(t, ok)
+	require.JSONEq(t, `{"cmd":"ls","stdin":"\n"}`, c.Arguments)
+	c, ok = calltext.Parse(true, "<function=write_file>\n<parameter=path>\na.xml\n</parameter>\n<parameter=content>\n\n<a>\n  1 < 2 & \"x\"\n</a>\n\n</parameter>\n</function>")
 	require.True(t, ok)
 	var given map[string]string
 	require.NoError(t, json.Unmarshal([]byte(c.Arguments), &given))
 	require.Equal(t, map[string]string{"path": "a.xml", "content": "\n<a>\n  1 < 2 & \"x\"\n</a>\n"}, given)
+}
+
+// The largest text and the longest name are calls still, and one byte more is none.
+func TestBoundsOfACall(t *testing.T) {
+	t.Parallel()
+	const call = "<function=bash>{}</function>"
+	lines := strings.Repeat("x\n", (1<<20-len(call))/2)
+	_, ok := calltext.Parse(true, lines+call)
+	require.Len(t, lines+call, 1<<20)
+	require.True(t, ok)
+	_, ok = calltext.Parse(true, " "+lines+call)
+	require.False(t, ok)
+	name := strings.Repeat("n", 128)
+	c, ok := calltext.Parse(true, "<function="+name+">{}</function>")
+	require.True(t, ok)
+	require.Equal(t, name, c.Name)
+	_, ok = calltext.Parse(true, "<function="+name+"n>{}</function>")
+	require.False(t, ok)
+	every := func(string) bool { return true }
+	require.Equal(t, name, calltext.In("<function="+name+">", every, every).Tool)
+	require.Empty(t, calltext.In("<function="+name+"n>", every, every))
 }
 
 func TestWhatMayBeNoCallIsNotParsed(t *testing.T) {
@@ -84,6 +112,19 @@ func TestWhatMayBeNoCallIsNotParsed(t *testing.T) {
 		"quoted":                  "> it says\n" + call,
 		"in a fence":              "```\n" + call + "\n```",
 		"in an open fence":        "So:\n```xml\n" + call,
+		"in a fence, later":       "```xml\nan example\n" + call,
+		"a function not closed":   `<function=bash>{"cmd":"ls"}`,
+		"a function left open":    "<function=bash><parameter=cmd>ls</parameter>",
+		"an invoke left open":     `<invoke name="bash"><parameter name="cmd">a</parameter>`,
+		"a parameter in one":      "<function=write_file><parameter=content><parameter=x>a</parameter></function>",
+		"a key left open":         "<function=bash><parameter=a</function>",
+		"GLM, no value begins":    "<tool_call>bash<arg_key>a</arg_key>b</arg_value></tool_call>",
+		"GLM, no value ends":      "<tool_call>bash<arg_key>a</arg_key><arg_value>b</tool_call>",
+		"Mistral, an open list":   `[TOOL_CALLS][bash{"cmd":"a"}`,
+		"JSON, an argument twice": `[TOOL_CALLS]bash{"cmd":"a","cmd":"b"}`,
+		"JSON, a name twice":      `<tool_call>{"name":"ls","name":"bash","arguments":{}}</tool_call>`,
+		"OpenAI, a name twice":    `<tool_call>{"type":"function","function":{"name":"ls","name":"bash","arguments":{}}}</tool_call>`,
+		"JSON, a comma too many":  `[TOOL_CALLS]bash{"cmd":"a",}`,
 		"in backticks":            "Write `\n" + call,
 		"not closed":              "<tool_call>\n{\"name\": \"bash\", \"arguments\": {\"cmd\":\"ls\"}}",
 		"cut off":                 "<tool_call>\n{\"name\": \"bash\", \"arguments\": {\"cmd\":\"ls",
@@ -114,6 +155,8 @@ func TestWhatMayBeNoCallIsNotParsed(t *testing.T) {
 		"two names":               `<tool_call>{"name": "bash", "tool": "bash", "arguments": {}}</tool_call>`,
 		"arguments twice":         `<tool_call>{"name": "bash", "arguments": {}, "input": {}}</tool_call>`,
 		"arguments that are none": `<tool_call>{"name": "bash", "arguments": [1]}</tool_call>`,
+		"arguments in a list":     `<tool_call>{"name": "bash", "arguments": ["cmd", "ls"]}</tool_call>`,
+		"Mistral, cut off":        `[TOOL_CALLS]bash{"cmd":"a"`,
 		"no object":               `<tool_call>{"name"</tool_call>`,
 		"a field of more":         `<tool_call>{"name": "bash", "arguments": {}, "result": "x"}</tool_call>`,
 		"two objects":             `[TOOL_CALLS]bash{"cmd":"a"}{"cmd":"b"}`,
@@ -207,6 +250,8 @@ func TestWordsAreComparedByTheirLetters(t *testing.T) {
 		{"é ü", "éü", true}, {"é", "e", false}, {"日", "本", false},
 		{`a\nb`, "a\nb", true}, {`a\tb`, "ab", true}, {`a\"b`, "ab", true}, {`a\\b`, "ab", true}, {`a\/b`, "ab", true}, {`a\qb`, "aqb", true}, {`a\qb`, "ab", false},
 		{`\u0061b`, "ab", true}, {`\u00e9b`, "éb", false}, {`\x0061b`, "ab", false}, {`ab\`, "ab", true}, {`a\u0080b`, "a b", false},
+		{`a\u00e9b`, "au00e9b", true}, {`a\u0080b`, "au0080b", true}, {`\uzzzzb`, "b", false},
+		{"a b c", "acb", false}, {"aĠb", "ab", false}, {"À", "À", true},
 		{"", "x", true}, {"- -", "x", true}, {"x", "", false},
 		{"a b", "a" + strings.Repeat("x", 120) + "b", true}, {"a b", "a" + strings.Repeat("x", 121) + "b", false},
 	} {
@@ -220,6 +265,14 @@ func TestHostileMessagesAreSearchedQuickly(t *testing.T) {
 	require.True(t, ok)
 	require.True(t, c.Quoted("bash"+strings.Repeat("tool call name bash arguments cmd a", 100_000)))
 	require.False(t, c.Quoted("bash"+strings.Repeat("tool ", 1_000_000)))
+}
+
+// Looking for words ends after a while, and then the message counts as one that has them.
+func TestWhatTakesTooLongToCompareIsQuoted(t *testing.T) {
+	t.Parallel()
+	c := calltext.Call{Block: strings.Repeat("a ", 3000) + "b"}
+	require.True(t, c.Quoted(strings.Repeat("a", 3000)))
+	require.False(t, c.Quoted(strings.Repeat("a", 300)))
 }
 
 func FuzzParse(f *testing.F) {
