@@ -15,10 +15,12 @@ func TestWhatAPromptAsksFor(t *testing.T) {
 			"", "hi", "go", "Hello there!", "what is 2+2?", "What's the capital of France", "say it", "Explain closures in Go.",
 			"Tell me a joke, please.", "please explain closures", "can you explain closures?", "Was ist ein Monad?",
 			"what does this mean?\n\npanic: fix the tests", "How does append grow a slice?",
+			"explain " + strings.Repeat("a", 392),
 		},
 		verdict.Unclear: {
 			"count", "2 + 2", "what does main.go do?", "Why do the tests fail?", "explain this project", "Repariere den Fehler.",
 			"and on", "the log\n", "How many files are here?",
+			"can you explain this project?", "explain " + strings.Repeat("a", 393),
 		},
 		verdict.Work: {
 			"Create hello.txt with the word hello.", "fix the tests", "Please fix it.", "Could you have a go at the bug?",
@@ -37,7 +39,7 @@ func TestTextsThatAnnounceAStep(t *testing.T) {
 		"I'll create the file now.", "Okay, let me look at the tests.", "I found it in `a.go`. Let me fix it.",
 		"I will look into it. This takes a moment.", "Here is what I do:", "Now I need to run the tests.",
 		"## Plan", "Ich werde die Datei anlegen.", "让我看看文件。", "Sure! I’m going to run it.",
-		"The bug is clear.\n\nNext, I'll change it.",
+		"The bug is clear.\n\nNext, I'll change it.", "I'll do it now. It is easy. It takes a minute.",
 	} {
 		require.True(t, verdict.Announces(text), text)
 	}
@@ -45,6 +47,8 @@ func TestTextsThatAnnounceAStep(t *testing.T) {
 		"", "Done. All tests pass.", "The plan of the house is in plan.txt.", "Let me know if you need more.", "I'll be glad to help further.",
 		"Fixed it.\n\n```go\n// I'll do it:\n```", "2+2 is 4.", "I will not delete the directory.", "Once you say so, I'll delete it.",
 		"Written:\n- a.go\n- b.go", "The summary of the plan is short.",
+		"I'll say what was wrong. It was the clock. It was the test. Both are fixed.", "- a.go\n- b.go",
+		"It is now as follows:\n\n```go\nx := 1\n```", "It is now as follows:\n\n```go\nx := 1",
 	} {
 		require.False(t, verdict.Announces(text), text)
 	}
@@ -53,6 +57,7 @@ func TestTextsThatAnnounceAStep(t *testing.T) {
 func TestTextsThatAskTheUser(t *testing.T) {
 	for _, text := range []string{
 		"Which one?", "Which one?\n\n", "There are two.\n\n**Which one?**", "Which one?\n1. a\n2. b", "Which?\n- a\n- b", "どれですか？", `He asks "why?"`,
+		"He asks “why?”", "He asks « why? »", "(Or the other one?)", "_Which one?_", "**Which one? **", "Is it `why?`",
 	} {
 		require.True(t, verdict.AsksUser(text), text)
 	}
@@ -134,6 +139,18 @@ func TestWithoutAStopTheSecondTextIsTheAnswer(t *testing.T) {
 	j.Hear("fix it")
 	require.Equal(t, verdict.Nudge, j.Judge(verdict.Text{Text: "It is fine."}))
 	require.Equal(t, verdict.Done, j.Judge(verdict.Text{Text: "It is fine."}))
+	j.Hear("fix it")
+	require.Equal(t, verdict.Nudge, j.Judge(verdict.Text{Text: "I'll do it."}))
+	require.Equal(t, verdict.Stuck, j.Judge(verdict.Text{Text: "I'll do it."}), "nor is a call demanded that the model has not")
+}
+
+// A text after one that something at work outlived is the second one.
+func TestATextThatWaitedCounts(t *testing.T) {
+	var j verdict.Judge
+	j.Hear("fix it")
+	j.Ran(false)
+	j.Waits()
+	require.Equal(t, verdict.Demand, j.Judge(verdict.Text{Text: "I'll do it.", CanStop: true}))
 }
 
 // TestHowRunsEnd has last texts as models write them, what was asked for, and what the
@@ -181,6 +198,8 @@ func TestHowRunsEnd(t *testing.T) {
 		{"Translate to English: Wie geht es dir?", none, "How are you?", verdict.Done},
 		{"Translate \"Können Sie mir helfen?\" to English.", none, "Could you help me?", verdict.Done},
 		{"Translate this into French.\n\nWhere is it?", none, "Où est-ce?", verdict.Done},
+		{"Translate this into English.\n\nPuedes ayudarme?", none, "Can you help me?", verdict.Done},
+		{"What is the capital?\n\nFrance, or Spain", none, "Which country do you mean?", verdict.Asks},
 		{"Tell me a riddle.", none, "What has keys but opens no locks?", verdict.Done},
 		{"Explain closures.", none, "A closure is a function with its variables. Would you like more examples?", verdict.Done},
 		{"What's the capital?", none, "Which country do you mean?", verdict.Asks},
@@ -192,6 +211,8 @@ func TestHowRunsEnd(t *testing.T) {
 		{"How do you bake bread?", none, "Plan:\n- knead\n- bake", verdict.Done},
 		{plan, none, "## Plan\n\n1. Rename the package\n2. Tag it", verdict.Nudge},
 		{fix, ok, "## Plan\n\n1. Mock the clock\n2. Run the test", verdict.Nudge},
+		{fix + "\r\n\r\nThe plan is old.", ok, "## Plan\n\n1. Mock it\n2. Run it", verdict.Nudge},
+		{fix, ok, "The test passes now.\n\nIt was off by one.", verdict.Done},
 
 		// What is no end.
 		{fix, ok, "I see the bug. Let me fix it.", verdict.Nudge},
@@ -215,6 +236,7 @@ func TestWhatCountsOnceAModelStops(t *testing.T) {
 	for text, want := range map[string]struct{ answers, stands bool }{
 		"It is written above.":       {true, true},
 		"## Plan\n\n1. Look\n2. Fix": {true, false},
+		"## Plan":                    {false, false},
 		"I'll do it now.":            {false, false},
 	} {
 		var j verdict.Judge
