@@ -1,6 +1,8 @@
 package pygent_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -50,6 +52,81 @@ func TestAnUnknownWordForAnEndIsToldOnce(t *testing.T) {
 	}
 	require.Len(t, notices, 1)
 	require.Contains(t, notices[0], `"because"`)
+}
+
+// A client lives long, and a server may invent words for ever.
+func TestNotEveryUnknownWordForAnEndIsTold(t *testing.T) {
+	t.Parallel()
+	m, server := serve(t)
+	told := 0
+	for i := range 70 {
+		server.Add(pygenttest.Text("Hi.").WithFinish(pygent.FinishReason(fmt.Sprintf("because-%d", i))))
+		_, err := m.ChatStream(t.Context(), ask(), countNotices(&told))
+		require.NoError(t, err)
+	}
+	require.Equal(t, 64, told)
+}
+
+func countNotices(told *int) func(pygent.Delta) {
+	return func(d pygent.Delta) {
+		if d.Notice != "" {
+			*told++
+		}
+	}
+}
+
+// TestSeveralChoicesEndTogether has an answer in several choices be cut off if one of them is.
+func TestSeveralChoicesEndTogether(t *testing.T) {
+	t.Parallel()
+	for reasons, want := range map[string]pygent.FinishReason{
+		"stop length": pygent.FinishLength, "length stop": pygent.FinishLength, "stop content_filter": pygent.FinishFilter,
+		"length content_filter": pygent.FinishLength, "content_filter length": pygent.FinishLength, "stop stop": pygent.FinishStop,
+	} {
+		first, second, _ := strings.Cut(reasons, " ")
+		m, _ := serve(t, pygenttest.Raw(200, "application/json", fmt.Sprintf(`{"choices":[
+			{"index":0,"message":{"role":"assistant","content":"a"},"finish_reason":%q},
+			{"index":1,"message":{"role":"assistant","content":"b"},"finish_reason":%q}]}`, first, second)))
+		resp, err := m.Chat(t.Context(), ask())
+		require.NoError(t, err)
+		require.Equal(t, want, resp.FinishReason, reasons)
+	}
+}
+
+func TestWhatOfAnAnswerIsLeftOutIsTold(t *testing.T) {
+	t.Parallel()
+	const two = `data: {"choices":[{"index":0,"delta":{"content":"a"}},{"index":1,"delta":{"content":"b"}}]}` + "\n\n"
+	const end = `data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\n"
+	for name, tt := range map[string]struct {
+		body    string
+		options []pygent.OpenAIOption
+		notice  string
+	}{
+		"several were asked for": {two + end + "data: [DONE]\n\n", []pygent.OpenAIOption{pygent.OpenAIExtraBody(map[string]any{"n": 2})},
+			"the first of 2 answers counts: several were asked for (n)"},
+		"one broke off": {two + end, nil, "a part of the answer was left out: the stream broke off before it ended"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			reply := pygenttest.Raw(200, "text/event-stream", tt.body)
+			s := pygenttest.NewServer(t, reply, reply)
+			m := newModel(t, append(tt.options, pygent.OpenAIBaseURL(s.URL()))...)
+			var notices []string
+			note := func(d pygent.Delta) {
+				if d.Notice != "" {
+					notices = append(notices, d.Notice)
+				}
+			}
+			resp, err := m.ChatStream(t.Context(), ask(), note)
+			require.NoError(t, err)
+			require.Equal(t, "a", resp.Message.Text())
+			require.Equal(t, []string{tt.notice}, notices)
+			_, err = m.ChatStream(t.Context(), ask(), note)
+			require.NoError(t, err)
+			if tt.options != nil {
+				require.Len(t, notices, 1, "what the user asked for is told once")
+			}
+		})
+	}
 }
 
 // TestAModelOfAnotherPackageEndsInItsOwnWords has the loop understand them too.
@@ -112,6 +189,26 @@ func TestAServerThatGivesReasonsIsNotTrustedWithoutOne(t *testing.T) {
 		_, err := m.ChatStream(t.Context(), ask(), func(pygent.Delta) {})
 		require.True(t, apiError(t, err).Retryable)
 	}
+}
+
+// TestOneEndWithDoneAloneProvesNothing has a server give a reason after an answer without
+// one: from then on it is one that gives reasons, and nothing is said of it.
+func TestOneEndWithDoneAloneProvesNothing(t *testing.T) {
+	t.Parallel()
+	bare := pygenttest.Text("Hi.").WithQuirks(pygenttest.QuirkDoneAlone)
+	counted := pygenttest.Raw(200, "text/event-stream", `data: {"choices":[{"delta":{"content":"Hi."}}]}`+"\n\n"+
+		`data: {"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}`+"\n\ndata: [DONE]\n\n")
+	m, _ := serve(t, bare, pygenttest.Text("Hi."), counted, bare)
+	told := 0
+	chat := func() error {
+		_, err := m.ChatStream(t.Context(), ask(), countNotices(&told))
+		return err
+	}
+	require.True(t, apiError(t, chat()).Retryable)
+	require.NoError(t, chat())
+	require.NoError(t, chat())
+	require.True(t, apiError(t, chat()).Retryable)
+	require.Zero(t, told)
 }
 
 func TestAPlainAnswerWithoutAReasonProvesNothing(t *testing.T) {

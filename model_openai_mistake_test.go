@@ -15,15 +15,24 @@ const unclosedCall = `<function=bash>{"cmd": "ls"</function>`
 func TestAModelIsToldOfTheCallThatItsServerRefused(t *testing.T) {
 	t.Parallel()
 	groq := pygenttest.ToolUseFailed(unclosedCall)
-	for name, replies := range map[string][]pygenttest.Reply{
-		"Groq":      {groq, groq},
-		"a stream":  {groq.InStream(), groq.InStream()},
-		"llama.cpp": {llamaError, llamaError},
-		"Ollama":    {ollamaError, ollamaError},
-		"Gemini":    {pygenttest.Text("").WithFinish("MALFORMED_FUNCTION_CALL"), pygenttest.Text("").WithFinish("MALFORMED_FUNCTION_CALL")},
+	proxy := func(message string) pygenttest.Reply {
+		return pygenttest.Raw(400, "application/json", `{"error":{"message":"`+message+`","code":"bad_request","failed_generation":"{\"cmd\": \"ls\""}}`)
+	}
+	for name, tt := range map[string]struct {
+		reply pygenttest.Reply
+		wrote string
+	}{
+		"Groq":         {groq, unclosedCall},
+		"a stream":     {groq.InStream(), unclosedCall},
+		"another code": {proxy("cannot read it"), `{"cmd": "ls"`},
+		"both":         {proxy("failed to parse input at pos 3: x"), `{"cmd": "ls"`},
+		"llama.cpp":    {llamaError, `<tool_call>{"cmd": "ls"`},
+		"Ollama":       {ollamaError, `{"cmd": "ls"`},
+		"Gemini":       {pygenttest.Text("").WithFinish("MALFORMED_FUNCTION_CALL"), ""},
+		"Gemini, too":  {pygenttest.Text("").WithFinish("UNEXPECTED_TOOL_CALL"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m, server := serve(t, append(replies, stop)...)
+			m, server := serve(t, tt.reply, tt.reply, stop)
 			agent := newAgentOn(t, nowhere{}, m)
 			result, err := agent.RunUntilStop(t.Context(), "go")
 			require.NoError(t, err)
@@ -31,10 +40,10 @@ func TestAModelIsToldOfTheCallThatItsServerRefused(t *testing.T) {
 			requests := server.Requests()
 			require.Len(t, requests, 3)
 			require.Equal(t, len(requests[0].Chat.Messages), len(requests[1].Chat.Messages), "at first it is only asked again")
-			said := strings.Join(texts(requests[2].Chat.Messages), "\n")
-			require.Contains(t, said, "Your last answer could not be read by your server, so no tool was called: ")
-			if name != "Gemini" {
-				require.Contains(t, said, `"cmd": "ls"`)
+			said := texts(requests[2].Chat.Messages)
+			require.Contains(t, strings.Join(said, "\n"), "Your last answer could not be read by your server, so no tool was called: ")
+			if tt.wrote != "" {
+				require.Contains(t, said, tt.wrote)
 			}
 		})
 	}
@@ -69,16 +78,28 @@ func TestAnAnswerWithoutEndIsCutOff(t *testing.T) {
 		"text": endless, "thoughts": pygenttest.Text("").WithReasoning("I check the file again. ").WithQuirks(pygenttest.QuirkEndless),
 	} {
 		t.Run(name, func(t *testing.T) {
-			m, server := serve(t, reply, reply, stop)
+			m, server := serve(t, reply, reply, reply, stop)
+			_, err := m.ChatStream(t.Context(), ask(), func(pygent.Delta) {})
+			require.ErrorContains(t, err, "the model repeated itself without end: \"I check")
 			agent := newAgentOn(t, nowhere{}, m)
 			result, err := agent.RunUntilStop(t.Context(), "go")
 			require.NoError(t, err)
 			require.Equal(t, pygent.StatusStopped, result.Status)
-			requests := server.Requests()
+			requests := server.Requests()[1:]
 			require.Len(t, requests, 3)
 			require.Contains(t, texts(requests[2].Chat.Messages)[len(requests[2].Chat.Messages)-1], "repeated \"")
 		})
 	}
+}
+
+// TestAFileOfEqualLinesIsWritten has a call whose text repeats itself, as a fixture does.
+func TestAFileOfEqualLinesIsWritten(t *testing.T) {
+	t.Parallel()
+	content := strings.Repeat("all work and no play makes a dull boy\n", 800)
+	m, _ := serve(t, pygenttest.Call("write_file", map[string]any{"path": "a", "content": content}))
+	resp, err := m.ChatStream(t.Context(), ask(), func(pygent.Delta) {})
+	require.NoError(t, err)
+	require.Contains(t, resp.Message.ToolCalls[0].Arguments, strings.TrimSuffix(strings.ReplaceAll(content, "\n", `\n`), `\n`))
 }
 
 var (

@@ -25,6 +25,8 @@ func TestEndings(t *testing.T) {
 	got, known := EndingOf("Because")
 	require.False(t, known)
 	require.Equal(t, Ending("Because"), got)
+	_, known = EndingOf("stop2")
+	require.False(t, known)
 	got, known = EndingOf("")
 	require.True(t, known)
 	require.Empty(t, got)
