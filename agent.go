@@ -82,12 +82,12 @@ type Agent struct {
 	followed    jobbook.Book // what its model knows of its jobs
 	recalled    bool         // the jobs of the conversation are among them; guarded by busy
 
-	memory      memory // guarded by busy
-	checkpoints keptCheckpoints
-	skills      agentSkills
-	findings    findings
-	refresh     guard.Baton // held while the system message is rebuilt
-	system      systemState // guarded by refresh, except stale
+	memory   memory           // guarded by busy
+	keeper   checkpointKeeper // nil where no checkpoints are asked for; set by New
+	skills   agentSkills
+	findings findings
+	refresh  guard.Baton // held while the system message is rebuilt
+	system   systemState // guarded by refresh, except stale
 }
 
 // New creates an agent. It does not wait for a container: that starts in the
@@ -177,25 +177,30 @@ func newAgent(ctx context.Context, o options) (_ *Agent, err error) {
 	if err := o.saved.snapshot.checkUnused(a.history, o.historyFile); err != nil {
 		return nil, errors.Join(err, a.closeHistory())
 	}
-	a.openCheckpoints()
-	if err := a.bringHome(ctx); err != nil {
-		return nil, errors.Join(err, a.closeCheckpoints(), a.closeHistory())
+	putsBack := false
+	if a.keeper != nil {
+		putsBack, err = a.keeper.Open(ctx)
 	}
-	if a.runtime, err = a.openRuntime(ctx); err != nil {
-		return nil, errors.Join(err, a.closeCheckpoints(), a.closeHistory())
+	if err == nil {
+		a.runtime, err = a.openRuntime(ctx, putsBack)
+	}
+	if err != nil {
+		return nil, errors.Join(err, a.closeCheckpoints(false), a.closeHistory())
 	}
 	if err = o.saved.snapshot.fill(ctx, a); err == nil {
-		err = a.refill(ctx)
+		err = a.fillSession(ctx)
 	}
 	if err != nil {
 		if o.runtime == nil {
 			err = errors.Join(err, a.runtime.Cleanup())
 		}
-		return nil, errors.Join(err, a.closeCheckpoints(), a.closeHistory())
+		return nil, errors.Join(err, a.closeCheckpoints(false), a.closeHistory())
 	}
 	a.prepareTaskTools()
 	a.git = gitwatch.NewWatch(keptDirs(a.runtime)...)
-	a.settleCheckpoints()
+	if a.keeper != nil {
+		a.keeper.Ready()
+	}
 	a.logStart()
 	a.tellNotTaken()
 	if err := a.extensions.ready(ctx); err != nil {
@@ -219,14 +224,14 @@ func (o *options) writableDirs() ([]string, error) {
 
 // openRuntime makes the runtime in the time of ctx, unless the caller gave one. The
 // events of the runtime become events of the agent.
-func (a *Agent) openRuntime(ctx context.Context) (Runtime, error) {
+func (a *Agent) openRuntime(ctx context.Context, putsBack bool) (Runtime, error) {
 	if a.opts.runtime != nil {
 		return a.opts.runtime, nil
 	}
 	opts := append([]RuntimeOption{WithLogger(a.log)}, a.opts.runtimeOpts...)
 	opts = append(opts, a.withRuntimeEvents(), a.withHostApproval())
-	if a.checkpoints.putsBack = a.putsBack(); a.checkpoints.putsBack {
-		opts = append(opts, withoutInitialFiles())
+	if putsBack { // the checkpoint has the initial files as the session has left them
+		opts = append(opts, runtimeOption{"", func(o *runtimeOptions) { o.initialFiles = nil }})
 	}
 	if err := a.opts.saved.snapshot.checkEmpty(opts); err != nil {
 		return nil, err
@@ -345,9 +350,11 @@ func (a *Agent) Close() error {
 	err := errors.Join(a.closeTasks(), a.closeSources())
 	a.removeSkills()
 	err = errors.Join(err, a.extensions.closing())
-	a.settleTemporary()
-	a.endCheckpoints()
-	err = errors.Join(err, a.endFiles(), a.closeCheckpoints(), a.closeHistory(), a.extensions.close())
+	if a.keeper != nil {
+		a.keeper.Closing()
+	}
+	cleanup := a.cleanup()
+	err = errors.Join(err, cleanup, a.closeCheckpoints(cleanup == nil), a.closeHistory(), a.extensions.close())
 	a.tellGitChanges()
 	ctx, cancel = context.WithTimeout(context.Background(), guard.Grace)
 	defer cancel()

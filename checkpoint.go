@@ -1,27 +1,23 @@
 package pygent
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/x/pygent/internal/checkpoint"
-	"github.com/x/pygent/internal/pathname"
-	"github.com/x/pygent/internal/progress"
-	"github.com/x/pygent/internal/sandbox"
-	"github.com/x/pygent/internal/treedir"
+	"github.com/x/pygent/internal/mention"
+	"github.com/x/pygent/internal/numeral"
 )
 
 // Errors of checkpoints, for use with errors.Is.
 var (
-	// ErrNoCheckpoints is returned where checkpoints are not kept: see [WithCheckpoints].
+	// ErrNoCheckpoints is returned where checkpoints are not kept: package checkpoint
+	// keeps them.
 	ErrNoCheckpoints = errors.New("no checkpoints are kept")
 	// ErrUnknownCheckpoint is returned for a checkpoint that there is not, or not any
 	// more.
@@ -32,39 +28,6 @@ var (
 	// turn.
 	ErrNothingToRedo = checkpoint.ErrNothingToRedo
 )
-
-// WithCheckpoints keeps checkpoints of the conversation and of the workspace's files
-// in a directory of this user, which several agents may use at once: one at the start
-// of each turn, before the message of the user, and one at its end. With them a turn
-// can be taken back: see [Agent.Undo], [Agent.Restore] and [Agent.Fork].
-//
-// In between, the files are compared before and after each call that may change some.
-// What changes while the model is asked is yours, and an undo leaves it alone. What you
-// change while a command runs is yours where this process may ask the kernel who wrote
-// a file, as root may on Linux. Elsewhere an undo takes it back with what the command
-// did, and names it ([Restored].Unsure); the checkpoint before the restore has it.
-//
-// A checkpoint costs what has changed since the one before. Left out are
-// directories that .gitignore names or that other programs fill, such as
-// node_modules, and ignored files of more than 1 MiB; nothing of that is touched by a
-// restore. The first one reads all files while the model is asked; the first tool
-// call waits for it, which [EventKeeping] tells if that takes more than a second. The
-// oldest are dropped where there are more than some hundreds.
-//
-// Files in a volume of a remote engine are read and changed there. If the process is
-// killed meanwhile, the next agent puts those of the last checkpoint into the
-// directory of the workspace, takes the conversation back to it if that tells more,
-// and says so; a file that was changed in the directory, too, stays, and is named.
-// Of the files of a runtime of your own no checkpoints are kept, only of the
-// conversation; an event says so. Where a checkpoint fails, for lack of room say, the
-// run goes on, and an event warns once.
-//
-// The checkpoints of an agent with [WithHistoryFile] are found again by the next one
-// with the same file. Others end with their agent. An empty dir keeps none, which is
-// the default.
-func WithCheckpoints(dir string) Option {
-	return option(func(o *options) { o.checkpoints = checkpointOptions{dir, openBook} })
-}
 
 // CheckpointKind says at which moment a [Checkpoint] was made.
 type CheckpointKind string
@@ -98,298 +61,362 @@ type Checkpoint struct {
 	HeadMoved bool   `json:"head_moved,omitempty"`
 }
 
-// Checkpoints returns the checkpoints, the oldest first. It waits for one that is
-// being made. The agent may be at work.
-func (a *Agent) Checkpoints() []Checkpoint {
-	if a.checkpoints.book == nil {
+// Restored says what a restore did.
+type Restored struct {
+	To   Checkpoint `json:"to"`   // what was restored
+	From Checkpoint `json:"from"` // how it was before; restoring it takes the restore back
+	Undo bool       `json:"undo,omitempty"`
+
+	// Gone is how many messages are not in the conversation any more, and Back how
+	// many are again. Message is the user's message that is gone, the first if there
+	// are several, to be edited and sent again.
+	Gone    int      `json:"gone,omitempty"`
+	Back    int      `json:"back,omitempty"`
+	Message *Message `json:"message,omitempty"`
+
+	// Earlier says that the conversation is again the one before the last
+	// [Agent.NewConversation].
+	Earlier bool `json:"earlier,omitempty"`
+
+	// Changed are the files that were changed, at most 1,000 of them.
+	Changed     []FileChange `json:"changed,omitempty"`
+	MoreChanged bool         `json:"more_changed,omitempty"`
+	// Kept are the files that are not as they were in the checkpoint.
+	Kept []KeptFile `json:"kept,omitempty"`
+	// Unsure are the files among Changed of which nobody knows whether the agent or
+	// somebody else changed them, while a command ran. How they were is in From.
+	Unsure []string `json:"unsure,omitempty"`
+	// NoFiles says why no files were restored; it is empty if they were.
+	NoFiles string `json:"no_files,omitempty"`
+	// Repositories are the directories .git that were put back, with their commits and
+	// branches, because turns had removed or replaced them.
+	Repositories []string `json:"repositories,omitempty"`
+	// HeadMoved says that git has another commit checked out than then. It is left as
+	// it is: see Commit of From and To.
+	HeadMoved bool `json:"head_moved,omitempty"`
+	// Jobs is how many commands in the background go on.
+	Jobs int `json:"jobs,omitempty"`
+}
+
+// KeptFile is a file that a restore has left as it was.
+type KeptFile struct {
+	Path string `json:"path"`
+	// Why says what is in the way of the change that the agent's turns would be taken
+	// back by. It is empty for a file that the user has changed, and not the agent.
+	Why string `json:"why,omitempty"`
+	// Aside is the name of a file with what was there, if that could not be put back.
+	Aside string `json:"aside,omitempty"`
+}
+
+// String says in a line what was done, for people.
+func (r Restored) String() string {
+	var what []string
+	if r.Gone > 0 {
+		what = append(what, numeral.Count(r.Gone, "message")+" taken back")
+	}
+	if r.Earlier {
+		what = append(what, "the conversation goes on from before the new one began")
+	}
+	if r.Back > 0 {
+		what = append(what, numeral.Count(r.Back, "message")+" brought back")
+	}
+	switch {
+	case r.NoFiles != "":
+		what = append(what, "the files stay as they are: "+r.NoFiles)
+	case r.MoreChanged:
+		what = append(what, fmt.Sprintf("more than %d files changed", len(r.Changed)))
+	default:
+		what = append(what, numeral.Count(len(r.Changed), "file")+" changed")
+	}
+	if len(r.Kept) > 0 {
+		what = append(what, numeral.Count(len(r.Kept), "file")+" kept as you left them")
+	}
+	if len(r.Repositories) > 0 {
+		what = append(what, "put back the repository "+oneLine(strings.Join(r.Repositories, ", "), maxLeftOutName))
+	}
+	if r.HeadMoved {
+		what = append(what, fmt.Sprintf("git's HEAD stays at %.12s; it was at %.12s", r.From.Commit, r.To.Commit))
+	}
+	return strings.Join(what, ", ")
+}
+
+// Bounds of what [Restored.Notes] names.
+const (
+	notedKept = 20
+	notedLeft = 3
+	// notedUnsure are more, since they may be lost to a person who does not know.
+	notedUnsure = 10
+)
+
+// Notes says in a line each what is not as it was at the checkpoint, for people: files
+// that were kept, what is in no checkpoint, and commands that go on. The lines have no
+// control characters.
+func (r Restored) Notes() (notes []string) {
+	for i, k := range r.Kept {
+		if i == notedKept {
+			notes = append(notes, numeral.Count(len(r.Kept)-i, "more file")+" kept")
+			break
+		}
+		why := "you have changed it since"
+		if k.Why != "" {
+			why = oneLine(k.Why, maxLeftOutName)
+		}
+		if k.Aside != "" {
+			why += "; what was there is in " + oneLine(k.Aside, maxLeftOutName)
+		}
+		notes = append(notes, "kept "+oneLine(k.Path, maxLeftOutName)+": "+why)
+	}
+	if named := r.Unsure[:min(notedUnsure, len(r.Unsure))]; len(named) > 0 {
+		text := oneLine(strings.Join(named, ", "), maxLeftOutName)
+		if others := len(r.Unsure) - len(named); others > 0 {
+			text += " and " + numeral.Count(others, "other")
+		}
+		redo := map[bool]string{true: "/redo or "}[r.Undo]
+		notes = append(notes, fmt.Sprintf("changed while a command ran, so taken back as its work: %s (if you changed one of them, %scheckpoint %d has it)", text, redo, r.From.ID))
+	}
+	if named := r.To.LeftOut[:min(notedLeft, len(r.To.LeftOut))]; len(named) > 0 && r.NoFiles == "" {
+		left := strings.Join(named, ", ")
+		if others := len(r.To.LeftOut) + r.To.MoreLeftOut - len(named); others > 0 {
+			left += " and " + numeral.Count(others, "other")
+		}
+		notes = append(notes, "left as it is, since checkpoints leave it out: "+left)
+	}
+	if files := unnamedFiles(r.Message); len(files) > 0 {
+		notes = append(notes, "the message had with it what it does not name, to be attached again: "+strings.Join(files, ", "))
+	}
+	if r.Jobs > 0 {
+		notes = append(notes, numeral.Count(r.Jobs, "command")+" in the background, which a restore does not end: /jobs")
+	}
+	return notes
+}
+
+// unnamedFiles are the files of a message that do not come with its text when that is
+// said again, because it does not mention them.
+func unnamedFiles(m *Message) (files []string) {
+	if m == nil {
 		return nil
 	}
-	a.checkpoints.awaitOpened()
-	entries := a.checkpoints.book.Entries()
-	list := make([]Checkpoint, len(entries))
-	for i, e := range entries {
-		list[i] = checkpointOf(e)
-		last := entries[len(entries)-1].Head
-		list[i].HeadMoved = e.Head != "" && last != "" && e.Head != last
+	named := slices.Concat(mention.Names(typed(*m))...)
+	for _, p := range m.Parts {
+		isMedia := p.ImageURL != "" || p.FileURL != "" || p.AudioURL != ""
+		if !isMedia && p.FileName == "" || slices.Contains(named, p.FileName) {
+			continue
+		}
+		files = append(files, oneLine(cmp.Or(p.FileName, "an attachment"), maxLeftOutName))
 	}
-	return list
+	return files
 }
 
-func checkpointOf(e checkpoint.Entry) Checkpoint {
-	c := Checkpoint{
-		ID: e.N, Kind: CheckpointKind(e.Kind), Time: e.Time, Message: e.Words, Messages: e.Messages,
-		Files: !e.Tree.IsZero(), MoreLeftOut: e.More, Commit: e.Head,
-	}
-	for _, l := range e.Left {
-		c.LeftOut = append(c.LeftOut, oneLine(l.Name, maxLeftOutName)+": "+oneLine(l.Why, maxLeftOutName))
-	}
-	return c
-}
-
-// Bounds of what a checkpoint tells, in bytes.
+// Bounds of what is told of a checkpoint, in bytes.
 const (
 	maxLeftOutName = 200
 	maxTurnWords   = 100
 )
 
+// errNotKept says how checkpoints would be kept.
+var errNotKept = fmt.Errorf("%w: see checkpoint.Keep", ErrNoCheckpoints)
+
+// Checkpoints returns the checkpoints, the oldest first. It waits for one that is
+// being made. The agent may be at work.
+func (a *Agent) Checkpoints() []Checkpoint {
+	if a.keeper == nil {
+		return nil
+	}
+	return a.keeper.List()
+}
+
 // CheckpointBefore returns the checkpoint before the last turns, as many as said,
 // that were not undone. The error matches [ErrNothingToUndo] where there are fewer.
 func (a *Agent) CheckpointBefore(turns int) (Checkpoint, error) {
-	if a.checkpoints.book == nil {
-		return Checkpoint{}, a.checkpoints.missing()
+	if a.keeper == nil {
+		return Checkpoint{}, errNotKept
 	}
-	a.checkpoints.awaitOpened()
-	e, err := a.checkpoints.book.Undone(turns)
-	return checkpointOf(e), err
-}
-
-// keptCheckpoints is what an agent has of its checkpoints.
-type keptCheckpoints struct {
-	book   checkpointBook // nil where none are kept; never changed after New
-	closed error          // why not, if they were asked for
-	// putsBack says that the last one's files go into the new workspace; set by New.
-	putsBack bool
-	home     *homecoming // what is to be told of files that were in a volume; nil for nothing
-
-	opened chan struct{} // closed when those of a turn that was killed are made; nil for none
-	// stop ends them, and the one at the start of a turn, for the next agent to make.
-	stop    atomic.Pointer[context.CancelCauseFunc]
-	working sync.WaitGroup // what makes checkpoints
-
-	// The rest is guarded by busy, and belongs to what makes a checkpoint until taking
-	// is closed.
-	taking chan struct{}   // closed when the checkpoint that is made is done; nil for none
-	far    *progress.Level // how far it is; safe for concurrent use
-	// repaired is how far those are that opened closes after, until the first turn begins.
-	repaired *progress.Level
-	noFiles  string          // why files are not kept; empty if they are
-	told     map[string]bool // what was warned of
-	untold   []Event         // what the next run tells
-}
-
-func (k *keptCheckpoints) missing() error {
-	if k.closed != nil {
-		return fmt.Errorf("%w: %w", ErrNoCheckpoints, k.closed)
-	}
-	return fmt.Errorf("%w: see WithCheckpoints", ErrNoCheckpoints)
-}
-
-// openCheckpoints opens the checkpoints that options ask for, before there is a
-// runtime. That this fails is no error: a run tells.
-func (a *Agent) openCheckpoints() {
-	dir := a.opts.checkpoints.dir
-	if dir == "" {
-		return
-	}
-	name, former, temporary := a.checkpointLog()
-	book, err := a.opts.checkpoints.open(context.Background(), dir, name, former, temporary)
-	if err != nil {
-		a.checkpoints.closed = err
-		a.checkpoints.warn("no checkpoints are kept, and nothing can be undone: " + err.Error())
-		return
-	}
-	a.checkpoints.book = book
-	a.saveLeft()
-}
-
-// settleCheckpoints says whether checkpoints have files, and finishes a restore that
-// was interrupted.
-func (a *Agent) settleCheckpoints() {
-	if a.checkpoints.book == nil {
-		return
-	}
-	if dir := a.opts.checkpoints.dir; a.keepsInside(dir) {
-		a.checkpoints.noFiles = fmt.Sprintf("checkpoints have the conversation alone, and no files, because they are kept in the workspace itself, in %s", dir)
-		a.checkpoints.warn(a.checkpoints.noFiles)
-	}
-	if text := a.besideOthers(); text != "" {
-		a.tellAtFirst(text)
-		a.checkpoints.told = map[string]bool{text: true}
-	}
-	a.tellHome()
-	a.finishRestore(context.Background())
-	a.keepKilled()
-}
-
-// besideOthers returns what to tell of others that work in the workspace; "" for nothing.
-func (a *Agent) besideOthers() string {
-	rt, ours := RuntimeAs[*workspaceRuntime](a.runtime)
-	if !ours || rt.info.Temporary || a.opts.lent {
-		return ""
-	}
-	text, err := a.checkpoints.book.Beside(pathname.Real(rt.Dir()))
-	if err != nil {
-		a.log.Warn("whether others work in the workspace is not known", "error", err)
-	}
-	return text
-}
-
-// keepsInside reports whether a directory is in the workspace.
-func (a *Agent) keepsInside(dir string) bool {
-	rt, ours := RuntimeAs[*workspaceRuntime](a.runtime)
-	if !ours {
-		return false
-	}
-	rel, err := filepath.Rel(pathname.Real(rt.Dir()), pathname.Real(dir))
-	return err == nil && filepath.IsLocal(rel)
-}
-
-// files returns how the files of the workspace are read and changed; nil if they
-// cannot be. In a directory of this machine that happens there, also beside a
-// container that mounts it: it takes half the time. The guest is asked for what this
-// process may not read or change, and for all of a volume.
-func (a *Agent) files() checkpoint.Workspace {
-	rt, ours := RuntimeAs[interface {
-		OpenWorkTree() (*sandbox.WorkTree, error)
-	}](a.runtime)
-	if !ours {
-		return nil
-	}
-	return func() (checkpoint.Files, error) {
-		w, err := rt.OpenWorkTree()
-		if err != nil {
-			return nil, err // not a nil *WorkTree
-		}
-		return w, nil
-	}
-}
-
-// keptFiles returns the files that a checkpoint gets, or nil.
-func (a *Agent) keptFiles() checkpoint.Workspace {
-	if a.checkpoints.noFiles != "" {
-		return nil
-	}
-	files := a.files()
-	if files == nil {
-		a.checkpoints.noFiles = "checkpoints have the conversation alone: the files of this runtime are not known"
-		a.checkpoints.tell(Event{Type: EventNotice, Text: a.checkpoints.noFiles})
-	}
-	return files
-}
-
-// warn has the next run warn of something, once.
-func (k *keptCheckpoints) warn(text string) { k.tell(Event{Type: EventWarning, Text: text}) }
-
-func (k *keptCheckpoints) tell(e Event) {
-	if k.told[e.Text] {
-		return
-	}
-	if k.told == nil {
-		k.told = map[string]bool{}
-	}
-	k.told[e.Text] = true
-	k.untold = append(k.untold, e)
-}
-
-// tellCheckpoints emits what is to be told of checkpoints.
-func (a *Agent) tellCheckpoints() {
-	for _, e := range a.checkpoints.untold {
-		a.emit(e)
-	}
-	a.checkpoints.untold = nil
-}
-
-// endCheckpoints waits for a checkpoint that is made.
-func (a *Agent) endCheckpoints() {
-	k := &a.checkpoints
-	if stop := k.stop.Load(); stop != nil {
-		(*stop)(errNextTime)
-	}
-	k.working.Wait()
-}
-
-// closeCheckpoints waits for a checkpoint that is made, and closes the book.
-func (a *Agent) closeCheckpoints() error {
-	if a.checkpoints.book == nil {
-		return nil
-	}
-	a.endCheckpoints()
-	return a.checkpoints.book.Close()
-}
-
-// conversationOf is the conversation of an agent for its checkpoints.
-type conversationOf struct{ agent *Agent }
-
-// Place implements [checkpoint.Conversation].
-func (c conversationOf) Place() (checkpoint.Place, int) {
-	mark := c.agent.history.place()
-	place, _ := json.Marshal(mark) // numbers and a digest
-	return place, mark.Messages
-}
-
-// markOf returns the mark that leads to a checkpoint.
-func markOf(e checkpoint.Entry) (mark Rewind, err error) {
-	if err := json.Unmarshal(e.Place, &mark); err != nil {
-		return mark, fmt.Errorf("checkpoint %d: %w", e.N, err)
-	}
-	return mark, nil
-}
-
-// Rewind implements [checkpoint.Conversation].
-func (c conversationOf) Rewind(ctx context.Context, to checkpoint.Entry, restore int64) error {
-	mark, err := markOf(to)
-	if err != nil {
-		return err
-	}
-	mark.Restore = restore
-	return c.agent.history.rewind(ctx, mark)
-}
-
-// Rewound implements [checkpoint.Conversation].
-func (c conversationOf) Rewound(restore int64) bool {
-	all := c.agent.history.shared()
-	at := lastRewind(all)
-	return at >= 0 && all[at].Rewind.Restore == restore
+	return a.keeper.Before(turns)
 }
 
 // Differences returns how the files differ between two checkpoints; 0 for to stands
 // for the files as they are now. There are at most 1,000 with 4 MiB of text, sorted
 // by path; more says that there are others. What is in .git is not told.
 func (a *Agent) Differences(ctx context.Context, from, to int64) (changes []FileChange, more bool, err error) {
-	if a.checkpoints.book == nil {
-		return nil, false, a.checkpoints.missing()
+	if a.keeper == nil {
+		return nil, false, errNotKept
 	}
-	size := 0
-	err = a.checkpoints.book.Compare(ctx, a.files(), from, to, maxFormer, func(d checkpoint.Difference) error {
-		if len(changes) == maxChanges || size > maxChangeBytes {
-			return errEnough
-		}
-		c := differenceOf(d)
-		size += len(c.Before) + len(c.After)
-		changes = append(changes, c)
+	return a.keeper.Differences(ctx, from, to)
+}
+
+// Undo takes back the last turns, as many as said: it restores the checkpoint before
+// them. See [Agent.Restore]. The error matches [ErrNothingToUndo] where there are
+// fewer.
+func (a *Agent) Undo(ctx context.Context, turns int) (Restored, error) {
+	if a.keeper == nil {
+		return Restored{}, fmt.Errorf("undo: %w", errNotKept)
+	}
+	return a.keeper.Undo(ctx, turns)
+}
+
+// Redo takes the last undo back, and the one before it the next time. The error
+// matches [ErrNothingToRedo] if there was none since the last turn.
+func (a *Agent) Redo(ctx context.Context) (Restored, error) {
+	if a.keeper == nil {
+		return Restored{}, fmt.Errorf("redo: %w", errNotKept)
+	}
+	return a.keeper.Redo(ctx)
+}
+
+// Restore makes the conversation and the files of the workspace what they were at a
+// checkpoint. The history keeps everything: a [Rewind] in it says from where the
+// conversation goes on. How it was before is a checkpoint, too, so each restore can
+// be taken back by another. An [EventRestored] tells.
+//
+// To go back, the turns of the agent are taken back, with what its commands did. A
+// file that the user has changed since, also between two turns, is never
+// overwritten: it stays, and the result names it. So does what others have changed in
+// between the calls of a turn; see checkpoint.Keep for what changes during one. .git
+// stays as it is, and the result says if its HEAD was another; but a repository that the
+// agent has removed, or put another one in the place of, is put back, and one that cannot
+// be is named. Files that were left out of the checkpoint
+// stay, too, and commands in the background and tasks go on.
+//
+// It is a run of its own: while another goes on, the error is [ErrAgentBusy]. Once it
+// has begun, it does not end with ctx. If the process is killed meanwhile, the next
+// agent with the same history and checkpoints makes the rest of it.
+func (a *Agent) Restore(ctx context.Context, id int64) (Restored, error) {
+	if a.keeper == nil {
+		return Restored{}, fmt.Errorf("restore checkpoint %d: %w", id, errNotKept)
+	}
+	return a.keeper.Restore(ctx, id)
+}
+
+// Fork makes another agent that goes on from a checkpoint: with the conversation and
+// the files as they were then, in a workspace of its own. So a program can try
+// several ways from one state, at the same time too, and keep the best one. The
+// agent may be at work meanwhile.
+//
+// The fork has the model, tools, persona and rules of this agent as they are now, a
+// runtime of the same kind and with the same limits whose workspace is temporary,
+// and a history in memory. Options change that, as they do for [New]:
+// [WithWorkspace] gives it a directory, which must be empty, and [WithHistoryFile] a
+// file, which must be new. Commands in the background and tasks do not come along.
+// What was left out of the checkpoint is not there. The caller closes the fork.
+//
+// The error matches [ErrNoCheckpoints] where none are kept.
+func (a *Agent) Fork(ctx context.Context, id int64, opts ...Option) (*Agent, error) {
+	fork, err := a.fork(ctx, id, opts)
+	if err != nil {
+		return nil, fmt.Errorf("fork at checkpoint %d: %w", id, err)
+	}
+	return fork, nil
+}
+
+func (a *Agent) fork(ctx context.Context, id int64, opts []Option) (*Agent, error) {
+	if a.keeper == nil {
+		return nil, errNotKept
+	}
+	mark, hasFiles, err := a.keeper.Find(id)
+	if err != nil {
+		return nil, err
+	}
+	said, err := a.history.until(mark)
+	if err != nil {
+		return nil, err
+	}
+	o, err := a.forkOptions(opts)
+	if err != nil {
+		return nil, err
+	}
+	fork, err := newAgent(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	if hasFiles {
+		err = a.keeper.Export(ctx, id, fork.runtime)
+	}
+	if err == nil { // last, so that a session without its files is none
+		err = fork.beginWith(said)
+	}
+	if err != nil {
+		return nil, errors.Join(err, fork.Close())
+	}
+	return fork, nil
+}
+
+// until returns the entries in effect at a mark, with their texts.
+func (h *History) until(mark Rewind) ([]HistoryEntry, error) {
+	all, err := h.whole()
+	if err != nil {
+		return nil, err
+	}
+	end, found := mark.end(all)
+	if !found {
+		return nil, fmt.Errorf("its messages are not in the history: %w", ErrHistoryChanged)
+	}
+	current := slices.Clone(inEffect(all[:end]))
+	for i := range current {
+		current[i] = current[i].clone()
+		current[i].Seq = 0
+	}
+	return slices.DeleteFunc(current, func(e HistoryEntry) bool { return e.isMark() && e.Compaction == nil }), nil
+}
+
+// beginWith gives the agent its conversation.
+func (a *Agent) beginWith(entries []HistoryEntry) error {
+	if a.history.Len() > 0 {
+		return errors.New("its history is not empty")
+	}
+	if len(entries) == 0 {
 		return nil
-	})
-	if errors.Is(err, errEnough) {
-		more, err = true, nil
 	}
-	slices.SortFunc(changes, func(a, b FileChange) int { return strings.Compare(a.Path, b.Path) })
-	return changes, more, err
+	_, err := a.history.append(context.Background(), entries, false)
+	return err
 }
 
-var errEnough = errors.New("enough differences")
-
-func differenceOf(d checkpoint.Difference) FileChange {
-	c := FileChange{Path: d.Name}
-	switch {
-	case d.TooLarge:
-		c.Note = fmt.Sprintf("from %d to %d bytes, too many to compare", d.OldSize, d.NewSize)
-	case d.Mode:
-		c.Note = "its permissions changed"
-	case d.OldKind == treedir.Link || d.NewKind == treedir.Link:
-		c.Note = linkNote(d)
-	default:
-		c = formerText{data: d.Old, missing: d.OldKind == treedir.None}.becomes(d.Name, string(d.New))
+// forkOptions are the options of a fork.
+func (a *Agent) forkOptions(opts []Option) (options, error) {
+	o := a.opts
+	o.approve, o.ask = a.decidersOfFork()
+	o.confirmBash = a.approver.Confirm()
+	setAll(&o, []Option{a.inherited()}, Option.setAgent)
+	o.extensions = a.opts.extensions
+	o.given, o.warnings = nil, nil
+	o.spends, o.askAbove, o.parentsWindow = nil, nil, false
+	o.tools, o.disabled = nil, nil // the registry has those that are on
+	o.history, o.historyFile, o.sessionDir, o.id = nil, "", "", ""
+	o.resume, o.first = false, Message{}
+	o.run = slices.Clip(o.run)
+	custom := o.runtime != nil
+	o.runtime, o.lent, o.runtimeOpts = nil, false, nil
+	if rt, ours := RuntimeAs[*workspaceRuntime](a.runtime); ours {
+		kind, private := rt.sibling()
+		o.runtimeOpts = kind.options(private)
+		custom = false
 	}
-	c.Path, c.Created, c.Deleted = d.Name, d.OldKind == treedir.None, d.NewKind == treedir.None
-	return c
+	setAll(&o, opts, Option.setAgent)
+	if custom && o.runtime == nil {
+		return o, errors.New("the agent works in a runtime of the program's own: give the fork one by WithRuntime")
+	}
+	return o, nil
 }
 
-func linkNote(d checkpoint.Difference) string {
-	switch {
-	case d.OldKind != treedir.Link:
-		return "it is a link to " + string(d.New)
-	case d.NewKind != treedir.Link:
-		return "it was a link to " + string(d.Old)
+// decidersOfFork returns who decides and answers in a fork: the program, or the people
+// at the faces of this agent as long as they are there.
+func (a *Agent) decidersOfFork() (ApprovalFunc, AskFunc) {
+	now := a.approver.User()
+	program, _ := a.approver.BeforeFace()
+	if program.Approve == nil && now.Approve != nil {
+		program.Approve = func(ctx context.Context, r ApprovalRequest) (Decision, error) {
+			if u := a.approver.User(); u.Approve != nil {
+				return u.Approve(ctx, r)
+			}
+			return Decision{By: byNobody}, errSessionOver
+		}
 	}
-	return fmt.Sprintf("it was a link to %s and is one to %s", d.Old, d.New)
+	if program.Answer == nil && now.Answer != nil {
+		program.Answer = func(ctx context.Context, r AskRequest) (Answer, error) {
+			if u := a.approver.User(); u.Answer != nil {
+				return u.Answer(ctx, r)
+			}
+			return Answer{}, ErrNobodyToAsk
+		}
+	}
+	return program.Approve, program.Answer
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/checkpoint"
 )
 
 var gib = flag.Bool("gib", false, "measure with a tree of 1 GiB in 20,000 files, instead of one of 20 MB in 2,000")
@@ -42,7 +43,7 @@ func benchCheckpoints(b *testing.B, opts ...pygent.Option) {
 	work, trees := filepath.Join(base, "work"), filepath.Join(base, "trees")
 	count := benchWork(b, work)
 	var ended time.Time
-	agent, err := pygent.New(append(opts, pygent.WithWorkspace(work), pygent.WithCheckpoints(trees), pygent.WithModel(obedient()),
+	agent, err := pygent.New(append(opts, pygent.WithWorkspace(work), checkpoint.Keep(trees), pygent.WithModel(obedient()),
 		pygent.WithSurvey(false), pygent.WithInstructions(false), pygent.OnEvent(func(e pygent.Event) {
 			switch e.Type {
 			case pygent.EventMessage:

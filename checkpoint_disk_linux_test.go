@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/x/pygent"
+	"github.com/x/pygent/checkpoint"
 )
 
 // mountDisk mounts a disk of 4 MiB at a directory.
@@ -67,7 +67,7 @@ func TestAFullStore(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
 	mountDisk(t, filepath.Join(base, "disk"))
-	k := openKeeper(t, base, pygent.WithCheckpoints(filepath.Join(base, "disk", "trees")))
+	k := openKeeper(t, base, checkpoint.Keep(filepath.Join(base, "disk", "trees")))
 	k.write("a", "1")
 	k.turn("printf 2 > a")
 	k.turn("printf 3 > a; head -c 5000000 /dev/urandom > large")

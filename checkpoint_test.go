@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/checkpoint"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -63,7 +64,7 @@ func openKeeper(t *testing.T, base string, opts ...pygent.Option) *keeper {
 	opts = append([]pygent.Option{
 		pygent.WithDocker(pygent.DockerNever), pygent.WithWorkspace(k.dir), pygent.WithModel(obedient()),
 		pygent.WithHistoryFile(filepath.Join(base, "history.json")),
-		pygent.WithCheckpoints(filepath.Join(base, "trees")),
+		checkpoint.Keep(filepath.Join(base, "trees")),
 		pygent.OnEvent(k.events.add),
 	}, opts...)
 	agent, err := pygent.New(opts...)
@@ -583,7 +584,7 @@ func TestTwoAgentsShareAStore(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
 	one := openKeeper(t, base)
-	other := openKeeper(t, t.TempDir(), pygent.WithCheckpoints(filepath.Join(base, "trees")))
+	other := openKeeper(t, t.TempDir(), checkpoint.Keep(filepath.Join(base, "trees")))
 	same := openKeeper(t, base, pygent.WithHistoryFile(filepath.Join(base, "other.json")))
 	for range 3 {
 		one.turn("echo 1 >> a")
@@ -601,7 +602,7 @@ func TestTwoAgentsShareAStore(t *testing.T) {
 func TestCheckpointsOfConversationsAlone(t *testing.T) {
 	t.Parallel()
 	inside := openKeeper(t, t.TempDir())
-	inside = openKeeper(t, inside.base, pygent.WithHistoryFile(filepath.Join(inside.base, "2.json")), pygent.WithCheckpoints(filepath.Join(inside.dir, "trees")))
+	inside = openKeeper(t, inside.base, pygent.WithHistoryFile(filepath.Join(inside.base, "2.json")), checkpoint.Keep(filepath.Join(inside.dir, "trees")))
 	inside.turn("echo 1 > a")
 	inside.turn("echo 2 > a")
 	done := inside.undo(1)
@@ -614,7 +615,7 @@ func TestCheckpointsOfConversationsAlone(t *testing.T) {
 
 	var events eventList
 	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Text("a"), pygenttest.Text("b")),
-		pygent.WithCheckpoints(filepath.Join(t.TempDir(), "trees")), pygent.OnEvent(events.add))
+		checkpoint.Keep(filepath.Join(t.TempDir(), "trees")), pygent.OnEvent(events.add))
 	for range 2 {
 		_, err = agent.RunUntilStop(t.Context(), "hello", pygent.WithEndOnReply())
 		require.NoError(t, err)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/checkpoint"
 	"github.com/x/pygent/internal/filelock"
 	"github.com/x/pygent/internal/sandbox"
 )
@@ -94,7 +95,7 @@ func openHeldAt(t *testing.T, base string, before func(*heldRuntime)) (*keeper, 
 	held := &heldRuntime{Runtime: local, t: t, store: filepath.Join(base, "trees")}
 	before(held)
 	k.Agent, err = pygent.New(pygent.WithRuntime(held), pygent.WithModel(obedient()),
-		pygent.WithHistoryFile(filepath.Join(base, "history.json")), pygent.WithCheckpoints(held.store), pygent.OnEvent(k.events.add))
+		pygent.WithHistoryFile(filepath.Join(base, "history.json")), checkpoint.Keep(held.store), pygent.OnEvent(k.events.add))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, k.Close()) })
 	t.Cleanup(held.let)

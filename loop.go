@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/x/pygent/internal/bridge"
 	"github.com/x/pygent/internal/callback"
 	"github.com/x/pygent/internal/callset"
 	"github.com/x/pygent/internal/calltext"
@@ -68,7 +69,7 @@ type run struct {
 	empty       bool          // the last answer was empty
 	toldLast    bool          // the model knows that it was asked to sum up
 	pace        chatstream.Pace
-	turn        runTurn        // what checkpoints need to know of the run
+	turn        bridge.Turn    // for checkpoints; nil for none
 	asked       bool           // the model was asked, or is about to be
 	startNote   string         // of hooks, for the model; told when it is first asked
 	starts      sandbox.Starts // of commands
@@ -200,12 +201,12 @@ func (r *run) do(ctx context.Context, msg string) (*Result, error) {
 		r.emit(Event{Type: EventWarning, Step: r.result.Steps, Text: "no command could run: " + why})
 	}
 	r.keepEnd()
-	waits := r.keepTurn(ctx)
+	waits := r.turn != nil && r.turn.End(ctx)
 	r.agent.kept.update(r.agent)
 	r.release() // listeners to the last event may append again
 	r.emitLast(Event{Type: EventRunEnd, Step: r.result.Steps, Usage: &r.result.Usage, Result: r.result})
 	if waits {
-		_ = r.keptCheckpoint(context.Background())
+		_ = r.awaitCheckpoint(context.Background())
 	}
 	return r.result, err
 }
@@ -250,7 +251,7 @@ func (r *run) steps(ctx context.Context, msg string) error {
 // calls that were interrupted, for a resumed run by the rules of Resume.
 func (r *run) takeUp(ctx context.Context, msg string) error {
 	r.agent.tellRepairs()
-	if r.keptCheckpoint(ctx) != nil {
+	if r.awaitCheckpoint(ctx) != nil {
 		return r.interrupted(ctx)
 	}
 	if err := r.agent.history.catchUp(ctx); err != nil {
@@ -258,8 +259,8 @@ func (r *run) takeUp(ctx context.Context, msg string) error {
 	}
 	r.recallJobs()
 	if r.opts.resume {
-		r.keepStart(ctx, "")
-		if r.keptCheckpoint(ctx) != nil { // calls may run again at once
+		r.startTurn("")
+		if r.awaitCheckpoint(ctx) != nil { // calls may run again at once
 			return r.interrupted(ctx)
 		}
 		return r.resume(ctx)
@@ -267,7 +268,7 @@ func (r *run) takeUp(ctx context.Context, msg string) error {
 	if err := r.agent.history.answerOpenCalls(ctx); err != nil {
 		return r.fail(err)
 	}
-	r.keepStart(ctx, msg)
+	r.startTurn(msg)
 	// What was sent to a task since is newer than the message, and is heard after it.
 	if _, err := r.listenToSaid(); err != nil || msg == "" && len(r.opts.parts) == 0 {
 		return err
@@ -299,7 +300,7 @@ func (r *run) step(ctx context.Context) error {
 		return err
 	}
 	if calls := resp.Message.ToolCalls; len(calls) > 0 {
-		_ = r.keptCheckpoint(ctx) // calls don't run if it has ended
+		_ = r.awaitCheckpoint(ctx) // calls don't run if it has ended
 		return r.runCalls(ctx, calls)
 	}
 	return nil

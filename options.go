@@ -69,7 +69,6 @@ type options struct {
 	skills       skillOptions
 	history      *History
 	historyFile  string
-	checkpoints  checkpointOptions
 	saved        savedOptions
 	sessionDir   string // has the history's file
 	runtime      Runtime

@@ -32,7 +32,7 @@ var ErrSessionNotKept = errors.New("the session cannot be kept")
 // underscores.
 //
 // While the agent is open no other one can open the session: it gets
-// [ErrSessionInUse]. With [WithCheckpoints] the files of a temporary workspace go on,
+// [ErrSessionInUse]. With checkpoint.Keep the files of a temporary workspace go on,
 // too: the last checkpoint's are put into the new one, instead of initial files, which
 // an event tells; if that fails, New does. What cannot be written later, because the disk is full, for
 // example, is a warning and not an error as with WithHistoryFile: the agent goes on,

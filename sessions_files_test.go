@@ -15,12 +15,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/checkpoint"
 	"github.com/x/pygent/pygenttest"
 )
 
 // withTrees keeps the checkpoints of a session beside it.
 func withTrees(dir string) pygent.Option {
-	return pygent.WithCheckpoints(filepath.Join(dir, "trees"))
+	return checkpoint.Keep(filepath.Join(dir, "trees"))
 }
 
 // noticesTo collects what agents say to people.

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/checkpoint"
 )
 
 // The checkpoints of a session are found again, and a fork of it is a session of its own.
@@ -16,7 +17,7 @@ func TestASessionHasItsCheckpointsAgain(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
 	trees, work := filepath.Join(base, "trees"), filepath.Join(base, "work")
-	agent := keptAgent(t, base, "1abc", pygent.WithCheckpoints(trees), pygent.WithWorkspace(work))
+	agent := keptAgent(t, base, "1abc", checkpoint.Keep(trees), pygent.WithWorkspace(work))
 	hears(t, agent, "hi")
 	kept := agent.Checkpoints()
 	require.NotEmpty(t, kept)
@@ -24,12 +25,12 @@ func TestASessionHasItsCheckpointsAgain(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, fork.Close())
 	require.NoError(t, agent.Close())
-	agent = keptAgent(t, base, "1abc", pygent.WithCheckpoints(trees), pygent.WithWorkspace(work))
+	agent = keptAgent(t, base, "1abc", checkpoint.Keep(trees), pygent.WithWorkspace(work))
 	require.GreaterOrEqual(t, len(agent.Checkpoints()), len(kept))
 	require.NoError(t, agent.Close())
 	require.NoError(t, pygent.RemoveSession(base, "1abc"))
-	require.NoError(t, pygent.RemoveCheckpoints(t.Context(), trees, base))
-	agent = keptAgent(t, base, "1abc", pygent.WithCheckpoints(trees), pygent.WithWorkspace(work))
+	require.NoError(t, checkpoint.RemoveOrphans(t.Context(), trees, base))
+	agent = keptAgent(t, base, "1abc", checkpoint.Keep(trees), pygent.WithWorkspace(work))
 	require.Empty(t, agent.Checkpoints())
 }
 
@@ -37,7 +38,7 @@ func TestASessionIsForked(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
 	sessions, trees, work := filepath.Join(base, "sessions"), filepath.Join(base, "trees"), filepath.Join(base, "work")
-	agent := keptAgent(t, sessions, "1abc", pygent.WithCheckpoints(trees), pygent.WithWorkspace(work))
+	agent := keptAgent(t, sessions, "1abc", checkpoint.Keep(trees), pygent.WithWorkspace(work))
 	require.NoError(t, os.WriteFile(filepath.Join(work, "mine"), []byte("x"), 0o600))
 	_, err := agent.ForkSession(t.Context(), 1, "")
 	require.ErrorIs(t, err, pygent.ErrUnknownCheckpoint)
@@ -79,7 +80,7 @@ func TestASessionIsForked(t *testing.T) {
 		require.Len(t, list, 2, name)
 	}
 
-	other := keptAgent(t, sessions, fork.ID, pygent.WithCheckpoints(trees), pygent.WithWorkspace(fork.Workspace))
+	other := keptAgent(t, sessions, fork.ID, checkpoint.Keep(trees), pygent.WithWorkspace(fork.Workspace))
 	require.Contains(t, other.Recap(), `goes on after 2 messages of "fork: plant a tree"`)
 	hears(t, other, "and another")
 	require.Equal(t, 2, agent.State().Messages)

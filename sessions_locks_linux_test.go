@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/checkpoint"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -46,7 +47,7 @@ func TestClosedFilesAreNotInUseWhileAProcessStarts(t *testing.T) {
 	sessions, checkpoints := filepath.Join(dir, "sessions"), filepath.Join(dir, "checkpoints")
 	for i := range 3 {
 		agent, err := pygent.New(
-			pygent.WithSession(filepath.Join(sessions, "1abc")), pygent.WithCheckpoints(checkpoints), pygent.WithWorkspace(workspace),
+			pygent.WithSession(filepath.Join(sessions, "1abc")), checkpoint.Keep(checkpoints), pygent.WithWorkspace(workspace),
 			pygent.WithModel(pygenttest.NewScriptedModel(callBash(fmt.Sprintf("echo %d >f", i)), stop)), pygent.WithDocker(pygent.DockerNever))
 		require.NoError(t, err)
 		_, err = agent.RunUntilStop(t.Context(), "go")

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/checkpoint"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -20,7 +21,7 @@ func TestSessionsHaveTheirCheckpointsWhereTheyAreMovedTo(t *testing.T) {
 	base, work := t.TempDir(), t.TempDir()
 	open := func(state string, replies ...pygenttest.Reply) *pygent.Agent {
 		t.Helper()
-		return newAgentOf(t, pygent.WithSession(filepath.Join(base, state, "sessions", "1abc")), pygent.WithCheckpoints(filepath.Join(base, state, "trees")),
+		return newAgentOf(t, pygent.WithSession(filepath.Join(base, state, "sessions", "1abc")), checkpoint.Keep(filepath.Join(base, state, "trees")),
 			pygent.WithDocker(pygent.DockerNever), pygent.WithWorkspace(work), pygent.WithEndOnReply(), pygent.WithModel(pygenttest.NewScriptedModel(replies...)))
 	}
 	require.NoError(t, os.Mkdir(filepath.Join(base, "real"), 0o700))
@@ -30,7 +31,7 @@ func TestSessionsHaveTheirCheckpointsWhereTheyAreMovedTo(t *testing.T) {
 	require.NoError(t, agent.Close())
 
 	require.NoError(t, os.Rename(filepath.Join(base, "real"), filepath.Join(base, "two")))
-	require.NoError(t, pygent.RemoveCheckpoints(t.Context(), filepath.Join(base, "two", "trees"), filepath.Join(base, "two", "sessions")))
+	require.NoError(t, checkpoint.RemoveOrphans(t.Context(), filepath.Join(base, "two", "trees"), filepath.Join(base, "two", "sessions")))
 	agent = open("two")
 	require.Len(t, agent.Checkpoints(), 2)
 	done, err := agent.Undo(t.Context(), 1)
@@ -61,7 +62,7 @@ func TestSessionsHaveTheirCheckpointsWhereTheyAreMovedTo(t *testing.T) {
 	require.NoError(t, agent.Close())
 
 	require.NoError(t, pygent.RemoveSession(filepath.Join(base, "two", "sessions"), "1abc"))
-	require.NoError(t, pygent.RemoveCheckpoints(t.Context(), filepath.Join(base, "two", "trees"), filepath.Join(base, "two", "sessions")))
+	require.NoError(t, checkpoint.RemoveOrphans(t.Context(), filepath.Join(base, "two", "trees"), filepath.Join(base, "two", "sessions")))
 	agent = open("two")
 	require.Empty(t, agent.Checkpoints(), "they go with their session")
 }

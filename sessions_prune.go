@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/x/pygent/internal/checkpoint"
-	"github.com/x/pygent/internal/owner"
 	"github.com/x/pygent/internal/sessiondir"
 )
 
@@ -28,7 +27,7 @@ const (
 
 // PruneSessions removes the sessions in a directory that were used longest ago, until
 // the others are within the limits, and returns the ids of those that it has removed.
-// checkpoints is the directory that [WithCheckpoints] was given for them, empty if
+// checkpoints is the directory that checkpoint.Keep was given for them, empty if
 // there is none: what sessions have there counts and goes with them, also that of
 // sessions which were removed otherwise. It never removes one that is open, nor, for
 // its size, the one that was used last. Several processes may prune at once. It stops
@@ -46,24 +45,4 @@ func PruneSessions(ctx context.Context, dir, checkpoints string, limits SessionL
 		return removed, fmt.Errorf("prune sessions: %w", err)
 	}
 	return removed, nil
-}
-
-// RemoveCheckpoints removes the checkpoints in a directory of [WithCheckpoints] that
-// belong to sessions of the directory sessions which are not there any more. A
-// directory that does not exist has none.
-func RemoveCheckpoints(ctx context.Context, dir, sessions string) error {
-	if err := checkpoint.RemoveOrphans(ctx, dir, sessions); err != nil {
-		return fmt.Errorf("remove checkpoints: %w", err)
-	}
-	return nil
-}
-
-// checkpointLog returns the name of the agent's log, what it was before, and whether
-// it ends with the agent.
-func (a *Agent) checkpointLog() (name, former string, temporary bool) {
-	if dir := a.opts.sessionDir; dir != "" {
-		name, former = checkpoint.LogOfSession(a.opts.checkpoints.dir, dir)
-		return name, former, false
-	}
-	return owner.IDOf(a.id), "", a.opts.historyFile == ""
 }

@@ -243,3 +243,25 @@ func (u UsageReport) add(v UsageReport) UsageReport {
 	}
 	return sum
 }
+
+// workspaceBefore is the directory of this machine in which a session's last process
+// had its temporary workspace, if that process was killed.
+func (k *keptSession) workspaceBefore() string {
+	if k == nil || k.isNew || !k.info.Temporary {
+		return ""
+	}
+	return k.info.Workspace
+}
+
+// wasTemporary reports whether the workspace of the session was temporary, as far as
+// that is known. dir is where it was; empty if that is not known.
+func (k *keptSession) wasTemporary(dir string) bool {
+	if k == nil || k.isNew {
+		return false
+	}
+	if k.info.Created.IsZero() && dir != "" { // session.json was damaged
+		_, err := os.Lstat(dir)
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	return k.info.Temporary
+}

@@ -177,7 +177,9 @@ func (r *run) perform(ctx *callContext, tool Tool) *ToolResult {
 		result, err := r.callTool(ctx, tool)
 		return r.performed(ctx, result, err)
 	}
-	r.turn.Before(ctx)
+	if r.turn != nil {
+		r.turn.Before(ctx)
+	}
 	result, err := r.callTool(ctx, tool)
 	var changed []string
 	if result != nil && tool.isBuiltin() {
@@ -185,7 +187,9 @@ func (r *run) perform(ctx *callContext, tool Tool) *ToolResult {
 			changed = append(changed, c.Path)
 		}
 	}
-	r.turn.After(ctx, tool.isBuiltin() && mayChangeJobs(tool.Name), changed)
+	if r.turn != nil {
+		r.turn.After(ctx, tool.isBuiltin() && mayChangeJobs(tool.Name), changed)
+	}
 	return r.performed(ctx, result, err)
 }
 

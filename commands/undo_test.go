@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/checkpoint"
 	"github.com/x/pygent/commands"
 	"github.com/x/pygent/pygenttest"
 )
@@ -21,7 +22,7 @@ func TestTurnsAreUndone(t *testing.T) {
 			}
 		}),
 		pygent.WithDocker(pygent.DockerNever),
-		pygent.WithCheckpoints(filepath.Join(t.TempDir(), "trees")),
+		checkpoint.Keep(filepath.Join(t.TempDir(), "trees")),
 		pygent.WithModel(pygenttest.NewScriptedModel(
 			bash("echo 1 > a"), pygenttest.Call("stop", nil), bash("echo 2 > a; mkdir d; echo b > d/b"), pygenttest.Call("stop", nil))),
 		pygent.WithCommands(commands.All()...))
@@ -87,7 +88,7 @@ func TestUndoNeedsCheckpoints(t *testing.T) {
 
 func TestAForkNeedsAConversation(t *testing.T) {
 	agent, err := pygent.New(pygent.WithDocker(pygent.DockerNever), pygent.WithModel(pygenttest.NewScriptedModel()),
-		pygent.WithCommands(commands.All()...), pygent.WithCheckpoints(t.TempDir()))
+		pygent.WithCommands(commands.All()...), checkpoint.Keep(t.TempDir()))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, agent.Close()) })
 	fails(t, agent, "/fork", "nothing was said yet, so another session has nothing to go on with")

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/checkpoint"
 	"github.com/x/pygent/pygenttest"
 	"github.com/x/pygent/web"
 )
@@ -41,7 +42,7 @@ func TestSessionsAreBegunClosedAndContinued(t *testing.T) {
 		}
 		require.NoError(t, os.MkdirAll(where, 0o755))
 		return pygent.New(pygent.WithModel(pygenttest.NewScriptedModel(pygenttest.Text("Hello."))), pygent.WithDocker(pygent.DockerNever),
-			pygent.WithWorkspace(where), pygent.WithSession(dir+"/"+id), pygent.WithCheckpoints(trees))
+			pygent.WithWorkspace(where), pygent.WithSession(dir+"/"+id), checkpoint.Keep(trees))
 	}), web.WithList(func(context.Context, string) ([]pygent.SessionInfo, error) { return pygent.ListSessions(dir) }))
 	open := func(body string, want int) string {
 		status, answer := s.do(s.request(http.MethodPost, "/sessions", body))

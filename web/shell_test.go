@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/checkpoint"
 	"github.com/x/pygent/pygenttest"
 	"github.com/x/pygent/web"
 )
@@ -60,7 +61,7 @@ func TestACommandIsShownWhileItRunsAndStopped(t *testing.T) {
 
 func TestACommandGoesOnBesideTheAgent(t *testing.T) {
 	s := serve(t, []pygenttest.Reply{pygenttest.Call("bash", map[string]any{"cmd": "cat one two"}), pygenttest.Text("Hello.")},
-		pygent.WithConfirmBash(false), pygent.WithCheckpoints(t.TempDir()))
+		pygent.WithConfirmBash(false), checkpoint.Keep(t.TempDir()))
 	p := s.open("")
 	s.post("/shell", map[string]any{"command": "until [ -e go ]; do sleep 0.01; done; echo went"}, nil)
 	s.say("Hi.")

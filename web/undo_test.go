@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/checkpoint"
 	"github.com/x/pygent/commands"
 	"github.com/x/pygent/pygenttest"
 )
@@ -19,7 +20,7 @@ func TestATurnIsTakenBackAndBroughtBack(t *testing.T) {
 	s := serve(t, []pygenttest.Reply{
 		pygenttest.Text("Hello."),
 		pygenttest.Call("write_file", map[string]any{"path": "a.txt", "content": "one\ntwo\n"}), pygenttest.Text("Written."),
-	}, pygent.WithWorkspace(dir), pygent.WithCheckpoints(t.TempDir()), pygent.WithConfirmBash(false))
+	}, pygent.WithWorkspace(dir), checkpoint.Keep(t.TempDir()), pygent.WithConfirmBash(false))
 	p := s.open("")
 	s.say("Hi.")
 	p.shows("<p>Hello.</p>")
@@ -85,7 +86,7 @@ func TestAMessageIsTakenBackToBeSaidOtherwise(t *testing.T) {
 	s := serve(t, []pygenttest.Reply{
 		writes("a"), pygenttest.Text("First."), writes("b"), pygenttest.Text("Second."),
 		writes("c"), pygenttest.Text("Otherwise."), pygenttest.Text("Third."),
-	}, pygent.WithWorkspace(dir), pygent.WithCheckpoints(t.TempDir()), pygent.WithConfirmBash(false))
+	}, pygent.WithWorkspace(dir), checkpoint.Keep(t.TempDir()), pygent.WithConfirmBash(false))
 	p := s.open("")
 	says := func(text, answer string) {
 		t.Helper()
@@ -125,7 +126,7 @@ func TestAMessageIsTakenBackToBeSaidOtherwise(t *testing.T) {
 func TestWhatWasSaidMeanwhileHasNoMomentOfItsOwn(t *testing.T) {
 	s := serve(t, []pygenttest.Reply{
 		pygenttest.Call("bash", map[string]any{"cmd": "echo one"}), pygenttest.Text("First."), pygenttest.Text("Second."),
-	}, pygent.WithCheckpoints(t.TempDir()))
+	}, checkpoint.Keep(t.TempDir()))
 	p := s.open("")
 	s.say("Begin.")
 	a := s.asked()
@@ -143,7 +144,7 @@ func TestWhatWasSaidMeanwhileHasNoMomentOfItsOwn(t *testing.T) {
 // An image comes back with the message that is taken back, under its name, and nobody is
 // told to attach it again.
 func TestAnImageComesBackWithItsMessage(t *testing.T) {
-	s := serve(t, []pygenttest.Reply{pygenttest.Text("First."), pygenttest.Text("I see."), pygenttest.Text("Read it.")}, pygent.WithCheckpoints(t.TempDir()))
+	s := serve(t, []pygenttest.Reply{pygenttest.Text("First."), pygenttest.Text("I see."), pygenttest.Text("Read it.")}, checkpoint.Keep(t.TempDir()))
 	p := s.open("")
 	s.say("Begin.")
 	p.shows("<p>First.</p>")

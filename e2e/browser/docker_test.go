@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/checkpoint"
 	"github.com/x/pygent/internal/enginetest"
 	"github.com/x/pygent/pygenttest"
 )
@@ -28,7 +29,7 @@ func TestSessionInAContainer(t *testing.T) {
 		bash(fetch),
 		pygenttest.Call("edit_file", map[string]any{"path": "a.txt", "old_text": "one", "new_text": "two"}),
 		pygenttest.Text("It is **edited**."),
-	), image, pygent.WithDocker(pygent.DockerRequired), pygent.WithAllowedHosts("b.example.com"), pygent.WithConfirmBash(true), pygent.WithCheckpoints(t.TempDir()))
+	), image, pygent.WithDocker(pygent.DockerRequired), pygent.WithAllowedHosts("b.example.com"), pygent.WithConfirmBash(true), checkpoint.Keep(t.TempDir()))
 	p := open(t, s.url)
 	p.wait("document.getElementById('runtime').innerText.includes('Docker')")
 	p.said("Edit it")

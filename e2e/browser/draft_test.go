@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/checkpoint"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -17,7 +18,7 @@ func two(t *testing.T, model *pygenttest.Server, opts ...pygent.Option) (s *serv
 	t.Cleanup(func() { require.NoError(t, s.web.Close()) })
 	for i := range dirs {
 		dirs[i] = t.TempDir()
-		agent := newAgent(t, model, dirs[i], append([]pygent.Option{pygent.WithCheckpoints(t.TempDir())}, opts...)...)
+		agent := newAgent(t, model, dirs[i], append([]pygent.Option{checkpoint.Keep(t.TempDir())}, opts...)...)
 		t.Cleanup(func() { // after the server
 			require.NoError(t, s.web.Close())
 			require.NoError(t, agent.Close())

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/checkpoint"
 	"github.com/x/pygent/pygenttest"
 	"github.com/x/pygent/web"
 )
@@ -29,7 +30,7 @@ func kept(t *testing.T, model *pygenttest.Server, opts ...web.Option) (s *served
 			}
 			from = append(snapshot.Options(), pygent.WithWorkspace(t.TempDir()))
 		}
-		return newAgent(t, model, dir, append(from, pygent.WithSession(filepath.Join(root, id)), pygent.WithCheckpoints(store), pygent.WithConfirmBash(false))...), nil
+		return newAgent(t, model, dir, append(from, pygent.WithSession(filepath.Join(root, id)), checkpoint.Keep(store), pygent.WithConfirmBash(false))...), nil
 	}
 	list := func(context.Context, string) ([]pygent.SessionInfo, error) { return pygent.ListSessions(root) }
 	remove := func(_ context.Context, _, id string) error { return pygent.RemoveSession(root, id) }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/checkpoint"
 	"github.com/x/pygent/pygenttest"
 	"github.com/x/pygent/web"
 )
@@ -127,7 +128,7 @@ func TestHostileFileNames(t *testing.T) {
 
 func TestUndo(t *testing.T) {
 	s := serve(t, pygenttest.NewServer(t, bash("echo one > kept.txt"), pygenttest.Text("First."), bash("echo two > gone.txt; rm kept.txt"), pygenttest.Text("Second.")),
-		pygent.WithConfirmBash(false), pygent.WithCheckpoints(t.TempDir()))
+		pygent.WithConfirmBash(false), checkpoint.Keep(t.TempDir()))
 	p := open(t, s.url)
 	p.said("Make one")
 	p.see("#log .msg", "First.")

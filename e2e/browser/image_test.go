@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/x/pygent"
+	"github.com/x/pygent/checkpoint"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -22,7 +22,7 @@ func picture(t *testing.T) string {
 }
 
 func TestImagesGoAlong(t *testing.T) {
-	s := serve(t, pygenttest.NewServer(t, pygenttest.Text("I see it."), pygenttest.Text("Still.")), pygent.WithCheckpoints(t.TempDir()))
+	s := serve(t, pygenttest.NewServer(t, pygenttest.Text("I see it."), pygenttest.Text("Still.")), checkpoint.Keep(t.TempDir()))
 	p := open(t, s.url)
 	p.typed("What is")
 	data := picture(t)

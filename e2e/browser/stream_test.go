@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/checkpoint"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -139,7 +140,7 @@ func TestThePageFollowsTheEndOnlyWhenTheReaderIsThere(t *testing.T) {
 
 // What an undo takes back stands in the field as it was, below the end of what is left.
 func TestTheEndIsSeenAfterAnUndo(t *testing.T) {
-	s := serve(t, pygenttest.NewServer(t, pygenttest.Text(words(2000)), pygenttest.Text(words(2000))), pygent.WithCheckpoints(t.TempDir()))
+	s := serve(t, pygenttest.NewServer(t, pygenttest.Text(words(2000)), pygenttest.Text(words(2000))), checkpoint.Keep(t.TempDir()))
 	write(t, s.dir, "main.go", "package main")
 	p := open(t, s.url)
 	for range 2 {

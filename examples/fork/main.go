@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/checkpoint"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -33,7 +34,7 @@ func run(ctx context.Context) error {
 	agent, err := pygent.New(
 		pygent.WithModel(model("seq 1 100 > numbers.txt")),
 		pygent.WithDocker(pygent.DockerNever), // so that the example runs without Docker
-		pygent.WithCheckpoints(filepath.Join(trees, "store")))
+		checkpoint.Keep(filepath.Join(trees, "store")))
 	if err != nil {
 		return err
 	}

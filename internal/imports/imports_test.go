@@ -27,7 +27,7 @@ var layers = [][]string{
 		"internal/caches", "internal/charset", "internal/escape", "internal/exchange", "internal/filelock", "internal/hush", "internal/jsonwalk", "internal/numeral", "internal/patherr", "internal/pathname", "internal/sniff", "internal/transient", "internal/tree",
 	},
 	{ // Leaves: each does one thing.
-		"internal/approver", "internal/ban", "internal/budget", "internal/callback", "internal/calltext", "internal/cmdtest",
+		"internal/approver", "internal/ban", "internal/bridge", "internal/budget", "internal/callback", "internal/calltext", "internal/cmdtest",
 		"internal/cut", "internal/cycle", "internal/egress", "internal/enginetest", "internal/eventlog",
 		"internal/feed", "internal/filetext", "internal/gallery", "internal/gitlayout", "internal/gitwatch", "internal/highlight", "internal/hostask", "internal/imports", "internal/inside", "internal/jsonfix", "internal/jsonobj",
 		"internal/keep", "internal/keyset", "internal/ledger", "internal/lineinput", "internal/markdown", "internal/mention", "internal/notices", "internal/nudge",
@@ -53,7 +53,7 @@ var layers = [][]string{
 		"internal/faces",
 	},
 	{ // Faces and extensions, which programs import.
-		"lines", "otel", "script", "terminal", "web",
+		"checkpoint", "lines", "otel", "script", "terminal", "web",
 	},
 	{ // Packages that use the root as a user would.
 		"bench/...", "cmd/...", "commands", "e2e/...", "examples/...", "internal/persontest", "pygenttest",

@@ -14,6 +14,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/checkpoint"
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/screen"
 	"github.com/x/pygent/internal/sessiondir"
@@ -301,7 +302,7 @@ func (k *keeping) newAgent(ctx context.Context, opts []pygent.Option) (agent *py
 	if k.path == "" {
 		return pygent.NewWithContext(ctx, opts...)
 	}
-	agent, err = pygent.NewWithContext(ctx, append(slices.Clip(opts), pygent.WithSession(k.path), pygent.WithCheckpoints(treesOf(k.dir)))...)
+	agent, err = pygent.NewWithContext(ctx, append(slices.Clip(opts), pygent.WithSession(k.path), checkpoint.Keep(treesOf(k.dir)))...)
 	if errors.Is(err, pygent.ErrSessionNotKept) && k.before.ID == "" {
 		notKept := err
 		if agent, err = pygent.NewWithContext(ctx, opts...); err == nil { // else that error says what is wrong

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/checkpoint"
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/screen"
@@ -52,7 +53,7 @@ func (c sessionsRmCmd) Run(ctx context.Context, out *output) error {
 			failed = errors.Join(failed, err)
 		}
 	}
-	failed = errors.Join(failed, pygent.RemoveCheckpoints(ctx, treesOf(dir), dir))
+	failed = errors.Join(failed, checkpoint.RemoveOrphans(ctx, treesOf(dir), dir))
 	out.println("removed", numeral.Count(removed, "session"))
 	return failed
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/checkpoint"
 	"github.com/x/pygent/commands"
 	"github.com/x/pygent/internal/faces"
 	"github.com/x/pygent/internal/screen"
@@ -238,5 +239,5 @@ func (u *uiOpener) remove(ctx context.Context, _, id string) error {
 	if err := pygent.RemoveSession(dir, id); err != nil {
 		return err
 	}
-	return pygent.RemoveCheckpoints(ctx, treesOf(dir), dir)
+	return checkpoint.RemoveOrphans(ctx, treesOf(dir), dir)
 }

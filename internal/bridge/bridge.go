@@ -1,0 +1,29 @@
+// Package bridge leads packages of this module that add to an agent to what only they need
+// of it, so that the root's documentation is not full of it. It imports nothing of the root,
+// which imports it: what it hands over is asserted on the other side, as grpc's internal
+// package does.
+package bridge
+
+import "context"
+
+// Keep gives a *pygent.Agent what keeps its checkpoints, in Open of an extension, and
+// returns the agent as that sees it. Package pygent sets it: bridge.go there has the
+// methods of both.
+var Keep func(agent, keeper any) (inside any)
+
+// Turn is a run of an agent as its checkpoints see it. Only the run's goroutine uses it.
+type Turn interface {
+	// Before is called before a call that may change files.
+	Before(ctx context.Context)
+	// After is called after one. Commands says that it ran some and did nothing else, and
+	// changed are the files that it says it has changed, if that is all it can do.
+	After(ctx context.Context, commands bool, changed []string)
+	// End begins the checkpoint at the end. It reports whether the run has to wait for it.
+	End(ctx context.Context) (waits bool)
+}
+
+// Start is how a turn begins.
+type Start struct {
+	Resumes bool   // one goes on that had ended
+	Words   string // of the user
+}
