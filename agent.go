@@ -32,7 +32,7 @@ type Agent struct {
 	prompt  PromptBuilder
 	runtime Runtime
 	history *History
-	kept    *keptSession // nil for none
+	session sessionKeeper // set by New
 
 	toldAtFirst []string // what New told of; set by New
 	tools       *Registry

@@ -3,8 +3,10 @@ package pygent
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/x/pygent/internal/bridge"
+	"github.com/x/pygent/internal/recap"
 )
 
 // checkpointKeeper keeps the checkpoints of an agent: package checkpoint has the only one.
@@ -38,49 +40,172 @@ type checkpointKeeper interface {
 	Export(ctx context.Context, id int64, to Runtime) error
 }
 
+// sessionKeeper keeps the session of an agent: package sessions has the only one. All is
+// called by who makes or closes the agent, or holds busy.
+type sessionKeeper interface {
+	// Opened is called once the history is open, and Failed, which closes the session, if
+	// it cannot be.
+	Opened()
+	Failed(err error) error
+	// KilledIn is the temporary workspace in which the last process was killed, and
+	// WasTemporary says whether the workspace was one. dir is where it was; empty if that
+	// is not known.
+	KilledIn() string
+	WasTemporary(dir string) bool
+
+	Begin(msg string) // a run
+	GoOn()            // before a step
+	Update()          // something has changed
+
+	Ending()      // the history is still open
+	Close() error // once it is not
+}
+
+// sessionOption says where the session is kept, beside the history's file; nowhere if dir is
+// empty.
+type sessionOption struct {
+	dir  string
+	open func(inside any) (keeper any, err error)
+}
+
+// noSession is that of an agent whose session is not kept.
+type noSession struct{}
+
+func (noSession) Opened()                  {}
+func (noSession) Failed(err error) error   { return err }
+func (noSession) KilledIn() string         { return "" }
+func (noSession) WasTemporary(string) bool { return false }
+func (noSession) Begin(string)             {}
+func (noSession) GoOn()                    {}
+func (noSession) Update()                  {}
+func (noSession) Ending()                  {}
+func (noSession) Close() error             { return nil }
+
 func init() {
 	bridge.Keep = func(agent, keeper any) any {
 		a := agent.(*Agent)
 		a.keeper = keeper.(checkpointKeeper)
-		return keptAgent{a}
+		return insideAgent{a}
+	}
+	bridge.Inside = func(agent any) (inside, session any) {
+		a := agent.(*Agent)
+		return insideAgent{a}, a.session
+	}
+	bridge.WithSession = func(dir string, open func(any) (any, error)) any {
+		return option(func(o *options) {
+			o.give("sessions.Keep", "sessions.Keep", dir != "")
+			o.session = sessionOption{dir, open}
+		})
 	}
 }
 
-// keptAgent is an agent as what keeps its checkpoints sees it.
-type keptAgent struct{ agent *Agent }
+// openConversation opens the history, and the session that it belongs to, if any.
+func (a *Agent) openConversation(o *options) (err error) {
+	if a.session = (noSession{}); o.session.dir != "" {
+		keeper, err := o.session.open(insideAgent{a})
+		if err != nil {
+			return err
+		}
+		a.session = keeper.(sessionKeeper)
+	}
+	if a.history, err = o.openHistory(); err != nil {
+		return a.session.Failed(err)
+	}
+	if o.session.dir != "" {
+		a.history.store.file.lenient = true
+	}
+	a.session.Opened()
+	return nil
+}
+
+// insideAgent is an agent as packages of this module see it.
+type insideAgent struct{ agent *Agent }
+
+// Agent returns the agent itself.
+func (i insideAgent) Agent() *Agent { return i.agent }
+
+// IsClosed reports whether the agent is closed, or about to be.
+func (i insideAgent) IsClosed() bool { return i.agent.isClosed() }
+
+// ModelName is the name of the model that is asked for, empty if that is not known.
+func (i insideAgent) ModelName() string { return i.agent.currentModel().asked() }
 
 // Emit tells an event.
-func (k keptAgent) Emit(e Event) { k.agent.emit(e) }
+func (i insideAgent) Emit(e Event) { i.agent.emit(e) }
 
 // Notice tells of something while the agent is made.
-func (k keptAgent) Notice(text string) { k.agent.tellAtFirst(text) }
+func (i insideAgent) Notice(text string) { i.agent.tellAtFirst(text) }
 
 // Place returns the mark that leads to where the conversation is now.
-func (k keptAgent) Place() Rewind { return k.agent.history.place() }
+func (i insideAgent) Place() Rewind { return i.agent.history.place() }
 
 // CanRewind reports whether a mark leads somewhere.
-func (k keptAgent) CanRewind(mark Rewind) bool { return k.agent.history.canRewind(mark) }
+func (i insideAgent) CanRewind(mark Rewind) bool { return i.agent.history.canRewind(mark) }
 
 // Rewind records that the conversation goes on from a mark.
-func (k keptAgent) Rewind(ctx context.Context, mark Rewind) error {
-	return k.agent.history.rewind(ctx, mark)
+func (i insideAgent) Rewind(ctx context.Context, mark Rewind) error {
+	return i.agent.history.rewind(ctx, mark)
 }
 
 // LastRewind returns the last mark of the history; nil for none.
-func (k keptAgent) LastRewind() *Rewind {
-	all := k.agent.history.shared()
+func (i insideAgent) LastRewind() *Rewind {
+	all := i.agent.history.shared()
 	if at := lastRewind(all); at >= 0 {
 		return all[at].Rewind
 	}
 	return nil
 }
 
+// Messages is how many the history has, how many the conversation consists of, and how many
+// of those there are since it began anew, all without the system message.
+func (i insideAgent) Messages() (all, current, anew int) {
+	h := i.agent.history
+	return h.spoken(), h.inEffect(), h.spokenAnew()
+}
+
+// FirstOfUser is what the user said first.
+func (i insideAgent) FirstOfUser() string {
+	for _, e := range i.agent.history.shared() {
+		if e.Message.Role == RoleUser && isOfUser(e.Message, e.Source) && strings.TrimSpace(e.Message.Text()) != "" {
+			return e.Message.Text()
+		}
+	}
+	return ""
+}
+
+// Said is what the user and the model have said, for people.
+func (i insideAgent) Said() (said []recap.Said) {
+	for _, e := range i.agent.history.said() {
+		byUser := e.Message.Role == RoleUser && isOfUser(e.Message, e.Source)
+		if byUser || e.Message.Role == RoleAssistant {
+			said = append(said, recap.Said{ByUser: byUser, Text: e.Message.Text()})
+		}
+	}
+	return said
+}
+
+// Repair has the next run warn of what was lost of the conversation's surroundings.
+func (i insideAgent) Repair(note string) {
+	h := i.agent.history
+	h.repairs = append(h.repairs, note)
+}
+
+// Fork is [Agent.Fork], whose errors say no more than what failed.
+func (i insideAgent) Fork(ctx context.Context, id int64, opts ...Option) (*Agent, error) {
+	return i.agent.fork(ctx, id, opts)
+}
+
+// MayWrite refuses a directory that commands can write to.
+func (i insideAgent) MayWrite(ctx context.Context, dir string) error {
+	return i.agent.checkOutside(ctx, dir)
+}
+
 // Entries are those of the conversation, to be read only.
-func (k keptAgent) Entries() []HistoryEntry { return k.agent.history.current() }
+func (i insideAgent) Entries() []HistoryEntry { return i.agent.history.current() }
 
 // Restoring has f lead the conversation back, as a run of its own, and tells what it did.
-func (k keptAgent) Restoring(ctx context.Context, f func(context.Context) (Restored, error)) (done Restored, err error) {
-	a := k.agent
+func (i insideAgent) Restoring(ctx context.Context, f func(context.Context) (Restored, error)) (done Restored, err error) {
+	a := i.agent
 	err = a.aside(ctx, func(r *run) error {
 		if done, err = f(r.ctx); err != nil {
 			return err
@@ -97,18 +222,18 @@ func (k keptAgent) Restoring(ctx context.Context, f func(context.Context) (Resto
 
 // Complete reads what the history does not have yet, and answers calls that were
 // interrupted.
-func (k keptAgent) Complete(ctx context.Context) error {
-	if err := k.agent.history.catchUp(ctx); err != nil {
+func (i insideAgent) Complete(ctx context.Context) error {
+	if err := i.agent.history.catchUp(ctx); err != nil {
 		return err
 	}
-	return k.agent.history.answerOpenCalls(ctx)
+	return i.agent.history.answerOpenCalls(ctx)
 }
 
 // Rewound forgets what is known from turns that may not be in effect any more, which the
 // next run learns again, and describes what became of the conversation. before are the
 // entries that it had.
-func (k keptAgent) Rewound(ctx context.Context, done *Restored, before []HistoryEntry) {
-	a := k.agent
+func (i insideAgent) Rewound(ctx context.Context, done *Restored, before []HistoryEntry) {
+	a := i.agent
 	a.followed.Forget()
 	a.recalled = false
 	done.Jobs = len(runningJobs(a.latestJobs(ctx)))
@@ -129,8 +254,8 @@ func (k keptAgent) Rewound(ctx context.Context, done *Restored, before []History
 }
 
 // NoteChanges notes changes of files that the agent's tools have changed before.
-func (k keptAgent) NoteChanges(changes []FileChange) {
-	l := &k.agent.changed
+func (i insideAgent) NoteChanges(changes []FileChange) {
+	l := &i.agent.changed
 	for _, c := range changes {
 		l.mu.Lock()
 		known := l.lastOf(c.Path) >= 0
@@ -142,25 +267,25 @@ func (k keptAgent) NoteChanges(changes []FileChange) {
 }
 
 // Change describes how a file's content changed.
-func (k keptAgent) Change(name string, before []byte, created bool, after string) FileChange {
+func (i insideAgent) Change(name string, before []byte, created bool, after string) FileChange {
 	return formerText{data: before, missing: created}.becomes(name, after)
 }
 
 // Workspace describes the agent's runtime, if it is one of this package.
-func (k keptAgent) Workspace() (info RuntimeInfo, known bool) {
-	if rt, ours := RuntimeAs[*workspaceRuntime](k.agent.runtime); ours {
+func (i insideAgent) Workspace() (info RuntimeInfo, known bool) {
+	if rt, ours := RuntimeAs[*workspaceRuntime](i.agent.runtime); ours {
 		return rt.info, true
 	}
 	return info, false
 }
 
 // IsLent reports whether the runtime outlives the agent.
-func (k keptAgent) IsLent() bool { return k.agent.opts.lent }
+func (i insideAgent) IsLent() bool { return i.agent.opts.lent }
 
 // NextDir returns the directory of this machine that the agent is going to work in; "" for
 // a temporary one, and if it is not known.
-func (k keptAgent) NextDir() string {
-	opts := &k.agent.opts
+func (i insideAgent) NextDir() string {
+	opts := &i.agent.opts
 	if rt, ours := RuntimeAs[*workspaceRuntime](opts.runtime); ours {
 		return rt.HostDir() // "" while it has the files in a volume
 	}
@@ -173,32 +298,32 @@ func (k keptAgent) NextDir() string {
 
 // BeginsEmpty reports whether the agent is going to make a temporary workspace that no
 // snapshot fills.
-func (k keptAgent) BeginsEmpty() bool {
-	opts := &k.agent.opts
+func (i insideAgent) BeginsEmpty() bool {
+	opts := &i.agent.opts
 	o, err := newRuntimeOptions(opts.runtimeOpts)
 	return opts.runtime == nil && opts.saved.snapshot == nil && err == nil && o.workspace == ""
 }
 
 // Session returns the directory of the session; "" for none.
-func (k keptAgent) Session() string { return k.agent.opts.sessionDir }
+func (i insideAgent) Session() string { return i.agent.opts.session.dir }
 
 // IsKept reports whether the conversation is found again by the next agent.
-func (k keptAgent) IsKept() bool { return k.agent.opts.historyFile != "" }
+func (i insideAgent) IsKept() bool { return i.agent.opts.historyFile != "" }
 
 // KilledIn returns the temporary workspace in which the last process of the session was
 // killed, as far as that is known.
-func (k keptAgent) KilledIn() string { return k.agent.kept.workspaceBefore() }
+func (i insideAgent) KilledIn() string { return i.agent.session.KilledIn() }
 
 // WasTemporary reports whether the workspace of the session was temporary. dir is where
 // that was; empty if that is not known.
-func (k keptAgent) WasTemporary(dir string) bool { return k.agent.kept.wasTemporary(dir) }
+func (i insideAgent) WasTemporary(dir string) bool { return i.agent.session.WasTemporary(dir) }
 
 // JobsRun reports whether commands run in the background, or perhaps do.
-func (k keptAgent) JobsRun(ctx context.Context) bool {
-	if k.agent.jobs.silent.Load() {
+func (i insideAgent) JobsRun(ctx context.Context) bool {
+	if i.agent.jobs.silent.Load() {
 		return true
 	}
-	jobs, err := k.agent.listJobs(ctx)
+	jobs, err := i.agent.listJobs(ctx)
 	return err != nil || len(runningJobs(jobs)) > 0
 }
 
@@ -216,7 +341,7 @@ func (a *Agent) fillSession(ctx context.Context) error {
 	if a.keeper != nil {
 		return a.keeper.Fill(ctx)
 	}
-	if rt, ours := RuntimeAs[*workspaceRuntime](a.runtime); ours && rt.info.Temporary && !a.opts.lent && a.kept.wasTemporary("") {
+	if rt, ours := RuntimeAs[*workspaceRuntime](a.runtime); ours && rt.info.Temporary && !a.opts.lent && a.session.WasTemporary("") {
 		a.tellAtFirst("the workspace of the session was temporary, and its files are gone: no checkpoint has them")
 	}
 	return nil

@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"github.com/x/pygent/internal/checkpoint"
+	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/mention"
 	"github.com/x/pygent/internal/numeral"
+	"github.com/x/pygent/internal/screen"
 )
 
 // Errors of checkpoints, for use with errors.Is.
@@ -380,7 +382,7 @@ func (a *Agent) forkOptions(opts []Option) (options, error) {
 	o.given, o.warnings = nil, nil
 	o.spends, o.askAbove, o.parentsWindow = nil, nil, false
 	o.tools, o.disabled = nil, nil // the registry has those that are on
-	o.history, o.historyFile, o.sessionDir, o.id = nil, "", "", ""
+	o.history, o.historyFile, o.session, o.id = nil, "", sessionOption{}, ""
 	o.resume, o.first = false, Message{}
 	o.run = slices.Clip(o.run)
 	custom := o.runtime != nil
@@ -420,3 +422,7 @@ func (a *Agent) decidersOfFork() (ApprovalFunc, AskFunc) {
 	}
 	return program.Approve, program.Answer
 }
+
+// oneLine returns the beginning of a text in one line, with its control characters made
+// visible.
+func oneLine(text string, most int) string { return screen.Visible(cut.Line(text, most)) }

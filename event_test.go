@@ -38,7 +38,7 @@ var jsonValues = []any{
 	APIError{}, Answer{}, AskRequest{}, ApprovalRequest{}, BashResult{}, CallDelta{}, CallInfo{}, Checkpoint{}, CollectedFile{}, CommandResult{}, CompactionPolicy{}, Completion{}, ConfigSetting{}, ContainerConfig{}, ContextUse{}, Decision{}, Event{},
 	FileChange{}, FileInfo{}, HistoryEntry{}, HistoryInfo{}, Compaction{}, HostUse{}, JobOutput{}, Job{}, KeptFile{}, Limits{}, LocalConfig{}, Location{},
 	Message{}, Mount{}, OutputChunk{}, Part{}, PendingApproval{}, PendingQuestion{}, Persona{}, Price{}, ProgressInfo{}, Question{}, Restored{}, Result{},
-	RetryInfo{}, Rewind{}, RuntimeEvent{}, RuntimeInfo{}, Said{}, SessionInfo{}, SessionLimits{}, Settings{}, Skill{}, State{}, TaskFile{}, TaskFilter{}, TaskLeft{}, TaskRules{}, TaskRuntime{}, TaskSpec{},
+	RetryInfo{}, Rewind{}, RuntimeEvent{}, RuntimeInfo{}, Said{}, SessionLimits{}, Settings{}, Skill{}, State{}, TaskFile{}, TaskFilter{}, TaskLeft{}, TaskRules{}, TaskRuntime{}, TaskSpec{},
 	TaskStatus{}, ToolCall{}, ToolInfo{}, ToolResult{}, ToolSpec{}, TurnEnd{}, Usage{},
 	UsageReport{},
 }

@@ -314,8 +314,8 @@ func (a *Agent) closeHistory() error {
 	if a.opts.history != nil {
 		return nil
 	}
-	a.kept.end(a)
-	err := errors.Join(a.history.Close(), a.kept.close(a.history))
+	a.session.Ending()
+	err := errors.Join(a.history.Close(), a.session.Close())
 	a.tellRepairs() // the file may have been changed since the last run
 	return err
 }

@@ -102,7 +102,7 @@ func (a *Agent) run(ctx context.Context, msg string, follower *feed.Feed[Event],
 	r.ctx, r.release = ctx, release
 	a.notices.present.Come()
 	defer r.leave()
-	a.kept.begin(a, msg)
+	a.session.Begin(msg)
 	return r.traced(ctx, msg)
 }
 
@@ -202,7 +202,7 @@ func (r *run) do(ctx context.Context, msg string) (*Result, error) {
 	}
 	r.keepEnd()
 	waits := r.turn != nil && r.turn.End(ctx)
-	r.agent.kept.update(r.agent)
+	r.agent.session.Update()
 	r.release() // listeners to the last event may append again
 	r.emitLast(Event{Type: EventRunEnd, Step: r.result.Steps, Usage: &r.result.Usage, Result: r.result})
 	if waits {
@@ -280,7 +280,7 @@ func (r *run) takeUp(ctx context.Context, msg string) error {
 func (r *run) step(ctx context.Context) error {
 	ctx, done := r.beginStep(ctx)
 	defer done()
-	r.agent.kept.goOn(r.agent)
+	r.agent.session.GoOn()
 	r.noteOldJobs(ctx)
 	if err := r.nudge(); err != nil {
 		return err

@@ -7,10 +7,12 @@ import (
 	"log/slog"
 	"maps"
 	"math"
+	"path/filepath"
 	"reflect"
 	"time"
 
 	"github.com/x/pygent/internal/budget"
+	"github.com/x/pygent/internal/sessiondir"
 )
 
 // Option configures an [Agent]. What no option sets comes from the environment,
@@ -70,7 +72,7 @@ type options struct {
 	history      *History
 	historyFile  string
 	saved        savedOptions
-	sessionDir   string // has the history's file
+	session      sessionOption
 	runtime      Runtime
 	prices       map[string]Price
 	spends       *meter // of the agent that delegates; nil for none
@@ -168,7 +170,7 @@ func (o *options) isGiven(what string) bool { return o.given[what] != "" }
 var contradictions = [][2]string{
 	{"WithModel", partOpenAI},
 	{"WithHistory", "WithHistoryFile"},
-	{"WithSession", "WithHistory"}, {"WithSession", "WithHistoryFile"},
+	{"sessions.Keep", "WithHistory"}, {"sessions.Keep", "WithHistoryFile"},
 	{"WithRuntime", partRuntime},
 	{"WithTaskManager", partTasks},
 }
@@ -217,7 +219,9 @@ func (o *options) settle() {
 	if o.isGiven("WithHistory") {
 		o.historyFile = ""
 	}
-	o.settleSession()
+	if o.session.dir != "" { // from which the agent's id is derived
+		o.historyFile = filepath.Join(o.session.dir, sessiondir.HistoryFile)
+	}
 	if o.prompt == nil {
 		o.prompt = DefaultPrompt
 	}

@@ -85,7 +85,8 @@
 //	a value of a Go type                 RunTyped
 //	images and files for the model       WithParts, Attach, FilePart
 //	commands that people type            Command, WithCommands, Agent.RunCommand
-//	go on after a crash                  WithHistoryFile, Agent.Resume
+//	go on after a crash                  WithHistoryFile, Agent.Resume, package sessions
+//	undo, redo, forks                    package checkpoint, Agent.Undo, Agent.Fork
 //	conversations in a database          HistoryStore, LoadHistory
 //	conversations that become long       WithContextWindow, WithCompaction, Agent.Compact
 //	skills, AGENTS.md, what is there     WithSkills, WithInstructions, WithSurvey

@@ -21,6 +21,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/pygenttest"
+	"github.com/x/pygent/sessions"
 )
 
 func TestContainerThatCannotStart(t *testing.T) {
@@ -299,7 +300,7 @@ func TestAModelWithoutCommandsIsAskedWithoutAContainer(t *testing.T) {
 func TestARunTriesAgainToStart(t *testing.T) {
 	t.Parallel()
 	engine := testEngine(t)
-	name := "pygent-test-" + strings.ToLower(pygent.NewSessionID())
+	name := "pygent-test-" + strings.ToLower(sessions.NewID())
 	rt, err := pygent.NewDockerRuntime(t.Context(), pygent.WithImage(testImage()), pygent.WithNetwork(name))
 	require.NoError(t, err)
 	agent := newAgentOn(t, rt, pygent.ModelFunc(func(ctx context.Context, _ *pygent.ChatRequest) (*pygent.ChatResponse, error) {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/sessions"
 )
 
 // manySessions makes the directories of sessions with a usual session.json.
@@ -41,7 +42,7 @@ func manySessions(tb testing.TB, many int) (dir string) {
 func BenchmarkListSessions(b *testing.B) {
 	dir := manySessions(b, 1000)
 	for b.Loop() {
-		list, err := pygent.ListSessions(dir)
+		list, err := sessions.List(dir)
 		if err != nil || len(list) != 1000 || list[0].Damaged != "" {
 			b.Fatal(len(list), err, list[0].Damaged)
 		}
@@ -84,7 +85,7 @@ func TestADamagedSessionHidesNoOther(t *testing.T) {
 		require.Empty(t, info.Damaged, info.ID)
 		require.Equal(t, "fix the tests of part "+info.ID, info.Title)
 	}
-	_, err := pygent.PruneSessions(t.Context(), dir, "", pygent.SessionLimits{Max: 20})
+	_, err := sessions.Prune(t.Context(), dir, "", pygent.SessionLimits{Max: 20})
 	require.NoError(t, err)
 	require.Len(t, listed(t, dir), 3+len(damaged))
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/pygenttest"
+	"github.com/x/pygent/sessions"
 )
 
 // The files of a container with a temporary workspace come back.
@@ -25,7 +26,7 @@ func TestTheFilesOfAContainerComeBack(t *testing.T) {
 			with := func(replies ...pygenttest.Reply) (*pygent.Agent, *[]string) {
 				var told []string
 				all := append([]pygent.Option{
-					pygent.WithSession(filepath.Join(base, "1abc")), withTrees(base), pygent.WithModel(pygenttest.NewScriptedModel(replies...)), pygent.WithEndOnReply(),
+					sessions.Keep(filepath.Join(base, "1abc")), withTrees(base), pygent.WithModel(pygenttest.NewScriptedModel(replies...)), pygent.WithEndOnReply(),
 					pygent.WithDocker(pygent.DockerRequired), pygent.WithImage(testImage()), noticesTo(&told),
 				}, opts...)
 				return newAgentOf(t, all...), &told

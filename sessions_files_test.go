@@ -17,6 +17,7 @@ import (
 	"github.com/x/pygent"
 	"github.com/x/pygent/checkpoint"
 	"github.com/x/pygent/pygenttest"
+	"github.com/x/pygent/sessions"
 )
 
 // withTrees keeps the checkpoints of a session beside it.
@@ -138,7 +139,7 @@ func TestFilesThatCannotBePutBackAreAnError(t *testing.T) {
 	require.NoError(t, agent.Close())
 	packs := filepath.Join(dir, "trees", "packs")
 	require.NoError(t, os.Rename(packs, packs+"-away"))
-	_, err := pygent.New(pygent.WithSession(filepath.Join(dir, "1abc")), withTrees(dir), pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithDocker(pygent.DockerNever))
+	_, err := pygent.New(sessions.Keep(filepath.Join(dir, "1abc")), withTrees(dir), pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithDocker(pygent.DockerNever))
 	require.ErrorContains(t, err, "put back the files of session 1abc, which were in a temporary workspace: ")
 	require.ErrorContains(t, err, "in a workspace of your choice it goes on without them")
 	require.NoError(t, os.RemoveAll(packs))
@@ -156,7 +157,7 @@ func TestFilesAreNotPutBackLongerThanTheirAgentIsWaitedFor(t *testing.T) {
 	require.NoError(t, agent.Close())
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err := pygent.NewWithContext(ctx,
-		pygent.WithSession(filepath.Join(dir, "1abc")), withTrees(dir), pygent.WithModel(pygenttest.NewScriptedModel()),
+		sessions.Keep(filepath.Join(dir, "1abc")), withTrees(dir), pygent.WithModel(pygenttest.NewScriptedModel()),
 		pygent.WithDockerHost("unix:///none"),
 		pygent.OnEvent(func(pygent.Event) { cancel() })) // that commands run on this machine
 	require.ErrorIs(t, err, context.Canceled)
@@ -183,7 +184,7 @@ func writeAll() pygent.Tool {
 
 func writingSession(base string) []pygent.Option {
 	return []pygent.Option{
-		pygent.WithSession(filepath.Join(base, "1abc")), withTrees(base), pygent.WithModel(writer()), pygent.WithTools(writeAll()),
+		sessions.Keep(filepath.Join(base, "1abc")), withTrees(base), pygent.WithModel(writer()), pygent.WithTools(writeAll()),
 		pygent.WithDocker(pygent.DockerNever), pygent.WithEndOnReply(), pygent.WithSurvey(false), pygent.WithInstructions(false),
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/x/pygent"
 	"github.com/x/pygent/checkpoint"
 	"github.com/x/pygent/pygenttest"
+	"github.com/x/pygent/sessions"
 )
 
 // inherit opens once more all files that this process has open in a directory, until
@@ -44,18 +45,18 @@ func TestClosedFilesAreNotInUseWhileAProcessStarts(t *testing.T) {
 		t.Skip("starts many processes")
 	}
 	dir, workspace := t.TempDir(), t.TempDir()
-	sessions, checkpoints := filepath.Join(dir, "sessions"), filepath.Join(dir, "checkpoints")
+	kept, checkpoints := filepath.Join(dir, "sessions"), filepath.Join(dir, "checkpoints")
 	for i := range 3 {
 		agent, err := pygent.New(
-			pygent.WithSession(filepath.Join(sessions, "1abc")), checkpoint.Keep(checkpoints), pygent.WithWorkspace(workspace),
+			sessions.Keep(filepath.Join(kept, "1abc")), checkpoint.Keep(checkpoints), pygent.WithWorkspace(workspace),
 			pygent.WithModel(pygenttest.NewScriptedModel(callBash(fmt.Sprintf("echo %d >f", i)), stop)), pygent.WithDocker(pygent.DockerNever))
 		require.NoError(t, err)
 		_, err = agent.RunUntilStop(t.Context(), "go")
 		require.NoError(t, err)
 		require.Greater(t, inherit(t, dir), 3)
 		require.NoError(t, agent.Close())
-		require.False(t, listed(t, sessions)[0].Open)
-		removed, err := pygent.PruneSessions(t.Context(), sessions, checkpoints, pygent.SessionLimits{Max: 1})
+		require.False(t, listed(t, kept)[0].Open)
+		removed, err := sessions.Prune(t.Context(), kept, checkpoints, pygent.SessionLimits{Max: 1})
 		require.NoError(t, err)
 		require.Empty(t, removed)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/x/pygent"
 	"github.com/x/pygent/checkpoint"
 	"github.com/x/pygent/pygenttest"
+	"github.com/x/pygent/sessions"
 )
 
 // The directory of the user's state may be moved, with all sessions and checkpoints.
@@ -21,7 +22,7 @@ func TestSessionsHaveTheirCheckpointsWhereTheyAreMovedTo(t *testing.T) {
 	base, work := t.TempDir(), t.TempDir()
 	open := func(state string, replies ...pygenttest.Reply) *pygent.Agent {
 		t.Helper()
-		return newAgentOf(t, pygent.WithSession(filepath.Join(base, state, "sessions", "1abc")), checkpoint.Keep(filepath.Join(base, state, "trees")),
+		return newAgentOf(t, sessions.Keep(filepath.Join(base, state, "sessions", "1abc")), checkpoint.Keep(filepath.Join(base, state, "trees")),
 			pygent.WithDocker(pygent.DockerNever), pygent.WithWorkspace(work), pygent.WithEndOnReply(), pygent.WithModel(pygenttest.NewScriptedModel(replies...)))
 	}
 	require.NoError(t, os.Mkdir(filepath.Join(base, "real"), 0o700))
@@ -61,7 +62,7 @@ func TestSessionsHaveTheirCheckpointsWhereTheyAreMovedTo(t *testing.T) {
 	require.NotEmpty(t, agent.Checkpoints(), "and again")
 	require.NoError(t, agent.Close())
 
-	require.NoError(t, pygent.RemoveSession(filepath.Join(base, "two", "sessions"), "1abc"))
+	require.NoError(t, sessions.Remove(filepath.Join(base, "two", "sessions"), "1abc"))
 	require.NoError(t, checkpoint.RemoveOrphans(t.Context(), filepath.Join(base, "two", "trees"), filepath.Join(base, "two", "sessions")))
 	agent = open("two")
 	require.Empty(t, agent.Checkpoints(), "they go with their session")

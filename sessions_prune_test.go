@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/sessions"
 )
 
 // withFiles makes a session whose checkpoints have so many random bytes, last used so
@@ -46,22 +47,22 @@ func bytesBelow(t *testing.T, dir string) (n int64) {
 func TestCheckpointsCountAsTheSizeOfSessions(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
-	sessions, trees := filepath.Join(base, "sessions"), filepath.Join(base, "trees")
+	kept, trees := filepath.Join(base, "sessions"), filepath.Join(base, "trees")
 	const size = 200_000
 	for i := range 5 {
 		withFiles(t, base, fmt.Sprintf("%dx", i), size, i)
 	}
 	prune := func(limits pygent.SessionLimits) []string {
 		t.Helper()
-		removed, err := pygent.PruneSessions(t.Context(), sessions, trees, limits)
+		removed, err := sessions.Prune(t.Context(), kept, trees, limits)
 		require.NoError(t, err)
 		return removed
 	}
 	require.Empty(t, prune(pygent.SessionLimits{}))
 	require.Greater(t, bytesBelow(t, trees), int64(5*size))
-	open := keptAgent(t, sessions, "4x", withTrees(base))
+	open := keptAgent(t, kept, "4x", withTrees(base))
 	used := time.Now().AddDate(0, 0, -4)
-	require.NoError(t, os.Chtimes(filepath.Join(sessions, "4x", "session.json"), used, used))
+	require.NoError(t, os.Chtimes(filepath.Join(kept, "4x", "session.json"), used, used))
 	require.Equal(t, []string{"2x", "3x"}, prune(pygent.SessionLimits{MaxBytes: 3 * size}), "the open one stays")
 	require.Less(t, bytesBelow(t, trees), int64(3.5*size))
 	require.NoError(t, open.Close())
@@ -69,13 +70,13 @@ func TestCheckpointsCountAsTheSizeOfSessions(t *testing.T) {
 	require.Less(t, bytesBelow(t, trees), int64(2.5*size))
 
 	require.Len(t, prune(pygent.SessionLimits{MaxBytes: 1}), 1, "the last one stays")
-	last := listed(t, sessions)
+	last := listed(t, kept)
 	require.Len(t, last, 1)
-	agent := keptAgent(t, sessions, last[0].ID, withTrees(base))
+	agent := keptAgent(t, kept, last[0].ID, withTrees(base))
 	require.Equal(t, []string{"file"}, namesIn(t, hostDir(t, agent)))
 	require.NoError(t, agent.Close())
 
-	require.NoError(t, os.RemoveAll(filepath.Join(sessions, last[0].ID))) // not by pygent
+	require.NoError(t, os.RemoveAll(filepath.Join(kept, last[0].ID))) // not by pygent
 	require.Empty(t, prune(pygent.SessionLimits{}))
 	require.Less(t, bytesBelow(t, trees), int64(size/10))
 }
@@ -91,12 +92,12 @@ func TestPruningLeavesCheckpointsOfOthers(t *testing.T) {
 	hears(t, agent, "hi")
 	require.NoError(t, agent.Close())
 	logs := namesIn(t, filepath.Join(trees, "logs"))
-	_, err := pygent.PruneSessions(t.Context(), filepath.Join(base, "sessions"), trees, pygent.SessionLimits{})
+	_, err := sessions.Prune(t.Context(), filepath.Join(base, "sessions"), trees, pygent.SessionLimits{})
 	require.NoError(t, err)
 	require.Equal(t, logs, namesIn(t, filepath.Join(trees, "logs")))
-	link := filepath.Join(t.TempDir(), "link") // another way to the same sessions
+	link := filepath.Join(t.TempDir(), "link") // another way to the same kept
 	require.NoError(t, os.Symlink(base, link))
-	_, err = pygent.PruneSessions(t.Context(), filepath.Join(link, "sessions"), filepath.Join(link, "trees"), pygent.SessionLimits{})
+	_, err = sessions.Prune(t.Context(), filepath.Join(link, "sessions"), filepath.Join(link, "trees"), pygent.SessionLimits{})
 	require.NoError(t, err)
 	require.Equal(t, logs, namesIn(t, filepath.Join(trees, "logs")))
 	agent = keptAgent(t, filepath.Join(link, "sessions"), "1abc", withTrees(base))
@@ -110,17 +111,17 @@ func TestSeveralPruneAtOnce(t *testing.T) {
 	}
 	t.Parallel()
 	base := t.TempDir()
-	sessions, trees := filepath.Join(base, "sessions"), filepath.Join(base, "trees")
+	kept, trees := filepath.Join(base, "sessions"), filepath.Join(base, "trees")
 	for i := range 8 {
 		withFiles(t, base, fmt.Sprintf("%dx", i), 1000, i)
 	}
-	open := keptAgent(t, sessions, "7x", withTrees(base))
+	open := keptAgent(t, kept, "7x", withTrees(base))
 	var mu sync.Mutex
 	var all []string
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
-			removed, err := pygent.PruneSessions(context.Background(), sessions, trees, pygent.SessionLimits{Max: 3})
+			removed, err := sessions.Prune(context.Background(), kept, trees, pygent.SessionLimits{Max: 3})
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
@@ -131,7 +132,7 @@ func TestSeveralPruneAtOnce(t *testing.T) {
 	}
 	wg.Wait()
 	require.ElementsMatch(t, []string{"3x", "4x", "5x", "6x"}, all, "each is removed once")
-	require.Len(t, listed(t, sessions), 4, "the open one stays, too")
+	require.Len(t, listed(t, kept), 4, "the open one stays, too")
 	logs, err := filepath.Glob(filepath.Join(trees, "logs", "*.log"))
 	require.NoError(t, err)
 	require.Len(t, logs, 4)

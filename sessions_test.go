@@ -14,13 +14,14 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/pygenttest"
+	"github.com/x/pygent/sessions"
 )
 
 // keptAgent returns an agent whose session is kept in dir/id.
 func keptAgent(t *testing.T, dir, id string, opts ...pygent.Option) *pygent.Agent {
 	t.Helper()
 	agent, err := pygent.New(append([]pygent.Option{
-		pygent.WithSession(filepath.Join(dir, id)),
+		sessions.Keep(filepath.Join(dir, id)),
 		pygent.WithModel(pygenttest.NewScriptedModel(pygenttest.Text("Hello."), pygenttest.Text("Again."))),
 		pygent.WithDocker(pygent.DockerNever), pygent.WithEndOnReply(),
 	}, opts...)...)
@@ -35,9 +36,9 @@ func hears(t *testing.T, agent *pygent.Agent, text string) {
 	require.NoError(t, err)
 }
 
-func listed(t *testing.T, dir string) []pygent.SessionInfo {
+func listed(t *testing.T, dir string) []sessions.Info {
 	t.Helper()
-	list, err := pygent.ListSessions(dir)
+	list, err := sessions.List(dir)
 	require.NoError(t, err)
 	return list
 }
@@ -114,16 +115,16 @@ func TestASessionIsOpenOnce(t *testing.T) {
 	dir := t.TempDir()
 	agent := keptAgent(t, dir, "1abc")
 	hears(t, agent, "hi")
-	_, err := pygent.New(pygent.WithSession(filepath.Join(dir, "1abc")), pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithDocker(pygent.DockerNever))
-	require.ErrorIs(t, err, pygent.ErrSessionInUse)
-	require.ErrorIs(t, pygent.RemoveSession(dir, "1abc"), pygent.ErrSessionInUse)
-	removed, err := pygent.PruneSessions(t.Context(), dir, "", pygent.SessionLimits{MaxAge: 1})
+	_, err := pygent.New(sessions.Keep(filepath.Join(dir, "1abc")), pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithDocker(pygent.DockerNever))
+	require.ErrorIs(t, err, sessions.ErrInUse)
+	require.ErrorIs(t, sessions.Remove(dir, "1abc"), sessions.ErrInUse)
+	removed, err := sessions.Prune(t.Context(), dir, "", pygent.SessionLimits{MaxAge: 1})
 	require.NoError(t, err)
 	require.Empty(t, removed)
 	require.NoError(t, agent.Close())
-	require.NoError(t, pygent.RemoveSession(dir, "1abc"))
-	require.ErrorIs(t, pygent.RemoveSession(dir, "1abc"), fs.ErrNotExist)
-	require.ErrorIs(t, pygent.RemoveSession(dir, "../"+filepath.Base(dir)), fs.ErrNotExist)
+	require.NoError(t, sessions.Remove(dir, "1abc"))
+	require.ErrorIs(t, sessions.Remove(dir, "1abc"), fs.ErrNotExist)
+	require.ErrorIs(t, sessions.Remove(dir, "../"+filepath.Base(dir)), fs.ErrNotExist)
 	require.Empty(t, listed(t, dir))
 }
 
@@ -217,7 +218,7 @@ func TestSessionsArePruned(t *testing.T) {
 
 	prune := func(limits pygent.SessionLimits) []string {
 		t.Helper()
-		removed, err := pygent.PruneSessions(t.Context(), dir, "", limits)
+		removed, err := sessions.Prune(t.Context(), dir, "", limits)
 		require.NoError(t, err)
 		return removed
 	}
@@ -232,7 +233,7 @@ func TestSessionsArePruned(t *testing.T) {
 	require.NoError(t, os.Chtimes(empty, long, long))
 	require.Empty(t, prune(pygent.SessionLimits{}))
 	require.NoDirExists(t, empty)
-	_, err := pygent.PruneSessions(t.Context(), dir, "", pygent.SessionLimits{Max: -7})
+	_, err := sessions.Prune(t.Context(), dir, "", pygent.SessionLimits{Max: -7})
 	require.ErrorContains(t, err, "Max")
 }
 
@@ -241,11 +242,11 @@ func TestASessionThatCannotBeKeptIsAnError(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	for _, dir := range []string{filepath.Join(file, "1abc"), filepath.Join(t.TempDir(), "no name")} {
-		_, err := pygent.New(pygent.WithSession(dir), pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithDocker(pygent.DockerNever))
-		require.ErrorIs(t, err, pygent.ErrSessionNotKept)
+		_, err := pygent.New(sessions.Keep(dir), pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithDocker(pygent.DockerNever))
+		require.ErrorIs(t, err, sessions.ErrNotKept)
 	}
-	_, err := pygent.New(pygent.WithSession("x"), pygent.WithHistory(pygent.NewHistory()))
-	require.ErrorContains(t, err, "WithSession and WithHistory")
+	_, err := pygent.New(sessions.Keep("x"), pygent.WithHistory(pygent.NewHistory()))
+	require.ErrorContains(t, err, "sessions.Keep and WithHistory")
 }
 
 // A session whose files go while it is open goes on, and says once that it is not kept.
@@ -273,7 +274,7 @@ func TestIDsOfSessions(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
 	for range 1000 {
-		id := pygent.NewSessionID()
+		id := sessions.NewID()
 		require.Regexp(t, `^[0-9][0-9a-hjkmnp-tv-z]{7}$`, id)
 		require.False(t, seen[id])
 		seen[id] = true

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/sessions"
 )
 
 // TestSaveSaysWhereItCannotSave saves to places of every kind.
@@ -111,7 +112,7 @@ func TestSecretsAreNotSaved(t *testing.T) {
 		"PYGENT_LOG_FILE": filepath.Join(base, "log"), "PYGENT_MODEL": "m",
 	}}.Load()
 	require.NoError(t, err)
-	a := newAgentOf(t, append(c.Options(), pygent.WithSession(filepath.Join(base, "sessions", "1abc")), withTrees(base), pygent.WithRetry(pygent.RetryPolicy{MaxAttempts: 1}))...)
+	a := newAgentOf(t, append(c.Options(), sessions.Keep(filepath.Join(base, "sessions", "1abc")), withTrees(base), pygent.WithRetry(pygent.RetryPolicy{MaxAttempts: 1}))...)
 	_, err = a.RunUntilStop(t.Context(), "hello") // no server answers: the error is not kept either
 	require.Error(t, err)
 	_, err = a.Save(t.Context(), filepath.Join(base, "snap"))

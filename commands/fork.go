@@ -12,6 +12,7 @@ import (
 	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/pathname"
 	"github.com/x/pygent/internal/slash"
+	"github.com/x/pygent/sessions"
 )
 
 // forkUsage is what the command fork takes.
@@ -41,7 +42,7 @@ func fork(ctx context.Context, a *pygent.Agent, args string, out io.Writer) erro
 	if err != nil {
 		return err
 	}
-	info, err := a.ForkSession(ctx, from.ID, dir)
+	info, err := sessions.Fork(ctx, a, from.ID, dir)
 	switch {
 	case errors.Is(err, fs.ErrPermission) && dir == "":
 		return fmt.Errorf("%w; name a directory for the files: /fork N DIR", err)
@@ -68,7 +69,7 @@ func forkPoint(a *pygent.Agent, turns int) (pygent.Checkpoint, error) {
 }
 
 // tellFork says where the fork is, and how to return.
-func tellFork(a *pygent.Agent, from pygent.Checkpoint, info pygent.SessionInfo, out io.Writer) error {
+func tellFork(a *pygent.Agent, from pygent.Checkpoint, info sessions.Info, out io.Writer) error {
 	text := fmt.Sprintf("session %s has the %s up to ", info.ID, numeral.Count(info.Messages, "message"))
 	switch {
 	case from.Kind == pygent.CheckpointStart && from.Message != "":
@@ -82,7 +83,7 @@ func tellFork(a *pygent.Agent, from pygent.Checkpoint, info pygent.SessionInfo, 
 		text += "that checkpoint has no files: " + slash.Quote(info.Workspace) + " is empty\n"
 	}
 	text += "go on there with: pygent --resume " + info.ID + "\n"
-	if here, ok := a.Session(); ok {
+	if here, ok := sessions.Of(a); ok {
 		text += "this session stays as it is; return to it with: pygent --resume " + here.ID + "\n"
 	}
 	_, err := io.WriteString(out, text)

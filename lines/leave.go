@@ -12,6 +12,7 @@ import (
 	"github.com/x/pygent/internal/console"
 	"github.com/x/pygent/internal/keep"
 	"github.com/x/pygent/internal/pathname"
+	"github.com/x/pygent/sessions"
 )
 
 // temporaryWithin is how long the list of a temporary workspace's files may take.
@@ -62,7 +63,7 @@ func (s *session) leaveFiles(ctx context.Context, besides []pygent.FileInfo) {
 // restorable returns the ID of the session that puts the files back when it goes on;
 // empty if there is none, or if its last checkpoint has no files.
 func restorable(a *pygent.Agent) string {
-	info, ok := a.Session()
+	info, ok := sessions.Of(a)
 	list := a.Checkpoints()
 	if !ok || len(list) == 0 || !list[len(list)-1].Files {
 		return ""

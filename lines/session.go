@@ -52,6 +52,7 @@ import (
 	"github.com/x/pygent/internal/sandbox"
 	"github.com/x/pygent/internal/screen"
 	"github.com/x/pygent/internal/slash"
+	"github.com/x/pygent/sessions"
 )
 
 // Run talks with the user by lines until the user leaves, the input ends or ctx ends. It is
@@ -265,10 +266,10 @@ func (s *session) banner(ctx context.Context) {
 	for _, repair := range s.repairs {
 		s.talk.Say("! history: %s", repair)
 	}
-	if recap := s.agent.Recap(); recap != "" {
+	if recap := sessions.Recap(s.agent); recap != "" {
 		s.talk.Say("The conversation %s", recap)
 	}
-	user, model := s.agent.LastSaid()
+	user, model := sessions.LastSaid(s.agent)
 	for _, line := range user {
 		s.talk.Say("  > %s", line)
 	}

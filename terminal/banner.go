@@ -8,6 +8,7 @@ import (
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/faces"
 	"github.com/x/pygent/internal/livearea"
+	"github.com/x/pygent/sessions"
 )
 
 // The signs in front of the draft. A command line of the person's own has one of its
@@ -39,7 +40,7 @@ func (s *session) banner() {
 	lines := append([]string{title, ""}, s.fact("commands", s.where(info))...)
 	lines = append(lines, s.fact("network", s.network(info))...)
 	lines = append(lines, s.files(info)...)
-	lines = append(lines, s.fact("history", s.agent.Recap())...)
+	lines = append(lines, s.fact("history", sessions.Recap(s.agent))...)
 	lines = append(lines, s.lastSaid()...)
 	if info.Fallback != "" {
 		lines = append(lines, "", s.warning("! NOT in a container: "+told(info.Fallback)))
@@ -156,7 +157,7 @@ func (s *session) files(info pygent.RuntimeInfo) []string {
 
 // lastSaid shows what was said last in a conversation that goes on.
 func (s *session) lastSaid() (rows []string) {
-	user, model := s.agent.LastSaid()
+	user, model := sessions.LastSaid(s.agent)
 	if len(user)+len(model) > 0 {
 		rows = append(rows, "")
 	}

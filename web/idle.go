@@ -5,12 +5,13 @@ import (
 	"time"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/sessions"
 )
 
 // closable reports whether the session may be closed when nobody uses it: if the server
 // opened it, and can go on with it as it was.
 func (s *session) closable() bool {
-	_, kept := s.agent.Session()
+	_, kept := sessions.Of(s.agent)
 	return s.owned && kept && s.server.opts.limits.Idle > 0
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/sessions"
 )
 
 // listSessions lists the sessions of the user: those that are open, and those that are
@@ -45,7 +46,7 @@ func (s *Server) deleteKept(c call) (any, error) {
 		err = s.opts.remove(c.Context(), c.user, id)
 	}
 	switch {
-	case errors.Is(err, pygent.ErrSessionInUse):
+	case errors.Is(err, sessions.ErrInUse):
 		return nil, fail(http.StatusConflict, "in_use", oneLine(err.Error()))
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fail(http.StatusNotFound, "no_session", "no such session is kept")
@@ -102,7 +103,7 @@ func (s *Server) checkKept(c call, id string) error {
 		return nil
 	}
 	kept, err := s.opts.list(c.Context(), c.user)
-	if err == nil && !slices.ContainsFunc(kept, func(info pygent.SessionInfo) bool { return info.ID == id }) {
+	if err == nil && !slices.ContainsFunc(kept, func(info sessions.Info) bool { return info.ID == id }) {
 		err = errNoSession
 	}
 	return err
@@ -131,7 +132,7 @@ func (s *Server) fork(c call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	info, err := one.agent.ForkSession(c.Context(), from, "")
+	info, err := sessions.Fork(c.Context(), one.agent, from, "")
 	if err != nil {
 		return nil, checkpointError(err)
 	}
@@ -149,7 +150,7 @@ func (s *Server) open(c call, which Open) (string, error) {
 	}
 	agent, err := s.opts.open(c.Context(), which)
 	if err != nil {
-		if errors.Is(err, pygent.ErrSessionInUse) {
+		if errors.Is(err, sessions.ErrInUse) {
 			return "", fail(http.StatusConflict, "in_use", oneLine(err.Error()))
 		}
 		return "", err

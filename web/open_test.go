@@ -13,6 +13,7 @@ import (
 	"github.com/x/pygent"
 	"github.com/x/pygent/checkpoint"
 	"github.com/x/pygent/pygenttest"
+	"github.com/x/pygent/sessions"
 	"github.com/x/pygent/web"
 )
 
@@ -32,18 +33,18 @@ func TestSessionsAreBegunClosedAndContinued(t *testing.T) {
 	s := serveAt(t, web.WithOpen(func(_ context.Context, o web.Open) (*pygent.Agent, error) {
 		id := o.Continue
 		if id == "" {
-			id = pygent.NewSessionID()
+			id = sessions.NewID()
 		}
 		where := workspace
-		for _, info := range must(pygent.ListSessions(dir)) {
+		for _, info := range must(sessions.List(dir)) {
 			if info.ID == id && info.Workspace != "" {
 				where = info.Workspace
 			}
 		}
 		require.NoError(t, os.MkdirAll(where, 0o755))
 		return pygent.New(pygent.WithModel(pygenttest.NewScriptedModel(pygenttest.Text("Hello."))), pygent.WithDocker(pygent.DockerNever),
-			pygent.WithWorkspace(where), pygent.WithSession(dir+"/"+id), checkpoint.Keep(trees))
-	}), web.WithList(func(context.Context, string) ([]pygent.SessionInfo, error) { return pygent.ListSessions(dir) }))
+			pygent.WithWorkspace(where), sessions.Keep(dir+"/"+id), checkpoint.Keep(trees))
+	}), web.WithList(func(context.Context, string) ([]sessions.Info, error) { return sessions.List(dir) }))
 	open := func(body string, want int) string {
 		status, answer := s.do(s.request(http.MethodPost, "/sessions", body))
 		require.Equal(t, want, status, "%s", answer)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/sessions"
 )
 
 // Option is an option of [New].
@@ -18,7 +19,7 @@ type Option func(*options)
 
 type options struct {
 	open   func(context.Context, Open) (*pygent.Agent, error)
-	list   func(ctx context.Context, user string) ([]pygent.SessionInfo, error)
+	list   func(ctx context.Context, user string) ([]sessions.Info, error)
 	remove func(ctx context.Context, user, id string) error
 	closes func(*pygent.Agent)
 	base   string
@@ -79,7 +80,7 @@ func WithClosing(f func(*pygent.Agent)) Option {
 
 // WithList names the kept sessions of a user, which WithOpen can continue. By default
 // there are none.
-func WithList(list func(ctx context.Context, user string) ([]pygent.SessionInfo, error)) Option {
+func WithList(list func(ctx context.Context, user string) ([]sessions.Info, error)) Option {
 	return func(o *options) { o.list = list }
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/sessions"
 )
 
 // Server shows agents in browsers. It is an [http.Handler]; make one with [New], and
@@ -98,7 +99,7 @@ func (s *Server) Add(user string, a *pygent.Agent) (id string, err error) {
 // add begins a session. The server closes the agent if it is owned.
 func (s *Server) add(user string, face pygent.FaceSession, owned bool) (*session, error) {
 	id := face.Agent.ID()
-	if info, ok := face.Agent.Session(); ok {
+	if info, ok := sessions.Of(face.Agent); ok {
 		id = info.ID
 	}
 	added := newSession(s, id, user, face, owned)

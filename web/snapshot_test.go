@@ -11,6 +11,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/pygenttest"
+	"github.com/x/pygent/sessions"
 	"github.com/x/pygent/web"
 )
 
@@ -21,11 +22,11 @@ func kept(t *testing.T, opts ...web.Option) *served {
 	opens := func(ctx context.Context, o web.Open) (*pygent.Agent, error) {
 		id := o.Continue
 		if id == "" {
-			id = pygent.NewSessionID()
+			id = sessions.NewID()
 		}
 		options := []pygent.Option{
 			pygent.WithModel(pygenttest.NewScriptedModel(pygenttest.Text("Hello."))), pygent.WithDocker(pygent.DockerNever),
-			pygent.WithSession(filepath.Join(root, id)),
+			sessions.Keep(filepath.Join(root, id)),
 		}
 		if o.Snapshot != "" {
 			from, err := pygent.LoadSnapshot(ctx, o.Snapshot)
@@ -36,8 +37,8 @@ func kept(t *testing.T, opts ...web.Option) *served {
 		}
 		return pygent.New(options...)
 	}
-	list := func(context.Context, string) ([]pygent.SessionInfo, error) { return pygent.ListSessions(root) }
-	remove := func(_ context.Context, _, id string) error { return pygent.RemoveSession(root, id) }
+	list := func(context.Context, string) ([]sessions.Info, error) { return sessions.List(root) }
+	remove := func(_ context.Context, _, id string) error { return sessions.Remove(root, id) }
 	s := serveAt(t, append(opts, web.WithOpen(opens), web.WithList(list), web.WithRemove(remove))...)
 	s.id = s.begin(map[string]any{})
 	return s

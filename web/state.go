@@ -11,6 +11,7 @@ import (
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/faces"
 	"github.com/x/pygent/internal/numeral"
+	"github.com/x/pygent/sessions"
 )
 
 // pageState is what the status line and the header of a page show.
@@ -77,7 +78,7 @@ func (s *session) runtimeState() runtimeState {
 func (s *session) can() map[string]bool {
 	_, lists := pygent.RuntimeAs[pygent.FileLister](s.agent.Runtime())
 	list := s.agent.Checkpoints()
-	_, kept := s.agent.Session()
+	_, kept := sessions.Of(s.agent)
 	may := s.server.opts.allowed()
 	return map[string]bool{
 		"commands": len(s.agent.Commands()) > 0, "files": lists, "changes": true, "tasks": true,

@@ -13,6 +13,7 @@ import (
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/edit"
 	"github.com/x/pygent/internal/faces"
+	"github.com/x/pygent/sessions"
 )
 
 // checkpointError puts an error of checkpoints into a status.
@@ -22,7 +23,7 @@ func checkpointError(err error) error {
 		return fail(http.StatusConflict, "busy", "the agent works; stop it first")
 	case errors.Is(err, pygent.ErrNothingToUndo), errors.Is(err, pygent.ErrNothingToRedo):
 		return fail(http.StatusConflict, "nothing", oneLine(err.Error()))
-	case errors.Is(err, pygent.ErrNoCheckpoints), errors.Is(err, pygent.ErrNoSession), errors.Is(err, pygent.ErrUnknownCheckpoint):
+	case errors.Is(err, pygent.ErrNoCheckpoints), errors.Is(err, sessions.ErrNone), errors.Is(err, pygent.ErrUnknownCheckpoint):
 		return fail(http.StatusNotFound, "no_checkpoint", oneLine(err.Error()))
 	}
 	return err

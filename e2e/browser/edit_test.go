@@ -10,6 +10,7 @@ import (
 	"github.com/x/pygent"
 	"github.com/x/pygent/checkpoint"
 	"github.com/x/pygent/pygenttest"
+	"github.com/x/pygent/sessions"
 	"github.com/x/pygent/web"
 )
 
@@ -20,7 +21,7 @@ func kept(t *testing.T, model *pygenttest.Server, opts ...web.Option) (s *served
 	opens := func(ctx context.Context, o web.Open) (*pygent.Agent, error) {
 		id := o.Continue
 		if id == "" {
-			id = pygent.NewSessionID()
+			id = sessions.NewID()
 		}
 		var from []pygent.Option
 		if o.Snapshot != "" {
@@ -30,10 +31,10 @@ func kept(t *testing.T, model *pygenttest.Server, opts ...web.Option) (s *served
 			}
 			from = append(snapshot.Options(), pygent.WithWorkspace(t.TempDir()))
 		}
-		return newAgent(t, model, dir, append(from, pygent.WithSession(filepath.Join(root, id)), checkpoint.Keep(store), pygent.WithConfirmBash(false))...), nil
+		return newAgent(t, model, dir, append(from, sessions.Keep(filepath.Join(root, id)), checkpoint.Keep(store), pygent.WithConfirmBash(false))...), nil
 	}
-	list := func(context.Context, string) ([]pygent.SessionInfo, error) { return pygent.ListSessions(root) }
-	remove := func(_ context.Context, _, id string) error { return pygent.RemoveSession(root, id) }
+	list := func(context.Context, string) ([]sessions.Info, error) { return sessions.List(root) }
+	remove := func(_ context.Context, _, id string) error { return sessions.Remove(root, id) }
 	s = serveWith(t, model, append(opts, web.WithOpen(opens), web.WithList(list), web.WithRemove(remove))...)
 	s.dir, s.sessions = dir, root
 	t.Cleanup(func() { require.NoError(t, s.web.Close()) })

@@ -14,6 +14,7 @@ import (
 	"github.com/x/pygent"
 	"github.com/x/pygent/checkpoint"
 	"github.com/x/pygent/pygenttest"
+	"github.com/x/pygent/sessions"
 	"github.com/x/pygent/web"
 )
 
@@ -168,9 +169,9 @@ func TestSessions(t *testing.T) {
 		if o.Continue == "" {
 			at = filepath.Join(root, rand.Text())
 		}
-		return newAgent(t, model, dir, pygent.WithSession(at)), nil
+		return newAgent(t, model, dir, sessions.Keep(at)), nil
 	}
-	list := func(context.Context, string) ([]pygent.SessionInfo, error) { return pygent.ListSessions(root) }
+	list := func(context.Context, string) ([]sessions.Info, error) { return sessions.List(root) }
 	s := serveWith(t, model, web.WithOpen(beginAgent), web.WithList(list))
 	t.Cleanup(func() { require.NoError(t, s.web.Close()) })
 	p := open(t, s.url)

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/sessions"
 	"github.com/x/pygent/web"
 )
 
@@ -37,7 +38,7 @@ func run(ctx context.Context) error {
 	}
 	defer os.RemoveAll(kept)
 	agents, err := web.New(web.WithBasePath("/agent"), web.WithUser(signedIn),
-		web.WithOpen(sessions(kept).open), web.WithList(sessions(kept).list),
+		web.WithOpen(directory(kept).open), web.WithList(directory(kept).list),
 		web.WithLimits(web.Limits{Sessions: 5, Upload: 10 << 20}))
 	if err != nil {
 		return err
@@ -100,12 +101,12 @@ func login(next http.Handler) http.Handler {
 	})
 }
 
-// sessions is the directory where each user has a directory of sessions.
-type sessions string
+// directory has a directory of sessions for each user.
+type directory string
 
 // list lists the sessions of a user.
-func (s sessions) list(_ context.Context, user string) ([]pygent.SessionInfo, error) {
-	list, err := pygent.ListSessions(filepath.Join(string(s), user))
+func (s directory) list(_ context.Context, user string) ([]sessions.Info, error) {
+	list, err := sessions.List(filepath.Join(string(s), user))
 	if errors.Is(err, os.ErrNotExist) {
 		err = nil // the user has none yet
 	}
@@ -114,12 +115,12 @@ func (s sessions) list(_ context.Context, user string) ([]pygent.SessionInfo, er
 
 // open makes the agent of a session. One that goes on is in the list: the server checks
 // that.
-func (s sessions) open(_ context.Context, o web.Open) (*pygent.Agent, error) {
+func (s directory) open(_ context.Context, o web.Open) (*pygent.Agent, error) {
 	id := o.Continue
 	if id == "" {
-		id = pygent.NewSessionID()
+		id = sessions.NewID()
 	}
-	return pygent.New(pygent.WithModel(pygent.ModelFunc(repeat)), pygent.WithSession(filepath.Join(string(s), o.User, id)))
+	return pygent.New(pygent.WithModel(pygent.ModelFunc(repeat)), sessions.Keep(filepath.Join(string(s), o.User, id)))
 }
 
 // repeat is the model.

@@ -6,10 +6,17 @@ package bridge
 
 import "context"
 
-// Keep gives a *pygent.Agent what keeps its checkpoints, in Open of an extension, and
-// returns the agent as that sees it. Package pygent sets it: bridge.go there has the
-// methods of both.
-var Keep func(agent, keeper any) (inside any)
+// Package pygent sets these; bridge.go there has the interfaces of what they take, and the
+// methods of inside, which is an agent as packages of this module see it.
+var (
+	// Keep gives a *pygent.Agent what keeps its checkpoints, in Open of an extension.
+	Keep func(agent, keeper any) (inside any)
+	// WithSession returns the pygent.Option that keeps the session of an agent in a
+	// directory. open makes what keeps it, before there is a history.
+	WithSession func(dir string, open func(inside any) (keeper any, err error)) (option any)
+	// Inside returns what keeps the session of a *pygent.Agent, too; nil for none.
+	Inside func(agent any) (inside, session any)
+)
 
 // Turn is a run of an agent as its checkpoints see it. Only the run's goroutine uses it.
 type Turn interface {

@@ -49,11 +49,14 @@ var layers = [][]string{
 	{ // The package that users import.
 		".",
 	},
+	{ // What is kept of agents, which programs import.
+		"checkpoint", "sessions",
+	},
 	{ // What faces share.
 		"internal/faces",
 	},
 	{ // Faces and extensions, which programs import.
-		"checkpoint", "lines", "otel", "script", "terminal", "web",
+		"lines", "otel", "script", "terminal", "web",
 	},
 	{ // Packages that use the root as a user would.
 		"bench/...", "cmd/...", "commands", "e2e/...", "examples/...", "internal/persontest", "pygenttest",

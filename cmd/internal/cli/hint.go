@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/sessions"
 )
 
 // howToSetAModel are the ways to a model.
@@ -32,7 +33,7 @@ func withHint(err error) error {
 // or "". The library's errors do not know the flags.
 func hint(err error) string {
 	switch {
-	case errors.Is(err, pygent.ErrSessionInUse):
+	case errors.Is(err, sessions.ErrInUse):
 		return "leave it there, or go on with another one: pygent sessions list --all"
 	case errors.Is(err, pygent.ErrDockerUnavailable):
 		return "--no-docker runs commands on this machine"

@@ -19,6 +19,7 @@ import (
 	"github.com/x/pygent/internal/screen"
 	"github.com/x/pygent/internal/sessiondir"
 	"github.com/x/pygent/internal/spelling"
+	"github.com/x/pygent/sessions"
 	face "github.com/x/pygent/terminal"
 )
 
@@ -62,7 +63,7 @@ func beginsID(word string) bool {
 // refuse returns an error if a word that follows --resume without being the ID of a
 // session looks as if it were meant as one: it would be sent to the session that is
 // chosen then. What is said there is more than a word, or follows "--".
-func (w which) refuse(message []string, list []pygent.SessionInfo) error {
+func (w which) refuse(message []string, list []sessions.Info) error {
 	if !w.given || w.id != "" || len(list) == 0 || len(message) == 0 || message[0] != w.next || !looksLikeID(w.next) {
 		return nil
 	}
@@ -110,10 +111,10 @@ func (g goesOn) checkResumable(cfg pygent.Config, message []string) error {
 
 // keeping says where a session is kept.
 type keeping struct {
-	dir    string             // of all sessions
-	path   string             // of this one; empty if it is not kept
-	before pygent.SessionInfo // of one that goes on; without an ID for a new one
-	setup  pygent.Setup       // of its agent
+	dir    string        // of all sessions
+	path   string        // of this one; empty if it is not kept
+	before sessions.Info // of one that goes on; without an ID for a new one
+	setup  pygent.Setup  // of its agent
 }
 
 // choose returns where the session is kept, and sets up the configuration as that of
@@ -134,7 +135,7 @@ func (g goesOn) choose(ctx context.Context, cfg *pygent.Config, s *settings, mes
 	if !g.given() && cfg.Sessions != nil && !*cfg.Sessions {
 		return keeping{}, nil
 	}
-	if k.dir, err = pygent.SessionsDir(); err != nil {
+	if k.dir, err = sessions.Dir(); err != nil {
 		if !g.given() {
 			warnNotKept(err)
 			return keeping{}, nil
@@ -142,7 +143,7 @@ func (g goesOn) choose(ctx context.Context, cfg *pygent.Config, s *settings, mes
 		return k, err
 	}
 	if !g.given() {
-		k.path = filepath.Join(k.dir, pygent.NewSessionID())
+		k.path = filepath.Join(k.dir, sessions.NewID())
 		return k, nil
 	}
 	if k.before, err = g.find(ctx, k.dir, message); err != nil {
@@ -169,15 +170,15 @@ func (s *settings) namedScript(cfg pygent.Config) string {
 }
 
 // find returns the session that is to go on, and to which message is then sent.
-func (g goesOn) find(ctx context.Context, dir string, message []string) (pygent.SessionInfo, error) {
-	list, err := pygent.ListSessions(dir)
+func (g goesOn) find(ctx context.Context, dir string, message []string) (sessions.Info, error) {
+	list, err := sessions.List(dir)
 	if err == nil {
 		err = g.Resume.refuse(message, list)
 	}
 	if err != nil {
-		return pygent.SessionInfo{}, err
+		return sessions.Info{}, err
 	}
-	var chosen pygent.SessionInfo
+	var chosen sessions.Info
 	switch {
 	case g.Resume.id != "":
 		chosen, err = withID(list, g.Resume.id)
@@ -199,8 +200,8 @@ func (g goesOn) find(ctx context.Context, dir string, message []string) (pygent.
 }
 
 // withID returns the session whose ID is a text, or the only one whose ID begins so.
-func withID(list []pygent.SessionInfo, id string) (pygent.SessionInfo, error) {
-	var found []pygent.SessionInfo
+func withID(list []sessions.Info, id string) (sessions.Info, error) {
+	var found []sessions.Info
 	for _, info := range list {
 		if info.ID == id {
 			return info, nil
@@ -211,15 +212,15 @@ func withID(list []pygent.SessionInfo, id string) (pygent.SessionInfo, error) {
 	}
 	switch len(found) {
 	case 0:
-		return pygent.SessionInfo{}, noSession(list, id)
+		return sessions.Info{}, noSession(list, id)
 	case 1:
 		return found[0], nil
 	}
-	return pygent.SessionInfo{}, fmt.Errorf("%d sessions have an ID that begins with %s, such as %s and %s; give more of it", len(found), id, found[0].ID, found[1].ID)
+	return sessions.Info{}, fmt.Errorf("%d sessions have an ID that begins with %s, such as %s and %s; give more of it", len(found), id, found[0].ID, found[1].ID)
 }
 
 // noSession says that no session has an ID that begins so.
-func noSession(list []pygent.SessionInfo, id string) error {
+func noSession(list []sessions.Info, id string) error {
 	if len(list) == 0 {
 		return errNoSessions
 	}
@@ -240,9 +241,9 @@ const shortestID = 4
 var errNoSessions = errors.New("no session is kept; pygent begins one")
 
 // ofDirectory returns the sessions that were last used in a directory, or work in it.
-func ofDirectory(list []pygent.SessionInfo, dir string) []pygent.SessionInfo {
+func ofDirectory(list []sessions.Info, dir string) []sessions.Info {
 	is := func(path string) bool { return path != "" && (path == dir || resolved(path) == resolved(dir)) }
-	return slices.DeleteFunc(slices.Clone(list), func(info pygent.SessionInfo) bool {
+	return slices.DeleteFunc(slices.Clone(list), func(info sessions.Info) bool {
 		return !is(info.Dir) && (info.Temporary || !is(info.Workspace))
 	})
 }
@@ -302,8 +303,8 @@ func (k *keeping) newAgent(ctx context.Context, opts []pygent.Option) (agent *py
 	if k.path == "" {
 		return pygent.NewWithContext(ctx, opts...)
 	}
-	agent, err = pygent.NewWithContext(ctx, append(slices.Clip(opts), pygent.WithSession(k.path), checkpoint.Keep(treesOf(k.dir)))...)
-	if errors.Is(err, pygent.ErrSessionNotKept) && k.before.ID == "" {
+	agent, err = pygent.NewWithContext(ctx, append(slices.Clip(opts), sessions.Keep(k.path), checkpoint.Keep(treesOf(k.dir)))...)
+	if errors.Is(err, sessions.ErrNotKept) && k.before.ID == "" {
 		notKept := err
 		if agent, err = pygent.NewWithContext(ctx, opts...); err == nil { // else that error says what is wrong
 			warnNotKept(notKept)
@@ -396,7 +397,7 @@ func (k *keeping) prune(ctx context.Context, limits pygent.SessionLimits) (end f
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_, _ = pygent.PruneSessions(ctx, k.dir, treesOf(k.dir), limits) // what is left is tried again at the next start
+		_, _ = sessions.Prune(ctx, k.dir, treesOf(k.dir), limits) // what is left is tried again at the next start
 	}()
 	return func() {
 		defer cancel()
@@ -413,7 +414,7 @@ func (k *keeping) prune(ctx context.Context, limits pygent.SessionLimits) (end f
 func treesOf(sessions string) string { return filepath.Join(filepath.Dir(sessions), "trees") }
 
 // pick has the person choose a session from a list.
-func pick(ctx context.Context, list []pygent.SessionInfo) (chosen pygent.SessionInfo, err error) {
+func pick(ctx context.Context, list []sessions.Info) (chosen sessions.Info, err error) {
 	if len(list) == 0 {
 		return chosen, errNoSessions
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/pathname"
 	"github.com/x/pygent/internal/screen"
+	"github.com/x/pygent/sessions"
 )
 
 // sessionsCmd is about the sessions that are kept.
@@ -41,9 +42,9 @@ sessions = false keeps none.`
 }
 
 // kept returns the sessions that are kept, and their directory.
-func kept() (dir string, list []pygent.SessionInfo, err error) {
-	if dir, err = pygent.SessionsDir(); err == nil {
-		list, err = pygent.ListSessions(dir)
+func kept() (dir string, list []sessions.Info, err error) {
+	if dir, err = sessions.Dir(); err == nil {
+		list, err = sessions.List(dir)
 	}
 	return dir, list, err
 }
@@ -67,7 +68,7 @@ func (c sessionsListCmd) Run(out *output) error {
 	}
 	switch {
 	case c.JSON:
-		return writeJSON(out, append([]pygent.SessionInfo{}, list...))
+		return writeJSON(out, append([]sessions.Info{}, list...))
 	case len(list) == 0 && len(all) > 0:
 		out.println("no session of this directory is kept; pygent sessions list --all shows the", len(all), "of others")
 		return nil
@@ -126,7 +127,7 @@ const narrow = 60
 
 // sessionLines describe sessions in a list for a terminal with so many columns; 0 stands for
 // as many as are needed.
-func sessionLines(list []pygent.SessionInfo, width int, withDir bool) []string {
+func sessionLines(list []sessions.Info, width int, withDir bool) []string {
 	rows, widths := make([][]string, len(list)), []int{}
 	for i, info := range list {
 		rows[i] = columns(info, width > 0 && width < narrow, withDir)
@@ -150,7 +151,7 @@ func sessionLines(list []pygent.SessionInfo, width int, withDir bool) []string {
 
 // columns describe a session in a list. A short description is one for a narrow
 // terminal.
-func columns(info pygent.SessionInfo, short, withDir bool) []string {
+func columns(info sessions.Info, short, withDir bool) []string {
 	messages, title := numeral.Count(info.Messages, "message"), cut.Line(info.Title, shownTitle)
 	switch {
 	case info.Damaged != "":
@@ -204,7 +205,7 @@ func (c sessionsShowCmd) Run(out *output) error {
 }
 
 // printSession prints what is known of a session.
-func printSession(out *output, info pygent.SessionInfo) {
+func printSession(out *output, info sessions.Info) {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	row := func(name, value string) {
 		if value != "" {
@@ -233,7 +234,7 @@ func printSession(out *output, info pygent.SessionInfo) {
 	_ = table.Flush() // out remembers the error
 }
 
-func workspaceOf(info pygent.SessionInfo) string {
+func workspaceOf(info sessions.Info) string {
 	if info.Temporary {
 		return "a temporary one, whose files come back with the session"
 	}
@@ -241,7 +242,7 @@ func workspaceOf(info pygent.SessionInfo) string {
 }
 
 // theSession returns the session with an ID, or whose ID begins so.
-func theSession(id string) (dir string, info pygent.SessionInfo, err error) {
+func theSession(id string) (dir string, info sessions.Info, err error) {
 	dir, list, err := kept()
 	if err == nil {
 		info, err = withID(list, id)
@@ -338,7 +339,7 @@ func (c sessionsExportCmd) write(text []byte) error {
 }
 
 // markdown is a conversation for people to read.
-func markdown(info pygent.SessionInfo, messages []pygent.Message) string {
+func markdown(info sessions.Info, messages []pygent.Message) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\nSession %s, %s\n", info.Title, info.ID, info.Created.Local().Format(time.DateTime))
 	for _, m := range messages {

@@ -19,6 +19,7 @@ import (
 	"github.com/x/pygent/internal/persontest"
 	"github.com/x/pygent/internal/termtest"
 	"github.com/x/pygent/pygenttest"
+	"github.com/x/pygent/sessions"
 )
 
 // user is somebody whose sessions are kept: a home, a directory to work in, and a model.
@@ -67,14 +68,14 @@ func (u *user) sessionsDir() string {
 }
 
 // sessions are all that are kept, the last one first.
-func (u *user) sessions() []pygent.SessionInfo {
+func (u *user) sessions() []sessions.Info {
 	u.t.Helper()
-	list, err := pygent.ListSessions(u.sessionsDir())
+	list, err := sessions.List(u.sessionsDir())
 	require.NoError(u.t, err)
 	return list
 }
 
-func (u *user) session() pygent.SessionInfo {
+func (u *user) session() sessions.Info {
 	u.t.Helper()
 	list := u.sessions()
 	require.Len(u.t, list, 1)
@@ -454,7 +455,7 @@ func TestSessionsAreListedShownExportedAndRemoved(t *testing.T) {
 	require.Regexp(t, `(?m)^`+u.sessions()[0].ID+` +now +3 messages +another +\S+\n`+first.ID+` +now +5 messages`, list)
 	require.NotContains(t, list, "\x1b")
 	u.dir = here
-	var infos []pygent.SessionInfo
+	var infos []sessions.Info
 	require.NoError(t, json.Unmarshal([]byte(u.does("sessions", "list", "--json").stdout), &infos))
 	require.Len(t, infos, 1)
 	require.Equal(t, first.ID, infos[0].ID)
@@ -591,7 +592,7 @@ func TestXDGStateHome(t *testing.T) {
 		require.Equal(t, 0, got.code, got.stderr)
 	}
 	require.Empty(t, u.sessions())
-	list, err := pygent.ListSessions(filepath.Join(state, "pygent", "sessions"))
+	list, err := sessions.List(filepath.Join(state, "pygent", "sessions"))
 	require.NoError(t, err)
 	require.Len(t, list, 1)
 }

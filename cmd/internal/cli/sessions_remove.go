@@ -7,12 +7,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/x/pygent"
 	"github.com/x/pygent/checkpoint"
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/screen"
 	config "github.com/x/pygent/internal/settings"
+	"github.com/x/pygent/sessions"
 )
 
 // sessionsRmCmd removes sessions.
@@ -45,11 +45,11 @@ func (c sessionsRmCmd) Run(ctx context.Context, out *output) error {
 	removed := 0
 	var failed error
 	for _, info := range chosen {
-		err := pygent.RemoveSession(dir, info.ID)
+		err := sessions.Remove(dir, info.ID)
 		switch {
 		case err == nil:
 			removed++
-		case c.Older == "" || !errors.Is(err, pygent.ErrSessionInUse): // one in use is not old
+		case c.Older == "" || !errors.Is(err, sessions.ErrInUse): // one in use is not old
 			failed = errors.Join(failed, err)
 		}
 	}
@@ -59,7 +59,7 @@ func (c sessionsRmCmd) Run(ctx context.Context, out *output) error {
 }
 
 // choose returns the sessions to remove.
-func (c sessionsRmCmd) choose(list []pygent.SessionInfo) (chosen []pygent.SessionInfo, err error) {
+func (c sessionsRmCmd) choose(list []sessions.Info) (chosen []sessions.Info, err error) {
 	if (c.Older == "") == (len(c.IDs) == 0) {
 		return nil, errors.New("which sessions? pygent sessions rm ID, or --older 30d; pygent sessions list --all shows them")
 	}
@@ -68,7 +68,7 @@ func (c sessionsRmCmd) choose(list []pygent.SessionInfo) (chosen []pygent.Sessio
 		if err != nil {
 			return nil, err
 		}
-		if !slices.ContainsFunc(chosen, func(other pygent.SessionInfo) bool { return other.ID == info.ID }) {
+		if !slices.ContainsFunc(chosen, func(other sessions.Info) bool { return other.ID == info.ID }) {
 			chosen = append(chosen, info)
 		}
 	}
@@ -89,7 +89,7 @@ func (c sessionsRmCmd) choose(list []pygent.SessionInfo) (chosen []pygent.Sessio
 
 // agreed lists sessions, with the directories that they are of, and asks whether to
 // remove them. It is an error if nobody can be asked.
-func agreed(ctx context.Context, chosen []pygent.SessionInfo, out *output) (bool, error) {
+func agreed(ctx context.Context, chosen []sessions.Info, out *output) (bool, error) {
 	width := 0
 	if s := screen.Stdout(); s.Terminal() {
 		width, _ = s.Size()

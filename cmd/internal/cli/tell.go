@@ -16,6 +16,7 @@ import (
 	"github.com/x/pygent/internal/keep"
 	"github.com/x/pygent/internal/screen"
 	"github.com/x/pygent/internal/spelling"
+	"github.com/x/pygent/sessions"
 )
 
 // note tells the user on standard error what is good to know.
@@ -113,7 +114,7 @@ func dirsIn(dir string) (names []string) {
 
 // tellHistory prints what there is of the conversation with a name that goes on.
 func tellHistory(name string, agent *pygent.Agent) {
-	if recap := agent.Recap(); recap != "" {
+	if recap := sessions.Recap(agent); recap != "" {
 		note("%s %s", name, recap)
 	}
 }
@@ -140,7 +141,7 @@ func tellFiles(ctx context.Context, agent *pygent.Agent) {
 // restorable returns the ID of the session that puts the files back; empty if it is not
 // kept, or if its checkpoints do not have them.
 func restorable(agent *pygent.Agent) string {
-	info, kept := agent.Session()
+	info, kept := sessions.Of(agent)
 	list := agent.Checkpoints()
 	if !kept || len(list) == 0 || !list[len(list)-1].Files {
 		return ""

@@ -15,6 +15,7 @@ import (
 	"github.com/x/pygent/commands"
 	"github.com/x/pygent/internal/faces"
 	"github.com/x/pygent/internal/screen"
+	"github.com/x/pygent/sessions"
 	"github.com/x/pygent/web"
 )
 
@@ -222,7 +223,7 @@ func (u *uiOpener) more(ctx context.Context, o web.Open) (*pygent.Agent, error) 
 }
 
 // list lists the sessions of this directory.
-func (u *uiOpener) list(context.Context, string) ([]pygent.SessionInfo, error) {
+func (u *uiOpener) list(context.Context, string) ([]sessions.Info, error) {
 	_, all, err := kept()
 	return ofDirectory(all, workingDir()), err
 }
@@ -233,10 +234,10 @@ func (u *uiOpener) remove(ctx context.Context, _, id string) error {
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(ofDirectory(all, workingDir()), func(info pygent.SessionInfo) bool { return info.ID == id }) {
+	if !slices.ContainsFunc(ofDirectory(all, workingDir()), func(info sessions.Info) bool { return info.ID == id }) {
 		return fs.ErrNotExist
 	}
-	if err := pygent.RemoveSession(dir, id); err != nil {
+	if err := sessions.Remove(dir, id); err != nil {
 		return err
 	}
 	return checkpoint.RemoveOrphans(ctx, treesOf(dir), dir)

@@ -3,8 +3,24 @@ package pygent
 import (
 	"reflect"
 	"slices"
+	"time"
 
 	"github.com/x/pygent/internal/settings"
+)
+
+// SessionLimits bound what is kept of sessions: see package sessions. For each, zero means
+// the default and [NoLimit] none.
+type SessionLimits struct {
+	Max      int           `json:"max,omitempty"`      // how many; default 500
+	MaxBytes int64         `json:"max_size,omitempty"` // of all files together, with those of checkpoints; default 4 GiB
+	MaxAge   time.Duration `json:"max_age,omitempty"`  // since a session was used last; default 90 days
+}
+
+// The defaults of [SessionLimits].
+const (
+	DefaultMaxSessions     = 500
+	DefaultMaxSessionBytes = 4 << 30
+	DefaultMaxSessionAge   = 90 * 24 * time.Hour
 )
 
 // sessionSettings are the settings for what the command pygent keeps.
