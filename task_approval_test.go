@@ -259,3 +259,82 @@ func TestSetApprovalCountsForTasksAtWork(t *testing.T) {
 	require.Contains(t, []string{"nobody false", "second false"}, <-decided, "it may have been asked before")
 	require.Equal(t, pygent.TaskFinished, waitTask(t, agent.Tasks(), id).State)
 }
+
+// A decision whose arguments are no JSON is none: the call is denied, with the reason.
+func TestADecisionWithBrokenArgumentsDenies(t *testing.T) {
+	t.Parallel()
+	m := newTasks(t, pygenttest.NewScriptedModel(callBash("echo one"), stop), pygent.TaskAgents(pygent.WithApprovalFor("bash")),
+		pygent.TaskApproval(func(context.Context, pygent.ApprovalRequest) (pygent.Decision, error) {
+			return pygent.Decision{Allow: true, Arguments: json.RawMessage("{")}, nil
+		}))
+	id := startTask(t, m, "go", hollow{})
+	require.Equal(t, pygent.TaskFinished, waitTask(t, m, id).State)
+	messages, err := m.TaskHistory(t.Context(), id)
+	require.NoError(t, err)
+	require.Contains(t, messages[3].Content, "error: denied: ")
+	require.Contains(t, messages[3].Content, "the arguments that it gave are not JSON")
+}
+
+// A question that somebody else has answered is withdrawn at once, while the task works on.
+func TestAQuestionThatIsAnsweredElsewhereIsWithdrawn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		withdrawn := false
+		m := newTasks(t, pygenttest.NewScriptedModel(callBash("echo one"), pygenttest.Text("").WithGate(nil)),
+			pygent.TaskAgents(pygent.WithApprovalFor("bash")),
+			pygent.TaskApproval(func(ctx context.Context, r pygent.ApprovalRequest) (pygent.Decision, error) {
+				defer func() { withdrawn = true }()
+				return waits(ctx, r)
+			}))
+		id := startTask(t, m, "go", hollow{})
+		synctest.Wait()
+		require.False(t, withdrawn)
+		status, err := m.Status(t.Context(), id)
+		require.NoError(t, err)
+		require.Len(t, status.Approvals, 1)
+		require.NoError(t, m.Decide(t.Context(), id, status.Approvals[0].Request.Call.ID, pygent.Decision{Allow: true}))
+		synctest.Wait()
+		require.True(t, withdrawn)
+		status, err = m.Status(t.Context(), id)
+		require.NoError(t, err)
+		require.Equal(t, pygent.TaskRunning, status.State)
+		require.NoError(t, m.Close())
+	})
+}
+
+// A task that asks the user is not over, and the tasks that it has delegated work on.
+func TestTasksOfATaskThatAsksTheUserWorkOn(t *testing.T) {
+	t.Parallel()
+	gate := make(chan struct{})
+	asks := always(pygenttest.Call("continue", map[string]any{"prompt": "Which?"}))
+	agent := newAgentOn(t, hollow{}, pygenttest.NewScriptedModel(stop).On("Lead", follow(always(delegate("Sub")), asks, asks)).RepeatLast().
+		On("Sub", stop.WithGate(gate)), pygent.MaxTaskDepth(2))
+	m := agent.Tasks()
+	lead := startTask(t, m, "Lead", agent.Runtime())
+	require.Equal(t, pygent.TaskAwaitingUser, waitTask(t, m, lead).State)
+	close(gate)
+	all, err := m.Tasks(t.Context(), pygent.TaskFilter{})
+	require.NoError(t, err)
+	require.Len(t, all, 2)
+	require.Equal(t, "Sub", all[1].Prompt)
+	require.Equal(t, pygent.TaskFinished, waitTask(t, m, all[1].ID).State)
+}
+
+// The time of a run bounds its tasks, but not what they do for a message after the run.
+func TestMessageAfterTheRunIsNotBoundByItsTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		model := pygenttest.NewScriptedModel(follow(always(delegate("Ask")), func(id string) pygenttest.Reply { return wait(id) }, always(stop), always(stop))).RepeatLast().
+			On("Ask", follow(always(pygenttest.Call("continue", map[string]any{"prompt": "Which?"})), always(stop.WithDelay(time.Minute)))).RepeatLast()
+		agent := newAgentOn(t, hollow{}, model)
+		_, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxTime(10*time.Minute))
+		require.NoError(t, err)
+		id := onlyTask(t, agent).ID
+		time.Sleep(time.Hour)
+		require.NoError(t, errOf(agent.Tasks().Send(t.Context(), id, "this one")))
+		status, err := agent.Tasks().Wait(t.Context(), id)
+		require.NoError(t, err)
+		require.Equal(t, pygent.TaskFinished, status.State, status.Reason)
+		require.NoError(t, agent.Close())
+	})
+}

@@ -141,6 +141,35 @@ func TestWaitRefusesToWaitForItsCaller(t *testing.T) {
 	require.Contains(t, inHandler, pygent.TaskRunning)
 }
 
+// A handler of the agent that delegated a task, and what a tool of the task has begun, are
+// waited for at its end, too.
+func TestWaitRefusesToWaitForThoseAboveAndBelow(t *testing.T) {
+	t.Parallel()
+	var agent *pygent.Agent
+	inHandler, below := make(chan error, 1), make(chan error, 2)
+	model := pygenttest.NewScriptedModel(follow(always(delegate("Work")), func(id string) pygenttest.Reply { return wait(id) }, always(stop))).
+		RepeatLast().On("Work", pygenttest.Call("spawn", nil), stop)
+	agent = newAgentOn(t, hollow{}, model, pygent.OnEvent(func(e pygent.Event) {
+		if e.Task != "" && e.Type == pygent.EventToolStart && e.Call.Name == "spawn" {
+			_, err := agent.Tasks().Wait(t.Context(), e.Task)
+			inHandler <- err
+		}
+	}), pygent.WithTools(tool("spawn", func(ctx context.Context) {
+		below <- <-inHandler
+		done := make(chan error)
+		go func() {
+			_, err := agent.Tasks().Wait(ctx, onlyTask(t, agent).ID)
+			done <- err
+		}()
+		below <- <-done
+	})))
+	result, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusStopped, result.Status)
+	require.ErrorIs(t, <-below, pygent.ErrInCallback)
+	require.ErrorIs(t, <-below, pygent.ErrInCallback)
+}
+
 // stuck is a runtime whose Cleanup blocks until free is closed.
 type stuck struct {
 	hollow

@@ -268,7 +268,6 @@ func (m *TaskManager) emit(e Event) {
 // it. The question is withdrawn when the task rests.
 func (m *TaskManager) ask(r *taskRecord, e Event) {
 	request := *e.Approval
-	request.Task = r.ID
 	ctx, cancel := context.WithCancel(&callContext{
 		Context: pause.WithValues(m.life, m.worker(r).callGoingOn()),
 		info:    CallInfo{Agent: request.Agent, Task: request.Task, Step: request.Step, Call: request.Call},
