@@ -110,7 +110,8 @@ func TestPruneRemovesWhatAKilledProcessLeft(t *testing.T) {
 		return len(top) + len(below) + len(temps)
 	}
 	require.Equal(t, 2, there())
-	killed := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestPruneRemovesWhatAKilledProcessLeft$")
+	// Short, because the child would build the command otherwise, in an empty home without a cache.
+	killed := exec.CommandContext(t.Context(), os.Args[0], "-test.short", "-test.run=^TestPruneRemovesWhatAKilledProcessLeft$")
 	killed.Env = append(append(os.Environ(), env...), self+"="+dir)
 	out, err := killed.CombinedOutput()
 	require.Error(t, err)
