@@ -49,7 +49,7 @@ func (r *run) read(call ToolCall) readCall {
 			c.Arguments = string(args)
 		}
 	}
-	if c.tool.Name == "" || c.tool.isBuiltin() && (c.tool.Name != "bash" || r.agent.tools.edits(r.agent.runtime)) {
+	if c.tool.Name == "" || c.tool.isBuiltin() && (c.tool.Name != "bash" && c.tool.Name != "write_file" || r.agent.tools.edits(r.agent.runtime)) {
 		if set, err := callset.Of(c.tool.Name, call.Name, c.Arguments); set != nil || err != nil {
 			c.set, c.err = set, err
 		}
@@ -69,6 +69,7 @@ func (r *run) unfold(ctx context.Context, calls []readCall, at int) []readCall {
 		}
 		return ""
 	}}
+	describe, list := lookAt(ctx, rt)
 	planned, err := callForeign(ctx, r, "the runtime", func() (planned []callset.Call, err error) {
 		planned, note, err = set.Calls(callset.Files{
 			Locate: func(name string) (string, error) {
@@ -78,9 +79,8 @@ func (r *run) unfold(ctx context.Context, calls []readCall, at int) []readCall {
 				}
 				return name, err
 			},
-			Read:  func(name string) ([]byte, error) { return rt.ReadFile(ctx, name) },
-			Stat:  func(name string) error { _, err := bareLister{rt}.StatFile(ctx, name); return err },
-			Check: func(name string) error { return checkWritable(ctx, rt, name) },
+			Read: func(name string) ([]byte, error) { return rt.ReadFile(ctx, name) },
+			Stat: describe, Names: list,
 		})
 		return planned, err
 	})
@@ -124,7 +124,7 @@ func readPath(ctx context.Context, rt Runtime, given string) (string, error) {
 	if !ok {
 		lister = bareLister{rt}
 	}
-	return pathname.Workspace(ctx, lister, func(f FileInfo) string { return f.Path }, info.Kind == kindLocal, info.Workspace, info.HostDir).Read(given)
+	return pathname.Workspace(ctx, lister, func(f FileInfo) pathname.Info { return pathname.Info(f) }, info.Kind == kindLocal, info.Workspace, info.HostDir).Read(given)
 }
 
 // bareLister knows of the files of a runtime only whether they can be read.

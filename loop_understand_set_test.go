@@ -273,3 +273,36 @@ func TestWhoIsAskedAboutAPatchSeesAllChangesOfAFile(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"one\ntwo\n"}, diffs)
 }
+
+// A file that two paths of a patch lead to is one file.
+func TestAPatchKnowsAFileByAllItsNames(t *testing.T) {
+	t.Parallel()
+	patch := "*** Begin Patch\n*** Add File: n\n+1\n*** Delete File: a\n*** Update File: link/a\n@@\n-x\n+y\n*** End Patch"
+	forEachRuntime(t, func(t *testing.T, rt pygent.Runtime) {
+		bash(t, rt, "echo x >a && ln -s . link")
+		agent := newAgentOn(t, rt, pygenttest.NewScriptedModel(rawCall("apply_patch", jsonOf(t, map[string]any{"input": patch})), stop))
+		_, err := agent.RunUntilStop(t.Context(), "go")
+		require.NoError(t, err)
+		require.Contains(t, results(agent)[0], "link/a: there is no such file")
+		require.Equal(t, "a\nlink\n", bash(t, rt, "ls").Output)
+	})
+}
+
+// Who is asked about a file that a patch renames and then changes sees the change.
+func TestWhoIsAskedAboutAPatchSeesTheChangeOfARenamedFile(t *testing.T) {
+	t.Parallel()
+	dir, rt := workspaceWith(t, map[string]string{"a": "1\n2\n"})
+	patch := "*** Begin Patch\n*** Update File: a\n*** Move to: b\n*** Update File: b\n@@\n-1\n+one\n*** End Patch"
+	var asked []string
+	agent := newAgentOn(t, rt, pygenttest.NewScriptedModel(rawCall("apply_patch", jsonOf(t, map[string]any{"input": patch})), stop),
+		pygent.WithApproval(func(_ context.Context, r pygent.ApprovalRequest) (pygent.Decision, error) {
+			for _, c := range r.Changes {
+				asked = append(asked, c.Path+": "+c.After+c.Note)
+			}
+			return pygent.Decision{Allow: true}, nil
+		}))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, []string{"a: one\n2\n"}, asked)
+	require.Equal(t, map[string]string{"b": "one\n2\n"}, filesIn(t, dir))
+}

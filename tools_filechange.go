@@ -15,11 +15,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/x/pygent/internal/callset"
 	"github.com/x/pygent/internal/charset"
 	"github.com/x/pygent/internal/edit"
 	"github.com/x/pygent/internal/filetext"
 	"github.com/x/pygent/internal/gitwatch"
 	"github.com/x/pygent/internal/numeral"
+	"github.com/x/pygent/internal/pathname"
 )
 
 // FileChange is how a call changed a file of the workspace, or would change it.
@@ -185,32 +187,28 @@ func readWhole(ctx context.Context, rt Runtime, name string) (formerText, error)
 	return formerText{data: data, size: int64(len(data))}, err
 }
 
-// maxWriteLinks is how many symbolic links are followed to the file that is
-// written.
-const maxWriteLinks = 10
+// lookAt returns how the files of a runtime are described and listed. Of one that cannot,
+// only the errors of reading them are known, and list is nil.
+func lookAt(ctx context.Context, rt Runtime) (describe func(name string) (pathname.Info, error), list func(dir string) []string) {
+	lister, ok := RuntimeAs[FileLister](rt)
+	if !ok {
+		lister = bareLister{rt}
+	}
+	describe, list = pathname.Of(ctx, lister, func(f FileInfo) pathname.Info { return pathname.Info(f) })
+	if !ok {
+		list = nil
+	}
+	return describe, list
+}
 
 // checkWritable refuses to write a file that its owner has made read-only, which
 // the runtime would replace all the same.
 func checkWritable(ctx context.Context, rt Runtime, name string) error {
-	lister, ok := RuntimeAs[FileLister](rt)
-	if !ok {
+	describe, list := lookAt(ctx, rt)
+	if list == nil {
 		return nil
 	}
-	at := name
-	for range maxWriteLinks {
-		info, err := lister.StatFile(ctx, at)
-		switch {
-		case err != nil:
-			return nil // writing tells why, if it fails
-		case info.Mode&fs.ModeSymlink != 0 && !path.IsAbs(info.Target):
-			at = path.Join(path.Dir(info.Path), info.Target)
-			continue
-		case info.Mode.IsRegular() && info.Mode.Perm()&0o200 == 0:
-			return fmt.Errorf("%s is read-only (mode %04o), and was left as it is; if it may be changed, make it writable with chmod u+w in bash first", name, info.Mode.Perm())
-		}
-		return nil
-	}
-	return nil
+	return (&pathname.Links{Lstat: describe}).Writable(name)
 }
 
 // replacedBy says what becomes of the file when another text takes its place.
@@ -362,13 +360,14 @@ func withDiff(said string, c FileChange) string {
 	return said
 }
 
-// refuseElided refuses, once, to replace a file by a text that only names what it leaves out.
+// refuseElided refuses, once, to replace a file by a text that only names what it leaves out, or
+// that is a patch for it which does not fit.
 func refuseElided(ctx context.Context, in writeInput, former formerText) error {
 	call := toolCallOf(ctx)
 	if call == nil || former.note != "" {
 		return nil // a program means what it writes
 	}
-	lost := edit.Elided(string(charset.Text(former.data)), in.Content)
+	lost := cmp.Or(edit.Elided(string(charset.Text(former.data)), in.Content), callset.Marks(in.Path, in.Content, former.missing))
 	if lost == "" || call.agent.changed.warned.Swap(in) == in {
 		return nil
 	}

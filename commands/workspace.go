@@ -88,7 +88,7 @@ func inWorkspace(ctx context.Context, a *pygent.Agent, given string) (string, er
 	if d, ok := pygent.RuntimeAs[pygent.Describer](a.Runtime()); ok {
 		info = d.Describe(ctx)
 	}
-	return pathname.Workspace(ctx, files, func(f pygent.FileInfo) string { return f.Path }, info.Kind == "local", info.Workspace, info.HostDir).Read(given)
+	return pathname.Workspace(ctx, files, func(f pygent.FileInfo) pathname.Info { return pathname.Info(f) }, info.Kind == "local", info.Workspace, info.HostDir).Read(given)
 }
 
 // copyArguments divides the arguments of a copy, which are at most two names, and

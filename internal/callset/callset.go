@@ -1,7 +1,8 @@
 // Package callset reads a call that stands for several calls of our tools. Models write
 // such calls because other agents have tools for them: apply_patch and its like change
 // several files at once, multi_tool_use.parallel holds calls of other tools, and
-// read_many_files names several files.
+// read_many_files names several files. A patch in the place of the texts that our tools want
+// is one as well.
 //
 // A patch becomes a call of edit_file for each file that it changes, of write_file for
 // each that it creates, and a command for each that it removes or renames. So whatever
@@ -41,6 +42,8 @@ type Set struct {
 	files []file // of a patch
 	dir   string // in which the paths of a patch begin; empty for the workspace
 	after []Call // what follows a patch
+
+	instead *Call // of a patch that cannot be applied; nil for none
 }
 
 // maxCalls is how many calls one can stand for.
@@ -65,6 +68,8 @@ func Of(tool, name, arguments string) (*Set, error) {
 		return inBash(arguments)
 	case tool == "edit_file":
 		return inEdit(arguments)
+	case tool == "write_file":
+		return ofWhole(arguments)
 	case tool != "":
 		return nil, nil
 	case isOneOf(folded, patches):
@@ -194,7 +199,7 @@ func value(v any) json.RawMessage {
 func call(tool string, arguments map[string]any) Call { return Call{tool, string(value(arguments))} }
 
 // inEdit reads a call of edit_file, or of another agent's tool for it, that gives a diff,
-// inserts at a line, or makes a new file by replacing nothing.
+// a patch in the place of texts, inserts at a line, or makes a new file by replacing nothing.
 func inEdit(arguments string) (*Set, error) {
 	given, err := object(arguments)
 	if err != nil {
@@ -206,6 +211,9 @@ func inEdit(arguments string) (*Set, error) {
 	name, named := text(given, pathNames)
 	if diff, ok := text(given, diffArgs); ok {
 		return newPatch(diff, "", name)
+	}
+	if patch, ok := inEdits(given); ok && named {
+		return newPatch(patch, "", name)
 	}
 	old, given1 := text(given, "oldtext")
 	content, ok := text(given, "newtext")

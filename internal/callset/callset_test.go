@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent/internal/callset"
+	"github.com/x/pygent/internal/pathname"
 )
 
 // in are the files of a plan.
@@ -33,18 +34,21 @@ func in(files map[string]string) callset.Files {
 			}
 			return []byte(data), nil
 		},
-		Stat: func(name string) error {
-			if _, ok := files[name]; !ok {
-				return fs.ErrNotExist
+		Stat: func(name string) (is pathname.Info, err error) {
+			data, ok := files[name]
+			switch {
+			case !ok:
+				return is, fs.ErrNotExist
+			case data == "directory":
+				is.Mode = fs.ModeDir | 0o755
+			case name == "locked":
+				is.Mode = 0o444
+			default:
+				is.Mode, is.Size = 0o644, int64(len(data))
 			}
-			return nil
+			return is, nil
 		},
-		Check: func(name string) error {
-			if name == "locked" {
-				return errors.New("it is read-only")
-			}
-			return nil
-		},
+		Names: func(string) []string { return nil },
 	}
 }
 
@@ -96,7 +100,11 @@ func TestPatchesBecomeCallsOfOurTools(t *testing.T) {
 		"a renamed file": {patch("*** Update File: a", "*** Move to: d/it's", "@@", "-x", "+y"), map[string]string{"a": "x\n"},
 			[]string{`edit_file {"new_text":"y\n","old_text":"x\n","path":"a"}`, `bash {"cmd":"mkdir -p -- d \u0026\u0026 mv -f -- a 'd/it'\\''s'"}`}},
 		"only renamed, then changed": {patch("*** Update File: a", "*** Move to: b", "*** Update File: b", "@@", "-x", "+y"), map[string]string{"a": "x\n"},
-			[]string{`bash {"cmd":"mv -f -- a b"}`, `edit_file {"new_text":"y\n","old_text":"x\n","path":"b"}`}},
+			[]string{`edit_file {"new_text":"y\n","old_text":"x\n","path":"a"}`, `bash {"cmd":"mv -f -- a b"}`}},
+		"renamed twice, then changed twice": {patch("*** Update File: a", "*** Move to: b", "*** Update File: b", "*** Move to: c", "*** Update File: c", "@@", "-x", "+y", "*** Update File: c", "@@", "-y", "+z"), map[string]string{"a": "x\n"},
+			[]string{`edit_file {"edits":[{"new_text":"y\n","old_text":"x\n"},{"new_text":"z\n","old_text":"y\n"}],"path":"a"}`, `bash {"cmd":"mv -f -- a b"}`, `bash {"cmd":"mv -f -- b c"}`}},
+		"changed, renamed, and changed again": {patch("*** Update File: a", "*** Move to: b", "@@", "-x", "+y", "*** Update File: b", "@@", "-y", "+z"), map[string]string{"a": "x\n"},
+			[]string{`edit_file {"edits":[{"new_text":"y\n","old_text":"x\n"},{"new_text":"z\n","old_text":"y\n"}],"path":"a"}`, `bash {"cmd":"mv -f -- a b"}`}},
 		"a removed file": {patch("*** Delete File: /workspace/-a"), map[string]string{"-a": "x"}, []string{`bash {"cmd":"rm -- -a"}`}},
 		"the same file twice": {patch("*** Update File: a", "@@", "-x", "+y", "*** Update File: ./a", "@@", "-y", "+z"), map[string]string{"a": "x\n"},
 			[]string{`edit_file {"edits":[{"new_text":"y\n","old_text":"x\n"},{"new_text":"z\n","old_text":"y\n"}],"path":"a"}`}},
@@ -117,7 +125,12 @@ func TestPatchesBecomeCallsOfOurTools(t *testing.T) {
 			[]string{`edit_file {"new_text":"y\n","old_text":"x\n","path":"a.py"}`, `write_file {"content":"newer\n","path":"b.py"}`}},
 		"a new file by SEARCH and REPLACE": {"**b.py**\n<<<<<<< SEARCH\n=======\nnew\n>>>>>>> REPLACE\n", nil, []string{`write_file {"content":"new\n","path":"b.py"}`}},
 		"a unified diff": {"diff --git a/a.go b/a.go\nindex 1..2 100644\n--- a/a.go\n+++ b/a.go\n@@ -7,3 +7,3 @@ package a\n func B() int {\n-\treturn 1\n+\treturn 2\n }\n--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+x\n\\ No newline at end of file\n--- a/o\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n", map[string]string{"a.go": code, "o": "x\n"},
-			[]string{`edit_file {"new_text":"func B() int {\n\treturn 2\n}\n","old_text":"func B() int {\n\treturn 1\n}\n","path":"a.go"}`, `write_file {"content":"x\n","path":"n"}`, `bash {"cmd":"rm -- o"}`}},
+			[]string{`edit_file {"new_text":"func B() int {\n\treturn 2\n}\n","old_text":"func B() int {\n\treturn 1\n}\n","path":"a.go"}`, `write_file {"content":"x","path":"n"}`, `bash {"cmd":"rm -- o"}`}},
+		"a new file without a last newline":  {patch("*** Add File: n", "+x", "+y", "\\ No newline at end of file"), nil, []string{`write_file {"content":"x\ny","path":"n"}`}},
+		"a last line that gets a newline":    {"--- a\n+++ a\n@@ -2 +2 @@\n-y\n\\ No newline at end of file\n+z\n", map[string]string{"a": "x\ny"}, []string{`edit_file {"new_text":"z\n","old_text":"y","path":"a"}`}},
+		"a last line that loses its newline": {"--- a\n+++ a\n@@ -1,2 +1,2 @@\n x\n-y\n+z\n\\ No newline at end of file\n", map[string]string{"a": "x\ny\n"}, []string{`edit_file {"new_text":"x\nz","old_text":"x\ny\n","path":"a"}`}},
+		"a last line that stays without one": {"--- a\n+++ a\n@@ -1,2 +1,2 @@\n-x\n+z\n y\n\\ No newline at end of file\n", map[string]string{"a": "x\ny"}, []string{`edit_file {"new_text":"z\ny","old_text":"x\ny","path":"a"}`}},
+		"only the newline goes":              {"--- a\n+++ a\n@@ -1 +1 @@\n-y\n+y\n\\ No newline at end of file\n", map[string]string{"a": "y\n"}, []string{`edit_file {"new_text":"y","old_text":"y\n","path":"a"}`}},
 		"a diff of lines that look like names": {"--- a\n+++ a\n@@ -1,2 +1,2 @@\n--- x\n+++ y\n z\n", map[string]string{"a": "-- x\nz\n"},
 			[]string{`edit_file {"new_text":"++ y\nz\n","old_text":"-- x\nz\n","path":"a"}`}},
 		"lines of a unified diff after a change of their number": {"--- a\n+++ a\n@@ -1 +1,5 @@\n-first\n+1\n+2\n+3\n+4\n+5\n@@ -4 +8 @@\n-x\n+y\n", map[string]string{"a": "first\nx\n2\nx\n4\nx\n"},
@@ -153,8 +166,8 @@ func TestAPatchThatDoesNotFitDoesNothing(t *testing.T) {
 		"a new one outside":           {patch("*** Update File: a", "@@", "-x", "+y", "*** Add File: ../n", "+x"), map[string]string{"a": "x\n"}, "", "", "../n: it is outside the workspace; nothing was changed"},
 		"a new one at a directory":    {patch("*** Add File: a", "+x"), map[string]string{"a": "directory"}, "", "", "a: is a directory; nothing was changed"},
 		"a new one that leaves out":   {patch("*** Add File: n", "+x", "*** Add File: a", "+one", "+// ... existing code ..."), map[string]string{"a": "one\ntwo\nthree\nfour\nfive\n"}, "", "", "a: *** Add File replaces the whole file"},
-		"one that is locked":          {patch("*** Add File: n", "+x", "*** Update File: locked", "@@", "-x", "+y"), map[string]string{"locked": "x\n"}, "", "", "locked: it is read-only; nothing was changed"},
-		"a new one that is locked":    {patch("*** Add File: locked", "+y"), map[string]string{"locked": "x\n"}, "", "", "locked: it is read-only; nothing was changed"},
+		"one that is locked":          {patch("*** Add File: n", "+x", "*** Update File: locked", "@@", "-x", "+y"), map[string]string{"locked": "x\n"}, "", "", "locked: locked is read-only (mode 0444)"},
+		"a new one that is locked":    {patch("*** Add File: locked", "+y"), map[string]string{"locked": "x\n"}, "", "", "locked: locked is read-only (mode 0444)"},
 		"a line between two places":   {"--- a\n+++ a\n@@ -3 +3 @@\n-x\n+y\n", map[string]string{"a": "1\nx\n3\nx\n"}, `edit_file {"new_text":"y\n","old_text":"x\n","path":"a"}`, "", ""},
 		"outside":                     {patch("*** Delete File: ../a"), map[string]string{"../a": ""}, "", "", "../a: it is outside the workspace"},
 		"a path that nothing means":   {patch("*** Delete File: ~/a"), nil, "", "", "no home here"},
@@ -245,6 +258,12 @@ func TestOtherCallsThatStandForSeveral(t *testing.T) {
 		{"", "apply_patch", `{}`, nil, "the patch is missing"},
 		{"", "apply_diff", `{"path":"a","diff":"<<<<<<< SEARCH\n:start_line:1\n-------\nx\n=======\nz\n>>>>>>> REPLACE"}`, []string{`edit_file {"new_text":"z\n","old_text":"x\n","path":"a"}`}, ""},
 		{"edit_file", "replace_in_file", `{"path":"a","diff":"------- SEARCH\nx\n=======\nz\n+++++++ REPLACE"}`, []string{`edit_file {"new_text":"z\n","old_text":"x\n","path":"a"}`}, ""},
+		{"edit_file", "edit_file", `{"path":"a","edits":"<<<<<<< SEARCH\nx\n=======\nz\n>>>>>>> REPLACE"}`, []string{`edit_file {"new_text":"z\n","old_text":"x\n","path":"a"}`}, ""},
+		{"edit_file", "edit_file", `{"path":"a","edits":[{"old_text":"<<<<<<< SEARCH\nx\n=======\nz\n>>>>>>> REPLACE"},"<<<<<<< SEARCH\ny\n=======\nw\n>>>>>>> REPLACE"]}`, []string{`edit_file {"edits":[{"new_text":"z\n","old_text":"x\n"},{"new_text":"w\n","old_text":"y\n"}],"path":"a"}`}, ""},
+		{"edit_file", "edit_file", `{"path":"a","old_text":"<<<<<<< SEARCH\nx\n=======\nz\n>>>>>>> REPLACE\n"}`, []string{`edit_file {"new_text":"z\n","old_text":"x\n","path":"a"}`}, ""},
+		{"edit_file", "edit_file", `{"path":"a","old_text":"","new_text":"<<<<<<< SEARCH\nx\n=======\nz\n>>>>>>> REPLACE"}`, []string{`edit_file {"new_text":"z\n","old_text":"x\n","path":"a"}`}, ""},
+		{"edit_file", "edit_file", `{"path":"a","old_text":"","new_text":` + quote(patch("*** Update File: a", "@@", "-x", "+z")) + `}`, []string{`edit_file {"new_text":"z\n","old_text":"x\n","path":"a"}`}, ""},
+		{"edit_file", "edit_file", `{"path":"a","old_text":"<<<<<<< SEARCH\nx\n=======\nz\n>>>>>>> REPLACE\n","new_text":"z"}`, nil, ""},
 		{"edit_file", "edit_file", `{"path":"n","old_text":"","new_text":"z"}`, []string{`write_file {"content":"z","path":"n"}`}, ""},
 		{"edit_file", "edit_file", `{"path":"empty","old_text":"","new_text":"z"}`, []string{`write_file {"content":"z","path":"empty"}`}, ""},
 		{"edit_file", "edit_file", `{"path":"a","old_text":"","new_text":"z"}`, []string{`edit_file {"new_text":"z","old_text":"","path":"a"}`}, ""},
@@ -273,6 +292,57 @@ func TestOtherCallsThatStandForSeveral(t *testing.T) {
 		}
 		require.NoError(t, err, c.args)
 		require.Equal(t, c.want, got, c.args)
+	}
+}
+
+// A model that writes a patch as the content of the file that it changes means the patch.
+func TestAPatchIsNotTheContentOfItsFile(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{"d/a": "x\ny\n", "notes.diff": "x\n"}
+	update := patch("*** Update File: d/a", "@@", "-x", "+z")
+	blocks := "<<<<<<< SEARCH\nx\n=======\nz\n>>>>>>> REPLACE\n"
+	edited := []string{`edit_file {"new_text":"z\n","old_text":"x\n","path":"d/a"}`}
+	for name, c := range map[string]struct {
+		path, content string
+		want          []string // nil if the call is what it seems
+		marks         bool     // whether the content is a patch all the same
+	}{
+		"a patch":                         {"d/a", update, edited, true},
+		"of a name that begins below":     {"d/a", patch("*** Update File: a", "@@", "-x", "+z"), edited, true},
+		"of a name that begins above":     {"d/a", patch("*** Update File: /workspace/d/a", "@@", "-x", "+z"), edited, true},
+		"in a code block":                 {"d/a", "```diff\n" + update + "```\n", edited, true},
+		"blocks":                          {"d/a", blocks, edited, true},
+		"blocks with the name":            {"d/a", "d/a\n" + blocks, edited, true},
+		"a diff":                          {"d/a", "--- a/d/a\n+++ b/d/a\n@@ -1,2 +1,2 @@\n-x\n+z\n y\n", []string{`edit_file {"new_text":"z\ny\n","old_text":"x\ny\n","path":"d/a"}`}, true},
+		"the whole file":                  {"d/a", patch("*** Add File: d/a", "+new"), []string{`write_file {"content":"new\n","path":"d/a"}`}, true},
+		"a new file":                      {"n", patch("*** Add File: n", "+new"), []string{`write_file {"content":"new\n","path":"n"}`}, true},
+		"a new file by blocks":            {"n", "<<<<<<< SEARCH\n=======\nnew\n>>>>>>> REPLACE", []string{`write_file {"content":"new\n","path":"n"}`}, false},
+		"one that does not fit":           {"d/a", patch("*** Update File: d/a", "@@", "-q", "+z"), nil, true},
+		"one of a file that is not there": {"n", patch("*** Update File: n", "@@", "-q", "+z"), nil, true},
+		"one that removes":                {"d/a", patch("*** Delete File: d/a"), nil, true},
+
+		"blocks of nothing":   {"n", blocks, nil, false},
+		"of another file":     {"d/a", patch("*** Update File: b", "@@", "-x", "+z"), nil, false},
+		"of this and another": {"d/a", patch("*** Update File: d/a", "@@", "-x", "+z", "*** Delete File: b"), nil, false},
+		"a file of patches":   {"notes.diff", patch("*** Update File: notes.diff", "@@", "-x", "+z"), nil, false},
+		"a text about blocks": {"d/a", "Write:\n\n" + blocks, nil, false},
+		"a text after blocks": {"d/a", blocks + "That is all.\n", nil, false},
+		"cut off":             {"d/a", strings.TrimSuffix(update, "*** End Patch\n"), nil, false},
+		"a conflict":          {"d/a", "<<<<<<< HEAD\nx\n=======\nz\n>>>>>>> main\n", nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			args := `{"content":` + quote(c.content) + `,"path":` + quote(c.path) + `}`
+			got, note, err := calls(t, "write_file", "write_file", args, files)
+			require.NoError(t, err)
+			require.Empty(t, note)
+			if c.want == nil && got != nil {
+				c.want = []string{"write_file " + args}
+			}
+			require.Equal(t, c.want, got)
+			_, is := files[c.path]
+			require.Equal(t, c.marks, callset.Marks(c.path, c.content, !is) != "")
+		})
 	}
 }
 

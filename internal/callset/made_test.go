@@ -45,6 +45,14 @@ func made(t *testing.T, all []callset.Call, files map[string]string) {
 	}
 }
 
+// pathOf returns the path that a call writes, or the command that it runs.
+func pathOf(t *testing.T, c callset.Call) string {
+	t.Helper()
+	var in struct{ Path, Cmd string }
+	require.NoError(t, json.Unmarshal([]byte(c.Arguments), &in))
+	return in.Path + in.Cmd
+}
+
 // change is one of the changes from which a diff is made: n lines at a line go, and others come.
 type change struct {
 	at, n int

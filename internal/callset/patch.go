@@ -33,11 +33,21 @@ type hunk struct {
 	context []string // lines, one after the other, behind which the place is
 	lines   []line
 	last    bool // at the end of the file
-	near    int  // the line, from 0, near which the place is; for an insertion the lines before it, -1 for all
+	ending  ending
+	near    int // the line, from 0, near which the place is; for an insertion the lines before it, -1 for all
 
 	insert  bool       // lines come after line near
 	replace *edit.Edit // instead of lines; an empty old text is a new file
 }
+
+// ending tells whether the last line of a file will have an end, if the file ends with a hunk.
+type ending int
+
+const (
+	endsAsBefore ending = iota
+	endsClosed
+	endsOpen
+)
 
 // line is a line of a hunk: ' ' for one that stays, '-' for one that goes, '+' for a new one.
 type line struct {
@@ -47,10 +57,12 @@ type line struct {
 
 // Marks of a patch.
 const (
-	begin  = "*** Begin Patch"
-	end    = "*** End Patch"
-	atEnd  = "*** End of File"
-	moveTo = "*** Move to:"
+	begin = "*** Begin Patch"
+	end   = "*** End Patch"
+	atEnd = "*** End of File"
+
+	noNewline = `\ No newline`
+	moveTo    = "*** Move to:"
 )
 
 var sections = []struct {
@@ -212,7 +224,7 @@ func isMark(l string) bool {
 // content reads the lines of a new file. Models forget the + of empty ones.
 func (p *parser) content() (string, error) {
 	var b strings.Builder
-	empty := 0
+	empty, open := 0, false
 	for ; p.at < len(p.lines); p.at++ {
 		l := p.lines[p.at]
 		switch text, isNew := strings.CutPrefix(l, "+"); {
@@ -222,13 +234,15 @@ func (p *parser) content() (string, error) {
 		case strings.TrimSpace(l) == "":
 			empty++
 		case strings.TrimSpace(l) == atEnd:
+		case strings.HasPrefix(l, noNewline):
+			open = true
 		case isMark(l), strings.HasPrefix(l, "```"), strings.TrimSpace(l) == end:
-			return b.String(), nil
+			return ended(b.String(), open), nil
 		default:
 			return "", p.errorf("%.80q: each line of a new file begins with +", l)
 		}
 	}
-	return b.String(), nil
+	return ended(b.String(), open), nil
 }
 
 // update reads the hunks of a file.
@@ -283,7 +297,10 @@ func (p *parser) hunks(f *file, ends func(string) bool) error {
 			}
 		case strings.IndexByte(" +-", l[0]) >= 0:
 			h.lines = append(h.lines, line{l[0], l[1:]})
-		case strings.HasPrefix(l, `\ No newline`):
+		case strings.HasPrefix(l, noNewline):
+			if h.ending = endsOpen; len(h.lines) > 0 && h.lines[len(h.lines)-1].op == '-' {
+				h.ending = endsClosed // only what goes has no end
+			}
 		default:
 			return p.errorf("%.80q: each line of a change begins with a blank if it stays, with - if it goes, and with + if it is new", l)
 		}
@@ -364,14 +381,24 @@ func diffName(text string) string {
 
 func newContent(hunks []hunk) string {
 	var b strings.Builder
+	open := false
 	for _, h := range hunks {
+		open = h.ending == endsOpen
 		for _, l := range h.lines {
 			if l.op == '+' {
 				b.WriteString(l.text + "\n")
 			}
 		}
 	}
-	return b.String()
+	return ended(b.String(), open)
+}
+
+// ended returns a text whose last line has no end if it is open.
+func ended(text string, open bool) string {
+	if open {
+		return strings.TrimSuffix(text, "\n")
+	}
+	return text
 }
 
 // Marks of blocks of SEARCH and REPLACE.

@@ -1,6 +1,7 @@
 package callset
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,42 +13,50 @@ import (
 	"github.com/x/pygent/internal/charset"
 	"github.com/x/pygent/internal/edit"
 	"github.com/x/pygent/internal/escape"
+	"github.com/x/pygent/internal/pathname"
 )
 
 // Files are those of the workspace, as far as a plan needs them.
 type Files struct {
 	// Locate returns the path of the workspace that is meant by a given one.
 	Locate func(name string) (string, error)
-	// Read returns what a file holds.
+	// Read returns what a file holds. It follows links.
 	Read func(name string) ([]byte, error)
-	// Stat returns the error of reading a file, without what it holds.
-	Stat func(name string) error
-	// Check returns why a file may not be written; nil for never.
-	Check func(name string) error
+	// Stat describes a file. It does not follow links.
+	Stat func(name string) (pathname.Info, error)
+	// Names returns the names in a directory. Without it, nothing is known but whether a
+	// file can be read, which is then the only error of Stat.
+	Names func(dir string) []string
 }
 
 // Calls returns the calls of a set, in order, with what to tell the model of them. Of a patch
 // they are planned by what the files hold now. If a part of it cannot be done, the only call
 // is the one that fails by that. Without an error there is at least one.
 func (s *Set) Calls(files Files) (calls []Call, note string, err error) {
+	calls, note, err = s.plan(files)
+	if s.instead != nil && err != nil {
+		return []Call{*s.instead}, "", nil
+	}
+	return calls, note, err
+}
+
+func (s *Set) plan(files Files) (calls []Call, note string, err error) {
 	if len(s.files) == 0 && len(s.calls) == 0 {
 		return nil, "", errors.New("there is no call in it")
 	}
 	if len(s.files) == 0 {
 		return s.calls, "", nil
 	}
-	p := plan{files: files, now: map[string]state{}, at: map[string]int{}}
-	for _, f := range s.files {
-		if f.path, err = files.Locate(join(s.dir, f.path)); err == nil && f.to != "" {
-			f.to, err = files.Locate(join(s.dir, f.to))
-		}
-		if err != nil {
-			return nil, "", err
-		}
-		if f.path = path.Clean(f.path); f.to != "" && path.Clean(f.to) == f.path {
-			f.to = ""
-		}
+	located, err := s.located(files)
+	if err != nil {
+		return nil, "", err
+	}
+	p := newPlan(files, located)
+	for _, f := range located {
 		failing, err := p.add(f)
+		if failing != nil && s.instead != nil {
+			err = errUnclear
+		}
 		if err != nil {
 			return nil, "", fmt.Errorf("%s: %w; nothing was changed", f.path, err)
 		}
@@ -58,36 +67,114 @@ func (s *Set) Calls(files Files) (calls []Call, note string, err error) {
 			return []Call{*failing}, note, nil
 		}
 	}
-	if len(p.calls) > maxCalls {
-		return nil, "", fmt.Errorf("the patch needs %d calls, more than the %d that one may", len(p.calls), maxCalls)
+	if len(p.steps) > maxCalls {
+		return nil, "", fmt.Errorf("the patch needs %d calls, more than the %d that one may", len(p.steps), maxCalls)
 	}
-	if len(p.calls) == 0 {
+	if len(p.steps) == 0 {
 		return nil, "", errors.New("the patch changes nothing")
 	}
-	return append(p.calls, s.after...), "", nil
+	for _, step := range p.steps {
+		calls = append(calls, step.Call)
+	}
+	return append(calls, s.after...), "", nil
 }
 
-// plan collects the calls of a patch. It knows what files hold after the calls so far.
+// located returns the files of a patch with clean paths of the workspace.
+func (s *Set) located(files Files) (located []file, err error) {
+	for _, f := range s.files {
+		if f.path, err = files.Locate(join(s.dir, f.path)); err == nil && f.to != "" {
+			f.to, err = files.Locate(join(s.dir, f.to))
+		}
+		if err != nil {
+			return nil, err
+		}
+		if f.path = path.Clean(f.path); f.to != "" {
+			f.to = path.Clean(f.to)
+		}
+		located = append(located, f)
+	}
+	return located, nil
+}
+
+// plan collects the calls of a patch. It knows what files hold after the calls so far, each
+// by the one path that it has there.
 type plan struct {
-	files Files
-	now   map[string]state
-	calls []Call
-	at    map[string]int // the index of the call that writes a file, while no other has moved or removed it
-	edits [][]edit.Edit  // of each call; nil for one that edits nothing
+	files   Files
+	links   pathname.Links
+	resolve bool // paths may lead through links
+	now     map[string]state
+	steps   []*step
+	from    map[string]*origin
 }
 
-func (p *plan) append(c Call, edits []edit.Edit) {
-	p.calls, p.edits = append(p.calls, c), append(p.edits, edits)
+// step is a call of a plan.
+type step struct {
+	Call
+	edits []edit.Edit // nil for a call that edits nothing
+}
+
+// origin tells where the content of a file comes from that the plan changes or renames.
+type origin struct {
+	path   string // the name of the file there
+	step   *step  // the call that writes it; nil for none
+	before *step  // the command that renames it then; nil for none
 }
 
 type state struct {
 	data    string
 	missing bool
+	err     error // why data is not known
+}
+
+// newPlan returns the plan of a patch. Only where paths may lead to one file, links in their
+// directories are looked for.
+func newPlan(files Files, patch []file) *plan {
+	p := &plan{files: files, links: pathname.Links{Lstat: files.Stat}, now: map[string]state{}, from: map[string]*origin{}}
+	var names []string
+	for _, f := range patch {
+		names = append(names, f.path)
+		if f.to != "" {
+			names = append(names, f.to)
+		}
+	}
+	slices.Sort(names)
+	if names = slices.Compact(names); files.Names == nil || len(names) == 1 {
+		return p
+	}
+	var folds bool
+	if p.resolve, folds = p.links.Shared(names); folds {
+		p.links.Names = files.Names
+	}
+	return p
+}
+
+// content returns the path of the file that a name leads to.
+func (p *plan) content(name string) (string, error) {
+	if !p.resolve {
+		return name, nil
+	}
+	return p.links.File(name)
+}
+
+// entry returns the path by which a file is listed, which may be a link itself.
+func (p *plan) entry(name string) (string, error) {
+	if !filepath.IsLocal(filepath.FromSlash(name)) {
+		return "", errOutside
+	}
+	if !p.resolve {
+		return name, nil
+	}
+	return p.links.Entry(name)
 }
 
 func (p *plan) read(name string) (state, error) {
 	if s, ok := p.now[name]; ok {
-		return s, nil
+		return s, s.err
+	}
+	if p.resolve {
+		if _, err := p.links.Stat(name); errors.Is(err, fs.ErrNotExist) {
+			return state{missing: true}, nil
+		}
 	}
 	data, err := p.files.Read(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -99,18 +186,22 @@ func (p *plan) read(name string) (state, error) {
 // add plans what is done with one file. It returns a call that fails for a reason that the
 // tool knows best.
 func (p *plan) add(f file) (failing *Call, err error) {
-	switch f.kind {
-	case create:
-		return nil, p.create(f.path, f.content)
-	case remove:
+	if f.kind == remove {
 		return nil, p.remove(f.path)
 	}
+	name, err := p.content(f.path)
+	if err != nil {
+		return nil, err
+	}
+	if f.kind == create {
+		return nil, p.create(name, f.content)
+	}
 	if len(f.hunks) > 0 {
-		if failing, err := p.update(f); failing != nil || err != nil {
+		if failing, err := p.update(name, f); failing != nil || err != nil {
 			return failing, err
 		}
 	}
-	if f.to == "" {
+	if f.to == "" || f.to == f.path {
 		return nil, nil
 	}
 	return nil, p.move(f.path, f.to)
@@ -134,102 +225,177 @@ func (p *plan) create(name, content string) error {
 // write plans that a file is written. One that is written already is written once, so that
 // who is asked sees what becomes of it.
 func (p *plan) write(name, content string) error {
-	if err := p.check(name); err != nil {
+	if err := p.becomes(name, content); err != nil {
 		return err
 	}
-	p.now[name] = state{data: content}
-	c := call("write_file", map[string]any{"path": name, "content": content})
-	if at, written := p.at[name]; written {
-		p.calls[at], p.edits[at] = c, nil
+	o := p.origin(name)
+	now := step{Call: call("write_file", map[string]any{"path": o.path, "content": content})}
+	if o.step != nil {
+		*o.step = now
 		return nil
 	}
-	p.at[name] = len(p.calls)
-	p.append(c, nil)
+	p.insert(o, &now)
 	return nil
-}
-
-func (p *plan) check(name string) error {
-	if _, planned := p.now[name]; planned || p.files.Check == nil {
-		return nil
-	}
-	return p.files.Check(name)
 }
 
 // edit plans that a file is edited, together with the edits that are planned already.
 func (p *plan) edit(name, text string, edits []edit.Edit) error {
-	at, written := p.at[name]
-	if written && p.edits[at] == nil {
+	o := p.origin(name)
+	if o.step != nil && o.step.edits == nil {
 		return p.write(name, text)
 	}
-	if err := p.check(name); err != nil {
+	if err := p.becomes(name, text); err != nil {
 		return err
 	}
-	p.now[name] = state{data: text}
-	if written && len(p.edits[at])+len(edits) <= edit.MaxEdits {
-		p.edits[at] = append(p.edits[at], edits...)
-		p.calls[at] = *editCall(name, p.edits[at])
+	if o.step != nil && len(o.step.edits)+len(edits) <= edit.MaxEdits {
+		o.step.edits = append(o.step.edits, edits...)
+		o.step.Call = *editCall(o.path, o.step.edits)
 		return nil
 	}
-	p.at[name] = len(p.calls)
-	p.append(*editCall(name, edits), edits)
+	p.insert(o, &step{*editCall(o.path, edits), edits})
+	return nil
+}
+
+// origin returns where the content of a file comes from.
+func (p *plan) origin(name string) *origin {
+	if o, ok := p.from[name]; ok {
+		return o
+	}
+	return &origin{path: name}
+}
+
+// insert puts a call that writes a file where the file has the name that the call gives: a
+// file is changed before it is renamed, so that who is asked sees the change of what is there.
+func (p *plan) insert(o *origin, s *step) {
+	if o.before == nil {
+		p.from[o.path] = o
+		p.steps = append(p.steps, s)
+	} else {
+		p.steps = slices.Insert(p.steps, slices.Index(p.steps, o.before), s)
+	}
+	o.step = s
+}
+
+// becomes notes what a file will hold, unless it cannot be written.
+func (p *plan) becomes(name, content string) error {
+	if _, planned := p.now[name]; !planned && p.files.Names != nil {
+		if err := p.links.Writable(name); err != nil {
+			return err
+		}
+	}
+	if err := p.fits(name); err != nil {
+		return err
+	}
+	p.now[name] = state{data: content}
+	p.links.Set(name, pathname.Info{Mode: 0o600}, nil)
+	return nil
+}
+
+// fits refuses a file that would be a directory of another one of the patch.
+func (p *plan) fits(name string) error {
+	for other, s := range p.now {
+		if !s.missing && (strings.HasPrefix(other, name+"/") || strings.HasPrefix(name, other+"/")) {
+			return fmt.Errorf("the patch also writes %s, and one of the two would have to be a directory", other)
+		}
+	}
 	return nil
 }
 
 var errOutside = errors.New("it is outside the workspace")
 
 func (p *plan) remove(name string) error {
-	if !filepath.IsLocal(filepath.FromSlash(name)) {
-		return errOutside
-	}
-	if err := p.exists(name); err != nil {
+	name, err := p.entry(name)
+	if err != nil {
 		return err
 	}
-	p.now[name] = state{missing: true}
-	delete(p.at, name)
-	p.append(call("bash", map[string]any{"cmd": "rm -- " + escape.Word(name)}), nil)
+	if err := p.exists(name, "remove it with rm -r in bash"); err != nil {
+		return err
+	}
+	p.gone(name)
+	p.steps = append(p.steps, &step{Call: call("bash", map[string]any{"cmd": "rm -- " + escape.Word(name)})})
 	return nil
 }
 
-// exists returns an error if there is no such file.
-func (p *plan) exists(name string) error {
+// gone notes that there will be no such file.
+func (p *plan) gone(name string) {
+	p.now[name] = state{missing: true}
+	p.links.Set(name, pathname.Info{}, fs.ErrNotExist)
+	delete(p.from, name)
+}
+
+// exists returns an error if there is no such file, or a directory, with what to do then.
+func (p *plan) exists(name, instead string) error {
 	s, known := p.now[name]
-	err := error(nil)
-	if !known {
-		err = p.files.Stat(name)
-	}
-	if known && s.missing || errors.Is(err, fs.ErrNotExist) {
+	is, err := p.links.Stat(name)
+	switch {
+	case known && !s.missing:
+		return nil
+	case known, errors.Is(err, fs.ErrNotExist):
 		return errors.New("there is no such file")
+	case err == nil && is.Mode.IsDir():
+		return fmt.Errorf("it is a directory; %s", instead)
+	case errors.Is(err, fs.ErrPermission):
+		return nil // it need not be read
 	}
 	return err
 }
 
 func (p *plan) move(from, to string) error {
-	if !filepath.IsLocal(filepath.FromSlash(from)) || !filepath.IsLocal(filepath.FromSlash(to)) {
-		return errOutside
-	}
-	if err := p.exists(from); err != nil {
+	from, err := p.entry(from)
+	if err != nil {
 		return err
 	}
-	if err := p.files.Stat(to); err != nil && !errors.Is(err, fs.ErrNotExist) { // a directory, perhaps
+	if to, err = p.entry(to); err != nil || to == from {
+		return err
+	}
+	if err := p.exists(from, "rename it with mv in bash"); err != nil {
+		return err
+	}
+	if err := p.mayBecome(to); err != nil {
 		return fmt.Errorf("it cannot be renamed to %s: %w", to, err)
 	}
-	if s, err := p.read(from); err == nil { // else it is no text, which a move does not mind
-		p.now[to] = s
-	}
-	p.now[from] = state{missing: true}
-	delete(p.at, from)
-	delete(p.at, to)
 	cmd := "mv -f -- " + escape.Word(from) + " " + escape.Word(to)
 	if dir := path.Dir(to); dir != "." {
 		cmd = "mkdir -p -- " + escape.Word(dir) + " && " + cmd
 	}
-	p.append(call("bash", map[string]any{"cmd": cmd}), nil)
+	mv := &step{Call: call("bash", map[string]any{"cmd": cmd})}
+	o, is := p.origin(from), pathname.Info{}
+	if is, err = p.links.Stat(from); err == nil && is.IsLink() {
+		delete(p.now, to)
+	} else {
+		s, err := p.read(from)
+		p.now[to] = state{data: s.data, err: err} // a move does not mind what it holds
+		o.before = cmp.Or(o.before, mv)
+	}
+	p.gone(from)
+	delete(p.from, to)
+	if p.links.Set(to, is, nil); o.before != nil {
+		p.from[to] = o
+	}
+	p.steps = append(p.steps, mv)
 	return nil
 }
 
+// mayBecome refuses a directory, and what leads to one, as the new name of a file.
+func (p *plan) mayBecome(to string) error {
+	is, err := p.links.Stat(to)
+	if err == nil && is.IsLink() {
+		if at, err := p.links.File(to); err == nil {
+			is, _ = p.links.Stat(at)
+		}
+	}
+	switch {
+	case err == nil && is.Mode.IsDir():
+		return errors.New("that is a directory")
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	return p.fits(to)
+}
+
 // update plans the hunks of a file.
-func (p *plan) update(f file) (failing *Call, err error) {
-	was, err := p.read(f.path)
+func (p *plan) update(name string, f file) (failing *Call, err error) {
+	was, err := p.read(name)
 	if err != nil {
 		return nil, err
 	}
@@ -239,34 +405,54 @@ func (p *plan) update(f file) (failing *Call, err error) {
 	}
 	text, first := seen(was.data), f.hunks[0]
 	if text == "" && first.onlyAdds() && (!was.missing || first.replace != nil) {
-		if err := p.write(f.path, first.added()); err != nil {
+		if err := p.write(name, first.added()); err != nil {
 			return nil, err
 		}
 		if f.hunks = f.hunks[1:]; len(f.hunks) == 0 {
 			return nil, nil
 		}
-		return p.update(f)
+		return p.update(name, f)
 	}
 	edits, text, failed, err := place(f.hunks, text)
 	switch {
-	case was.missing && (failed == nil || failed.Old == ""):
+	case was.missing && (failed == nil || failed.Old == "" || p.alone(name)):
 		return nil, errors.New("there is no such file; *** Add File makes one")
 	case err != nil:
 		return nil, err
 	case failed != nil:
-		return editCall(f.path, []edit.Edit{*failed}), nil
+		return p.fails(name, was, []edit.Edit{*failed})
 	case len(edits) == 0:
 		return nil, errors.New("the patch changes nothing in it")
 	}
 	applied, err := edit.InFile([]byte(was.data), edits)
 	if err != nil {
-		return editCall(f.path, edits), nil
+		return p.fails(name, was, edits)
 	}
 	if seen(applied.Text) != text {
-		return nil, errors.New("the places of its changes cannot be told apart; use edit_file")
+		return nil, errUnclear
 	}
-	return nil, p.edit(f.path, applied.Text, edits)
+	return nil, p.edit(name, applied.Text, edits)
 }
+
+// alone reports whether only the plan knows what a file holds when its turn comes.
+func (p *plan) alone(name string) bool {
+	_, planned := p.now[name]
+	return planned || p.resolve
+}
+
+// fails returns the call whose edits fail by what a file holds, or the error of that, if the
+// file does not hold it yet.
+func (p *plan) fails(name string, was state, edits []edit.Edit) (*Call, error) {
+	if !p.alone(name) {
+		return editCall(name, edits), nil
+	}
+	if _, err := edit.InFile([]byte(was.data), edits); err != nil {
+		return nil, errors.New(strings.TrimSuffix(err.Error(), "\n[nothing was changed]"))
+	}
+	return nil, errUnclear
+}
+
+var errUnclear = errors.New("the places of its changes cannot be told apart; use edit_file")
 
 // place returns the edits that hunks are in a text, one after the other, and the text after
 // them, or the first one that fails.
@@ -365,7 +551,11 @@ func (h hunk) edit(text string, from int) (e edit.Edit, next int, ok bool) {
 	if !ok {
 		return plain, 0, !h.insert
 	}
-	e, grown := unique(text, lines, at, len(h.old()), h.replacement(lines, at))
+	open := !strings.HasSuffix(text, "\n")
+	if h.ending != endsAsBefore && at+len(h.old()) == len(lines) {
+		open = h.ending == endsOpen
+	}
+	e, grown := unique(text, lines, at, len(h.old()), h.replacement(lines, at), open)
 	return e, grown + strings.Count(e.New, "\n"), true
 }
 
@@ -387,8 +577,9 @@ func (h hunk) replacement(lines []string, at int) (new []string) {
 }
 
 // unique returns the edit that replaces n lines of a text by new ones, with as many lines
-// around them as make the old text unique, and the line at which it begins.
-func unique(text string, lines []string, at, n int, new []string) (e edit.Edit, begin int) {
+// around them as make the old text unique, and the line at which it begins. open says that
+// the last line of the text will have no end.
+func unique(text string, lines []string, at, n int, new []string, open bool) (e edit.Edit, begin int) {
 	from, to := at, at+n
 	if to == len(lines) && from == to && from > 0 {
 		from-- // the last line, which may have no end
@@ -397,7 +588,7 @@ func unique(text string, lines []string, at, n int, new []string) (e edit.Edit, 
 		old := strings.Join(lines[from:to], "")
 		if old != "" && strings.Index(text, old) == strings.LastIndex(text, old) || from == 0 && to == len(lines) {
 			after := slices.Concat(lines[from:at], new, lines[at+n:to])
-			return edit.Edit{Old: old, New: terminated(after, to == len(lines) && !strings.HasSuffix(text, "\n"))}, from
+			return edit.Edit{Old: old, New: terminated(after, to == len(lines) && open)}, from
 		}
 		from, to = max(from-around, 0), min(to+around, len(lines))
 	}

@@ -2,7 +2,6 @@ package pathname
 
 import (
 	"context"
-	"path"
 	"path/filepath"
 	"runtime"
 )
@@ -13,26 +12,20 @@ type Lister[F any] interface {
 	ListFiles(ctx context.Context, dir string, depth, limit int) (files []F, more bool, err error)
 }
 
-// Workspace is the workspace of a runtime. pathOf returns the path of a file that the
-// lister describes, and here says that commands run on this machine. Empty roots are
-// ignored.
-func Workspace[F any](ctx context.Context, files Lister[F], pathOf func(F) string, here bool, roots ...string) Place {
+// Workspace is the workspace of a runtime, whose files a lister describes. here says that
+// commands run on this machine. Empty roots are ignored.
+func Workspace[F any](ctx context.Context, files Lister[F], infoOf func(F) Info, here bool, roots ...string) Place {
 	place := Host()
 	place.Windows = here && runtime.GOOS == "windows"
 	place.Roots = make([]string, len(roots))
 	for i, root := range roots {
 		place.Roots[i] = filepath.ToSlash(root)
 	}
+	describe, list := Of(ctx, files, infoOf)
 	place.Exists = func(name string) bool {
-		_, err := files.StatFile(ctx, name)
+		_, err := describe(name)
 		return err == nil
 	}
-	place.Names = func(dir string) (names []string) {
-		list, _, _ := files.ListFiles(ctx, dir, 1, 0) // what could be listed counts
-		for _, f := range list {
-			names = append(names, path.Base(pathOf(f)))
-		}
-		return names
-	}
+	place.Names = list
 	return place
 }
