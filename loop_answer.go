@@ -18,7 +18,7 @@ func (r *run) take(ctx context.Context, resp *ChatResponse) error {
 		r.takeWritten(resp, thoughts)
 	}
 	if isEmpty(resp.Message) {
-		r.tookNothing(cutBy, thoughts != "")
+		r.tookNothing(cutBy, thoughts)
 		return nil
 	}
 	if cutBy == nudge.ContentFilter {
@@ -78,12 +78,12 @@ func (r *run) tookMessage(resp *ChatResponse) error {
 
 // tookNothing handles an empty answer, which is never appended: the first is
 // answered by a nudge, the second ends the run.
-func (r *run) tookNothing(cutBy string, thought bool) {
+func (r *run) tookNothing(cutBy, thoughts string) {
 	reason := "the model answered nothing, twice"
 	r.trouble.Told = ""
 	switch {
-	case cutBy == "" && thought:
-		reason, r.trouble.Told = "the model gave only reasoning, twice; "+nudge.NeedsReasoning, nudge.OnlyThought
+	case cutBy == "" && thoughts != "":
+		reason, r.trouble.Told = "the model gave only reasoning, twice; "+nudge.NeedsReasoning, nudge.OnlyThought(r.writtenIn(thoughts).Tool)
 		r.emit(Event{Type: EventNotice, Step: r.result.Steps, Text: "the model gave only reasoning and no answer; " + nudge.NeedsReasoning})
 	case cutBy == nudge.TokenLimit:
 		reason = "the token limit left no room for an answer, twice" + nudge.Remedy(cutBy)

@@ -282,14 +282,14 @@ func (r *run) takeWritten(resp *ChatResponse, thoughts string) {
 	before := r.withheld
 	r.withheld = keyset.Key{}
 	msg := &resp.Message
-	text, silent := msg.Content, thought.IsNothing(msg.Content)
+	parse, text, silent := calltext.Parse, msg.Content, thought.IsNothing(msg.Content)
 	if silent {
-		text = thoughts
+		parse, text = calltext.ParseThoughts, thoughts
 	}
 	if len(msg.ToolCalls)+len(msg.Parts) > 0 || text == "" || resp.FinishReason == FinishFilter {
 		return
 	}
-	written, ok := calltext.Parse(r.agent.currentModel().leavesCalls(), text)
+	written, ok := parse(r.agent.currentModel().leavesCalls(), text)
 	if !ok {
 		return
 	}

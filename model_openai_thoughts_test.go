@@ -111,6 +111,7 @@ func TestACallInThoughtsIsFound(t *testing.T) {
 	call := "I list the tasks.\n<tool_call>\n{\"name\": \"bash\", \"arguments\": {\"cmd\": \"true\"}}\n</tool_call>"
 	for name, reply := range map[string]pygenttest.Reply{
 		"tags": pygenttest.Text("<think>\n" + call), "a field": pygenttest.Text("").WithReasoning(call),
+		"in a line": pygenttest.Text("").WithReasoning(strings.Replace(call, "\n", " ", 1)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, _ := serve(t, reply, stop)
@@ -120,6 +121,23 @@ func TestACallInThoughtsIsFound(t *testing.T) {
 			require.Equal(t, pygent.StatusStopped, result.Status)
 			require.Len(t, results(agent), 2, "the call ran")
 		})
+	}
+}
+
+// A model whose thoughts end with a call that cannot be run hears which it was.
+func TestACallInThoughtsIsTold(t *testing.T) {
+	t.Parallel()
+	call := "I would write <tool_call>{\"name\": \"bash\", \"arguments\": {\"cmd\": \"true\"}}</tool_call>"
+	for thoughts, want := range map[string]string{
+		call: "has a call of bash in its reasoning, where nothing is run",
+		"I'll call bash({\"cmd\": \"true\"}) later.": "had only reasoning",
+	} {
+		m, server := serve(t, pygenttest.Text("").WithReasoning(thoughts), stop)
+		agent := newAgentOn(t, nowhere{}, m)
+		_, err := agent.RunUntilStop(t.Context(), "go")
+		require.NoError(t, err)
+		messages := server.Requests()[1].Chat.Messages
+		require.Contains(t, messages[len(messages)-1].Text(), want)
 	}
 }
 

@@ -15,6 +15,8 @@ type Sign struct {
 	Form  string // what the call is written in, such as "JSON"
 	At    int    // how much of the text is before it, in bytes
 	Alone bool   // the text begins or ends with the call, so it is hardly an explanation
+
+	Quoted bool // the call is in a code block, or behind a colon, after something else
 }
 
 // form is a way to write a call. The group of its expression is the tool's name.
@@ -99,7 +101,7 @@ func In(text string, offered, known func(name string) bool) Sign {
 			}
 			seen[name] = true
 			if (offered(name) || f.template && known(name)) && (!f.closed || strings.Contains(text[at[3]:], "</"+name+">")) {
-				return Sign{Tool: name, Form: f.name, At: at[0], Alone: alone(text, at[0], f.name == reAct)}
+				return Sign{Tool: name, Form: f.name, At: at[0], Alone: alone(text, at[0], f.name == reAct), Quoted: quoted(text[:at[0]])}
 			}
 		}
 	}
@@ -123,6 +125,12 @@ func alone(text string, at int, last bool) bool {
 	}
 	ends := last || strings.HasSuffix(text, "```") || strings.ContainsAny(text[len(text)-1:], ">}])")
 	return ends && strings.Contains(before[len(strings.TrimRight(before, " \t\r\n")):], "\n")
+}
+
+// quoted reports whether what follows a text is quoted by it.
+func quoted(before string) bool {
+	said := strings.TrimSpace(lead.ReplaceAllString(afterThoughts(before), "\n"))
+	return said != "" && (strings.HasSuffix(said, ":") || strings.Count(before, "```")%2 == 1)
 }
 
 func afterThoughts(text string) string {

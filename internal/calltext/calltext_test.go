@@ -143,3 +143,21 @@ func TestANameIsAskedAboutOnce(t *testing.T) {
 	require.Empty(t, calltext.In(strings.Repeat("<some_name></some_name>\n", 100), none, func(string) bool { return false }))
 	require.LessOrEqual(t, asked, 2, "once for each form of an element")
 }
+
+func TestACallThatATextQuotes(t *testing.T) {
+	t.Parallel()
+	bash := func(name string) bool { return name == "bash" }
+	const call = `{"name": "bash", "arguments": {"cmd": "ls"}}`
+	for text, want := range map[string]bool{
+		"A call looks so:\n\n```json\n" + call + "\n```": true,
+		"A call is JSON.\n```json\n" + call + "\n```":    true,
+		"A call looks so:\n" + call:                      true,
+		"```json\n" + call + "\n```":                     false,
+		call:                                             false,
+		"I look at it.\n" + call:                         false,
+	} {
+		sign := calltext.In(text, bash, bash)
+		require.Equal(t, "bash", sign.Tool)
+		require.Equal(t, want, sign.Quoted, text)
+	}
+}

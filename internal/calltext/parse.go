@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // Call is a call that a model wrote as text.
@@ -33,6 +34,16 @@ const (
 // what quotes or explains one: a call within a code fence, behind a colon or in a
 // quotation, or with text after it.
 func Parse(leavesCalls bool, text string) (Call, bool) {
+	return parse(leavesCalls, text, introduces)
+}
+
+// ParseThoughts is Parse for the reasoning of an answer that has nothing else. There, the
+// call may also stand in a line, after a sentence.
+func ParseThoughts(leavesCalls bool, thoughts string) (Call, bool) {
+	return parse(leavesCalls, thoughts, func(before string) bool { return introduces(before) || follows(before) })
+}
+
+func parse(leavesCalls bool, text string, mayFollow func(before string) bool) (Call, bool) {
 	if !leavesCalls || len(text) > maxText {
 		return Call{}, false
 	}
@@ -50,7 +61,7 @@ func Parse(leavesCalls bool, text string) (Call, bool) {
 		return Call{}, false
 	}
 	c := Call{Before: text[:from+at[0]], Block: answer[at[0]:]}
-	if !introduces(answer[:at[0]]) {
+	if !mayFollow(answer[:at[0]]) {
 		return Call{}, false
 	}
 	var ok bool
@@ -193,6 +204,13 @@ func introduces(before string) bool {
 	line := said[strings.LastIndexByte(said, '\n')+1:]
 	return strings.Contains(before[len(said):], "\n") && !strings.HasSuffix(said, ":") &&
 		!strings.HasPrefix(strings.TrimSpace(line), ">") && strings.Count(said, "```")%2 == 0 && strings.Count(line, "`")%2 == 0
+}
+
+// follows reports whether a text ends with a sentence, behind which a call is no part of one.
+func follows(before string) bool {
+	said := strings.TrimRight(before, " \t")
+	end, _ := utf8.DecodeLastRuneInString(said)
+	return strings.ContainsRune(".!?…。！？", end) && introduces(said+"\n")
 }
 
 func usableName(name string) bool {

@@ -100,6 +100,38 @@ func TestBoundsOfACall(t *testing.T) {
 	require.Empty(t, calltext.In("<function="+name+"n>", every, every))
 }
 
+func TestACallInThoughtsMayFollowASentence(t *testing.T) {
+	const call = "<tool_call>{\"name\": \"bash\", \"arguments\": {\"cmd\":\"ls\"}}</tool_call>"
+	for text, want := range map[string]bool{
+		"I look at the files. " + call:            true,
+		"I look at the files." + call + "\n":      true,
+		"First this.\n\nThen what? " + call:       true,
+		"我看看文件。" + call:                           true,
+		"I look at the files.\n" + call:           true,
+		call:                                      true,
+		"I look at the files. " + call + " Then.": false,
+		"One writes " + call:                      false,
+		"A call looks so: " + call:                false,
+		"They said \"do it.\" " + call:            false,
+		"> It says so. " + call:                   false,
+		"```\nIt says so. " + call:                false,
+		"In `a it says so. " + call:               false,
+		"I'll call bash({\"cmd\":\"ls\"}) later.": false,
+		"I look. " + call + "\nI look. " + call:   false,
+		"I look. <tool_call>{\"name\": \"bash\"}": false,
+	} {
+		c, ok := calltext.ParseThoughts(true, text)
+		require.Equal(t, want, ok, text)
+		if ok {
+			require.Equal(t, "bash", c.Name)
+		}
+		_, ok = calltext.ParseThoughts(false, text)
+		require.False(t, ok, text)
+	}
+	_, ok := calltext.Parse(true, "I look at the files. "+call)
+	require.False(t, ok, "an answer may quote one")
+}
+
 func TestWhatMayBeNoCallIsNotParsed(t *testing.T) {
 	const call = "<tool_call>\n{\"name\": \"bash\", \"arguments\": {\"cmd\":\"ls\"}}\n</tool_call>"
 	for name, text := range map[string]string{

@@ -35,7 +35,8 @@ const (
 	cutCall     = notRun + "the answer was cut off by %s, so this call may be incomplete; write %s"
 	unread      = "Your last answer could not be read by your server, so no tool was called: %s. Call the tool again; its arguments must be one JSON object."
 	endless     = "Your last answer repeated %q without end, so it was cut off. Do something else: call a tool, or say in one sentence what you need."
-	OnlyThought = "Your last answer had only reasoning, which nobody reads, and was empty otherwise. Call a tool, or say what you need, after the end of your reasoning."
+	onlyThought = "Your last answer had only reasoning, which nobody reads, and was empty otherwise. Call a tool, or say what you need, after the end of your reasoning."
+	thoughtCall = "Your last answer has a call of %s in its reasoning, where nothing is run, and was empty otherwise. End your reasoning, and then call the tool itself."
 	stepsLeft   = "[%d more steps are possible in this run: finish what matters most, then end it.]"
 	stepLeft    = "[One more step is possible in this run: end it now, and say what is done and what is open.]"
 	stepLimit   = "[This run ends after %d of your answers.]"
@@ -109,6 +110,14 @@ func (t Trouble) howOn() string {
 		return "without what it may object to"
 	}
 	return "in smaller pieces"
+}
+
+// OnlyThought says that an answer had only reasoning, and perhaps a call of a tool in it.
+func OnlyThought(tool string) string {
+	if tool != "" {
+		return fmt.Sprintf(thoughtCall, tool)
+	}
+	return onlyThought
 }
 
 // After returns the text that follows the model's answers. It is empty if the

@@ -7,12 +7,15 @@
 //     once the work is done, or is the text that was asked for.
 //   - Once a tool has run, a text is the end, unless it announces a step.
 //   - Where the user asked for words only, as in "what is 2+2?", a text is the end, too.
+//     A call that is written in it is an example, if the words were to be about calls.
 //   - Where the user asked for work and no tool has run, the model is told to begin or
 //     to call stop. If it answers in text again, the next request leaves it no other
 //     way than a call. A third text is no progress: a script must be able to rely on a
 //     run that says it is done.
 //   - Where it is unclear what the user asked for, the third text is taken as it is.
 package verdict
+
+import "slices"
 
 // Verdict says how a run goes on after an answer in text.
 type Verdict int
@@ -73,13 +76,15 @@ func (j *Judge) Answered(calls bool) {
 // Text is an answer without a call.
 type Text struct {
 	Text    string
-	HasCall bool // a call is written in the text
-	CanStop bool // the model is given a tool that ends the run
+	HasCall bool   // a call is written in the text
+	Quotes  string // the tool of a call that the text quotes, if it does
+	CanStop bool   // the model is given a tool that ends the run
 }
 
 // Judge says how the run goes on after a text.
 func (j *Judge) Judge(t Text) Verdict {
 	planned := Plans(t.Text)
+	t.HasCall = t.HasCall && !j.explains(t)
 	unfinished := t.HasCall || Announces(t.Text) || planned && !AsksUser(t.Text) && !j.prompt.plan && j.prompt.asked != Words
 	switch {
 	case !unfinished:
@@ -111,6 +116,11 @@ func (j *Judge) Judge(t Text) Verdict {
 		return Done
 	}
 	return Stuck
+}
+
+// explains reports whether a text shows a call because the user asked how one is made.
+func (j *Judge) explains(t Text) bool {
+	return t.Quotes != "" && !j.worked && j.prompt.isOfCalls(t.Quotes) && !slices.ContainsFunc(proseSentences(t.Text), announces)
 }
 
 // Waits notes a text that was an answer, but did not end the run because something

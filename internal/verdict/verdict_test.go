@@ -121,6 +121,32 @@ func TestACallAsTextIsNoAnswer(t *testing.T) {
 	}
 }
 
+// An example of a call is the answer to who asks about calls, and to nobody else.
+func TestAnExampleOfACallIsAnAnswer(t *testing.T) {
+	const example = "A call is an object with a name and arguments:\n\n```json\n{\"name\": \"bash\", \"arguments\": {\"cmd\": \"ls\"}}\n```"
+	for _, tt := range []struct {
+		prompt, text, quotes string
+		ran                  bool
+		want                 verdict.Verdict
+	}{
+		{"What does a tool call look like in JSON?", example, "bash", false, verdict.Done},
+		{"How do I call bash?", example, "bash", false, verdict.Done},
+		{"Explain function calling.", example, "bash", false, verdict.Done},
+		{"How do I call bash?", example, "", false, verdict.Nudge},
+		{"How do I call bash?", "I'll show it. " + example, "bash", false, verdict.Nudge},
+		{"what is 2+2?", example, "bash", false, verdict.Nudge},
+		{"Call bash and fix it.", example, "bash", false, verdict.Nudge},
+		{"Which tool did you run?", example, "bash", true, verdict.Nudge},
+	} {
+		var j verdict.Judge
+		j.Hear(tt.prompt)
+		if tt.ran {
+			j.Ran(false)
+		}
+		require.Equal(t, tt.want, j.Judge(verdict.Text{Text: tt.text, HasCall: true, Quotes: tt.quotes, CanStop: true}), tt.prompt)
+	}
+}
+
 func TestACallBeginsTheTextsAnew(t *testing.T) {
 	var j verdict.Judge
 	j.Hear("fix it")

@@ -62,6 +62,14 @@ func readPrompt(said string) prompt {
 	}
 }
 
+// isOfCalls reports whether words are asked for about how a tool is called, or what a call
+// looks like.
+func (p prompt) isOfCalls(tool string) bool {
+	return p.asked == Words && (ofCalls.MatchString(p.words) || regexp.MustCompile(`\b`+regexp.QuoteMeta(strings.ToLower(tool))+`\b`).MatchString(p.words))
+}
+
+var ofCalls = regexp.MustCompile(`\b(tools?|functions?|json|xml|syntax|schema|format|markup|template)\b`)
+
 var (
 	wantsPlan = regexp.MustCompile(`(?i)\b(plan|steps|roadmap|outline|proposal|strategy|approach)\b`)
 	quotes    = regexp.MustCompile("[:\"“”«»„`\n]|\\B'|\\?.")
@@ -174,8 +182,11 @@ func Announces(text string) bool {
 	if len(sentences) == 0 {
 		return false
 	}
-	announces := func(s string) bool { return announcement.MatchString(s) && !noStep.MatchString(s) }
 	return announces(sentences[0]) && len(sentences) <= 3 || announces(sentences[len(sentences)-1])
+}
+
+func announces(sentence string) bool {
+	return announcement.MatchString(sentence) && !noStep.MatchString(sentence)
 }
 
 var (
