@@ -16,9 +16,13 @@ import (
 type task struct {
 	name   string
 	prompt string
-	local  bool              // whether it is always played on the local runtime
+	local  bool // whether it is always played on the local runtime
+	commit bool // whether the files are committed in a repository
+	run    []pygent.RunOption
 	files  map[string]string // of the workspace
 	wants  map[string]string // what the files must contain in the end
+	gone   []string          // files that must not be there then
+	ends   pygent.Status     // how the run must end; empty for stopped
 	parts  []part            // who plays in which conversation; the first that fits
 }
 
@@ -38,6 +42,7 @@ type game struct {
 	order   []*player // as they came
 
 	calls, resultBytes int
+	ended              pygent.Status
 	steps, sent        int // by the server; set at the end
 }
 

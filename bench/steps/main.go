@@ -1,6 +1,6 @@
-// Command steps shows what tasks cost a model: it plays six scripted tasks against
-// pygent and prints, for each, the model calls, the tool calls, and the bytes that
-// were sent.
+// Command steps shows what tasks cost a model: it plays eight scripted tasks against
+// pygent and prints, for each, the model calls, the tool calls, the bytes that
+// were sent, and how the run ended.
 //
 //	go run ./bench/steps
 //	go run ./bench/steps -transcripts /tmp/after -only 'bug|huge'
@@ -21,7 +21,7 @@
 //	cp bench/steps/*.go /tmp/older/bench/steps
 //	go -C /tmp/older run ./bench/steps
 //
-// The tasks need python3: on this machine, or with -docker in the image. They take
+// The tasks need git on this machine and python3: here, or with -docker in the image. They take
 // about a minute, most of which is a command that takes longer than 30
 // seconds.
 package main
@@ -33,7 +33,9 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"regexp"
@@ -93,6 +95,7 @@ type figures struct {
 	calls  int // calls of tools
 	sent   int // bytes of all requests
 	result int // bytes of the results of tools
+	ended  pygent.Status
 	time   time.Duration
 	err    error // why the task is not finished
 }
@@ -118,7 +121,7 @@ func (b *bench) playTask(ctx context.Context, t task) figures {
 	g := newGame(t)
 	err := g.play(ctx, b.options(t))
 	f := figures{name: t.name, calls: g.calls, result: g.resultBytes, time: time.Since(start), err: err}
-	f.steps, f.sent = g.steps, g.sent
+	f.steps, f.sent, f.ended = g.steps, g.sent, g.ended
 	if b.transcripts != "" {
 		f.err = cmp.Or(f.err, g.write(filepath.Join(b.transcripts, t.name+".txt")))
 	}
@@ -141,7 +144,7 @@ func (g *game) play(ctx context.Context, opts []pygent.Option) (err error) {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	if err := g.task.setUp(dir); err != nil {
+	if err := g.task.setUp(ctx, dir); err != nil {
 		return err
 	}
 	server, err := pygenttest.Start(pygenttest.Decide(g.answer))
@@ -158,18 +161,18 @@ func (g *game) play(ctx context.Context, opts []pygent.Option) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, agent.Close()) }()
-	result, err := agent.RunUntilStop(ctx, g.task.prompt)
+	result, err := agent.RunUntilStop(ctx, g.task.prompt, g.task.run...)
 	if err != nil {
 		return err
 	}
-	if result.Status != pygent.StatusStopped {
+	if g.ended = result.Status; g.ended != cmp.Or(g.task.ends, pygent.StatusStopped) {
 		return fmt.Errorf("the run ended as %s: %s", result.Status, cmp.Or(result.Reason, result.Message.Text()))
 	}
 	return g.task.check(dir)
 }
 
-// setUp writes the task's files.
-func (t task) setUp(dir string) error {
+// setUp writes the task's files, and commits them if they are those of a repository.
+func (t task) setUp(ctx context.Context, dir string) error {
 	for name, content := range t.files {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -177,6 +180,16 @@ func (t task) setUp(dir string) error {
 		}
 		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
 			return err
+		}
+	}
+	if !t.commit {
+		return nil
+	}
+	for _, command := range []string{"init -q -b main", "add -A", "-c user.name=Ada -c user.email=ada@example.com commit -q -m shop"} {
+		git := exec.CommandContext(ctx, "git", strings.Fields(command)...)
+		git.Dir = dir
+		if out, err := git.CombinedOutput(); err != nil {
+			return fmt.Errorf("git %s: %w: %s", command, err, out)
 		}
 	}
 	return nil
@@ -193,6 +206,11 @@ func (t task) check(dir string) error {
 			return fmt.Errorf("%s has no %q", name, want)
 		}
 	}
+	for _, name := range t.gone {
+		if _, err := os.Lstat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%s is still there", name)
+		}
+	}
 	return nil
 }
 
@@ -200,9 +218,9 @@ func (t task) check(dir string) error {
 func print(w io.Writer, all []figures) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	row := func(f figures, finished string) {
-		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%s\t%s\t\n", f.name, f.steps, f.calls, f.sent, f.result, finished, f.time.Round(100*time.Millisecond))
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t\n", f.name, f.steps, f.calls, f.sent, f.result, f.ended, finished, f.time.Round(100*time.Millisecond))
 	}
-	fmt.Fprintln(t, "task\tsteps\tcalls\tbytes sent\tbytes of results\tfinished\ttime\t")
+	fmt.Fprintln(t, "task\tsteps\tcalls\tbytes sent\tbytes of results\tended\tfinished\ttime\t")
 	sum, finished := figures{name: "all"}, 0
 	for _, f := range all {
 		word := "no"

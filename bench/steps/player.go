@@ -130,6 +130,13 @@ func (p *player) speak(r pygenttest.Reply) {
 	}
 }
 
+// write answers with a text, and returns what the agent says to that.
+func (p *player) write(text string) string {
+	fmt.Fprintf(&p.transcript, ">>>> %s\n", text)
+	p.speak(pygenttest.Text(text))
+	return p.news
+}
+
 // giveUp ends the script with a text that says why.
 func (p *player) giveUp(format string, a ...any) {
 	text := fmt.Sprintf("I give up: "+format, a...)

@@ -9,7 +9,7 @@ import (
 // tasks returns the tasks in the order in which they are played. In quick ones no
 // command takes longer than some seconds.
 func tasks(quick bool) []task {
-	return []task{bugTask(), serveTask(), hugeTask(), longTask(), delegateTask(), localTask(quick)}
+	return []task{bugTask(), serveTask(), hugeTask(), longTask(), delegateTask(), localTask(quick), patchTask(), chatTask()}
 }
 
 // bugTask is a bug to find and fix in two places, and tests to run.
