@@ -133,6 +133,11 @@ func (e *encoder) chunks(resp *pygent.ChatResponse) (events []object, pieces int
 		setFinish(last, resp.FinishReason)
 		events = append(events, last)
 	}
+	if e.has(QuirkRepeatedReason) {
+		for _, event := range events {
+			setFinish(event, resp.FinishReason)
+		}
+	}
 	if e.has(QuirkTwoChoices) {
 		secondChoice(events, resp.FinishReason)
 	}

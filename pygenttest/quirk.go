@@ -46,6 +46,9 @@ const (
 	// QuirkUnnamedEnd leaves the finish reason out of a stream, which ends with the
 	// usage and "[DONE]" (Snowflake Cortex).
 	QuirkUnnamedEnd Quirk = "unnamed-end"
+	// QuirkRepeatedReason gives the finish reason beside each piece of the message, too
+	// (Open WebUI).
+	QuirkRepeatedReason Quirk = "repeated-reason"
 	// QuirkTwoChoices gives the text in one choice and the calls in another (Copilot).
 	QuirkTwoChoices Quirk = "two-choices"
 	// QuirkCumulativeArguments sends in each chunk of a call all of its arguments so far
@@ -133,7 +136,7 @@ func WireQuirks() []Quirk {
 	return []Quirk{
 		QuirkRepeatedName, QuirkNoIndex, QuirkSameIndex, QuirkObjectArguments, QuirkChangingID,
 		QuirkCumulativeUsage, QuirkTrailingChunk, QuirkNoDone, QuirkKeepAlive, QuirkNullFields, QuirkOneChunk,
-		QuirkUnnamedEnd, QuirkTwoChoices, QuirkCumulativeArguments, QuirkRepeatedArguments, QuirkOddDone,
+		QuirkUnnamedEnd, QuirkRepeatedReason, QuirkTwoChoices, QuirkCumulativeArguments, QuirkRepeatedArguments, QuirkOddDone,
 	}
 }
 

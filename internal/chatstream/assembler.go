@@ -7,7 +7,8 @@
 //   - Text is kept whatever the chunk's id. It is joined before it is decoded,
 //     so that a character split between chunks comes out whole.
 //   - A stream is complete when each of its choices gave a finish reason, which
-//     outlives chunks that follow it. Without any it is complete if [DONE] comes
+//     outlives chunks that follow it. One beside each piece of text ends nothing, until
+//     it comes alone, or [DONE] or the usage does. Without any it is complete if [DONE] comes
 //     after the usage, and no call is left open. [DONE] alone proves nothing, since
 //     a proxy that lost its upstream sends it too; see [Assembler.TrustDone].
 //   - Usage counts are running totals: the last one that is not zero holds.
@@ -24,6 +25,7 @@ package chatstream
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -124,6 +126,8 @@ type part struct {
 	calls   []*call
 	extra   fields
 	finish  string
+	beside  bool // the last reason came beside text
+	hollow  bool // so did the one before, or nothing did: the server gives one with each piece, which ends nothing
 	whole   bool // the last message came in one piece
 	legacy  bool // its call came as function_call
 }
@@ -275,18 +279,35 @@ func (a *Assembler) addChoice(ch choice, at int) (Delta, error) {
 		return Delta{}, NewServerError(ch.err)
 	}
 	a.usage.update(ch.usage)
-	if reason := headOf(jsonwalk.Text(ch.finish)); reason != "" && reason != "null" { // as some write a missing one
-		p.finish = reason
+	reason := headOf(jsonwalk.Text(ch.finish))
+	if reason == "null" { // as some write a missing one
+		reason = ""
 	}
+	p.finish = cmp.Or(reason, p.finish)
 	switch {
 	case present(ch.delta):
-		return a.addMessage(p, ch.delta)
+		d, err := a.addMessage(p, ch.delta)
+		if reason != "" {
+			first := a.chunks == 1 && p.isEmpty() && hasRole(ch.delta) // which only begins the message
+			beside := d.Text != "" || d.Reasoning != "" || first
+			p.beside, p.hollow = beside, beside && (p.hollow || p.beside || first)
+		}
+		return d, err
 	case present(ch.message):
 		p.whole = true
 		p.content, p.calls, p.extra = content{}, nil, nil
 		return a.addMessage(p, ch.message)
 	}
 	return Delta{}, nil
+}
+
+func hasRole(delta json.RawMessage) bool {
+	for name := range jsonwalk.Members(delta) {
+		if string(name) == "role" {
+			return true
+		}
+	}
+	return false
 }
 
 // partFor returns the choice that ch is, or a piece of; nil for one that does not count.
@@ -446,11 +467,14 @@ func (a *Assembler) Progress() int {
 	return a.budget.progress
 }
 
+// hasEnded reports whether a choice has its finish reason.
+func (p *part) hasEnded() bool { return p.whole || p.finish != "" && !p.hollow }
+
 // Finished reports whether the answer is complete. Only extras such as usage
 // may still follow, or another choice.
 func (a *Assembler) Finished() bool {
 	for _, p := range a.parts {
-		if p.finish == "" && !p.whole {
+		if !p.hasEnded() {
 			return false
 		}
 	}
@@ -467,10 +491,10 @@ func (a *Assembler) OwesCalls() bool {
 // endsWell returns no error for a stream that lacks a finish reason and ended as a
 // complete one does.
 func (a *Assembler) endsWell() error {
-	named := slices.ContainsFunc(a.parts, func(p *part) bool { return p.finish != "" })
+	named := slices.ContainsFunc(a.parts, func(p *part) bool { return p.finish != "" && (!p.hollow || a.done || a.closing) })
 	said := a.budget.progress > 0
 	for _, p := range a.parts {
-		if p.finish != "" || p.whole {
+		if p.hasEnded() {
 			continue
 		}
 		for _, c := range p.calls {
@@ -501,7 +525,7 @@ func (a *Assembler) ended() (parts []*part, halves int) {
 		return a.parts, 0
 	}
 	for _, p := range a.parts {
-		if p.finish != "" || p.whole || len(p.calls) > 0 {
+		if p.hasEnded() || len(p.calls) > 0 {
 			parts = append(parts, p)
 		} else if !p.isEmpty() {
 			halves++

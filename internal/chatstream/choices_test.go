@@ -107,6 +107,52 @@ func TestEndsWithoutFinishReason(t *testing.T) {
 	}
 }
 
+// TestAReasonBesideEachPieceIsNoEnd has streams of servers that put a finish reason into every
+// chunk.
+func TestAReasonBesideEachPieceIsNoEnd(t *testing.T) {
+	piece := func(delta string) string { return `{"choices":[{"delta":` + delta + `,"finish_reason":"stop"}]}` }
+	hello, end := piece(`{"content":"Hello"}`), piece(`{}`)
+	const usage = `{"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":5}}`
+	for name, c := range map[string]struct {
+		chunks []string
+		done   bool
+		err    error
+	}{
+		"cut":                     {[]string{hello, hello}, false, chatstream.ErrUnfinished},
+		"cut in thoughts":         {[]string{piece(`{"reasoning_content":"Hm"}`), piece(`{"reasoning_content":"Hm"}`)}, false, chatstream.ErrUnfinished},
+		"cut, once without":       {[]string{hello, hello, delta(`{"content":"Hello"}`)}, false, chatstream.ErrUnfinished},
+		"cut after an empty one":  {[]string{hello, hello, end, hello, hello}, false, chatstream.ErrUnfinished},
+		"cut before all":          {[]string{piece(`{"role":"assistant"}`)}, false, chatstream.ErrUnfinished},
+		"cut after the first":     {[]string{piece(`{"role":"assistant"}`), hello}, false, chatstream.ErrUnfinished},
+		"done before all":         {[]string{piece(`{"role":"assistant"}`)}, true, nil},
+		"done":                    {[]string{hello, hello}, true, nil},
+		"usage":                   {[]string{hello, hello, usage}, false, nil},
+		"a reason of its own":     {[]string{hello, hello, end}, false, nil},
+		"nothing but a reason":    {[]string{end}, false, nil},
+		"once":                    {[]string{hello}, false, nil},
+		"once, after others":      {[]string{delta(`{"content":"Hello"}`), hello}, false, nil},
+		"text after the reason":   {[]string{delta(`{"content":"Hello"}`), end, delta(`{"content":"Hello"}`)}, false, nil},
+		"a call after the reason": {[]string{hello, piece(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"bash","arguments":"{}"}}]}`)}, false, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var a chatstream.Assembler
+			for _, chunk := range c.chunks {
+				_, err := a.Add([]byte(chunk))
+				require.NoError(t, err)
+			}
+			if c.done {
+				a.Done()
+			}
+			answer, err := a.Finish()
+			require.Equal(t, c.err, err)
+			if err == nil {
+				require.Equal(t, "stop", answer.FinishReason)
+				require.False(t, answer.Unnamed)
+			}
+		})
+	}
+}
+
 // TestAHalfChoiceIsLeftOut has streams with a choice that does not end, beside one that may.
 func TestAHalfChoiceIsLeftOut(t *testing.T) {
 	const (
