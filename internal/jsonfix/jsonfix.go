@@ -60,7 +60,7 @@ func Repair(text string) (fixed string, unclosed bool, err error) {
 }
 
 // Object returns a text as a JSON object, which may also be given as the text
-// of a JSON string. No text at all, and null, are the empty object. For unclosed
+// of a JSON string, or as the only element of a list (ollama #17719). No text at all, and null, are the empty object. For unclosed
 // see [Repair].
 func Object(text string) (object string, unclosed bool, err error) {
 	for range 3 {
@@ -73,6 +73,10 @@ func Object(text string) (object string, unclosed bool, err error) {
 			return "", false, err
 		}
 		trimmed := strings.TrimSpace(fixed)
+		var list []json.RawMessage
+		if trimmed[0] == '[' && !open && json.Unmarshal([]byte(fixed), &list) == nil && len(list) == 1 && list[0][0] == '{' {
+			fixed, trimmed = string(list[0]), string(list[0])
+		}
 		if trimmed[0] == '{' {
 			return fixed, open, nil
 		}

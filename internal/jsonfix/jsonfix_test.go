@@ -30,6 +30,8 @@ func TestWhatModelsWriteIsRead(t *testing.T) {
 		"twice the same":           {`{"a":1}{"a":1}` + "\n" + `{"a":1}`, `{"a":1}`},
 		"an empty object before":   {`{}{"a":1}`, `{"a":1}`},
 		"JSON text":                {`"{\"a\":\"b\"}"`, `{"a":"b"}`},
+		"a list of one":            {`[{"a":[1]}]`, `{"a":[1]}`},
+		"a list of one as text":    {`"[{\"a\":1}]"`, `{"a":1}`},
 		"JSON text of JSON text":   {`"\"{\\\"a\\\":1}\""`, `{"a":1}`},
 		"marks of a template":      {"{\"a\":1}\n</tool_call><|im_end|>", `{"a":1}`},
 		"regular expressions":      {`{"a":"\d+\.\w \\d \n"}`, `{"a":"\\d+\\.\\w \\d \n"}`},

@@ -1,8 +1,8 @@
 // Package thought tells the thoughts of a model from its answer where the server leaves
 // both in one text, for want of a parser for the model's reasoning.
 //
-// Thoughts stand at the beginning, between the tags of a model family, or run to the end
-// if nothing closes them. Tags further on are text: an answer may be about them. Only a
+// Thoughts stand at the beginning, between the tags of a model family, in any capitals, or
+// run to the end if nothing closes them. Tags further on are text: an answer may be about them. Only a
 // closing tag on a line of its own says that all before it were thoughts: the templates of
 // DeepSeek R1, Qwen and others put the opening one into the prompt.
 package thought
@@ -49,7 +49,7 @@ func Split(whole string) (before, text string) {
 		if !ok {
 			break
 		}
-		_, after, closed := strings.Cut(start[len(t.open):], t.close)
+		_, after, closed := cut(start[len(t.open):], t.close)
 		if !closed {
 			return whole, ""
 		}
@@ -64,7 +64,7 @@ func Split(whole string) (before, text string) {
 // SplitInside is Split for an answer that begins within thoughts, which closing ends. One
 // that was cut off may have none of it yet; it is added.
 func SplitInside(whole, closing string, cutOff bool) (before, text string) {
-	at := strings.Index(whole, closing)
+	at := index(whole, closing)
 	switch {
 	case at >= 0:
 		text = strings.TrimLeft(whole[at+len(closing):], space)
@@ -78,11 +78,25 @@ func SplitInside(whole, closing string, cutOff bool) (before, text string) {
 // Inside returns the thoughts in what [Split] returns, without tags.
 func Inside(before string) string {
 	for _, t := range tags {
-		if before = strings.ReplaceAll(before, t.open, "\n"); t.close != "" {
-			before = strings.ReplaceAll(before, t.close, "\n")
+		for _, tag := range []string{t.open, t.close} {
+			before = withLines(before, tag)
 		}
 	}
 	return strings.TrimSpace(before)
+}
+
+// withLines returns a text with line breaks in the place of a tag.
+func withLines(text, tag string) string {
+	var b strings.Builder
+	for tag != "" {
+		before, after, found := cut(text, tag)
+		if !found {
+			break
+		}
+		b.WriteString(before + "\n")
+		text = after
+	}
+	return b.String() + text
 }
 
 // Closing returns the tag that closes what [Split] returns before the text, if it has no
@@ -93,7 +107,7 @@ func Closing(before string) string {
 		return ""
 	}
 	for _, t := range tags {
-		if t.alone && strings.HasSuffix(before, t.close) {
+		if n := len(before) - len(t.close); t.alone && n >= 0 && begins(before[n:], t.close) {
 			return t.close
 		}
 	}
@@ -115,9 +129,37 @@ func isShown(r rune) bool {
 	return !unicode.In(r, unicode.White_Space, unicode.Cf, unicode.Cc, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
+// begins reports whether a text begins with a tag, in any capitals.
+func begins(text, tag string) bool {
+	return len(text) >= len(tag) && strings.EqualFold(text[:len(tag)], tag)
+}
+
+// index returns where a text has a tag, in any capitals, and -1 without one.
+func index(text, tag string) int {
+	for from := 0; tag != ""; from++ {
+		at := strings.IndexByte(text[from:], tag[0])
+		if at < 0 {
+			return -1
+		}
+		if from += at; begins(text[from:], tag) {
+			return from
+		}
+	}
+	return 0
+}
+
+// cut is [strings.Cut] at a tag in any capitals.
+func cut(text, tag string) (before, after string, found bool) {
+	at := index(text, tag)
+	if at < 0 {
+		return text, "", false
+	}
+	return text[:at], text[at+len(tag):], true
+}
+
 func opened(text string) (tag, bool) {
 	for _, t := range tags {
-		if strings.HasPrefix(text, t.open) {
+		if begins(text, t.open) {
 			return t, true
 		}
 	}
@@ -132,8 +174,8 @@ func aloneEnd(text string) int {
 		if !t.alone {
 			continue
 		}
-		at := strings.Index(text, t.close)
-		if at < 0 || strings.Contains(text[:at], t.open) || strings.Count(text[:at], "```")%2 == 1 {
+		at := index(text, t.close)
+		if at < 0 || index(text[:at], t.open) >= 0 || strings.Count(text[:at], "```")%2 == 1 {
 			continue
 		}
 		end := at + len(t.close)
@@ -183,7 +225,7 @@ func (s *Splitter) Add(piece string) (text, thoughts string) {
 			s.text, s.held = true, ""
 			return text, thoughts
 		}
-		before, after, closed := strings.Cut(s.held, s.close)
+		before, after, closed := cut(s.held, s.close)
 		if closed {
 			thoughts += before
 			s.held, s.close, s.thought = after, "", true
@@ -211,7 +253,7 @@ func (s *Splitter) End() (text, thoughts string) {
 
 func mayOpen(start string) bool {
 	for _, t := range tags {
-		if strings.HasPrefix(t.open, start) {
+		if len(start) < len(t.open) && begins(start, t.open[:len(start)]) {
 			return true
 		}
 	}
@@ -221,7 +263,7 @@ func mayOpen(start string) bool {
 // overlap returns how many bytes at the end of a text may begin a tag.
 func overlap(text, tag string) int {
 	for n := min(len(text), len(tag)-1); n > 0; n-- {
-		if strings.HasSuffix(text, tag[:n]) {
+		if begins(text[len(text)-n:], tag[:n]) {
 			return n
 		}
 	}

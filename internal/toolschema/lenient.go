@@ -25,6 +25,7 @@ type Dialect func(given map[string]any, has func(name string) bool) error
 //
 //   - JSON that is almost right, as [jsonfix] says, and JSON inside JSON text or
 //     inside an object such as {"arguments": …};
+//   - a single value that is called "input" or the like, of a tool that needs one;
 //   - names of properties that differ from the schema's only in case, hyphens and
 //     underscores, and those that other knows, which may be nil;
 //   - numbers and booleans in strings, numbers where a string is wanted, a single
@@ -59,6 +60,7 @@ func (s *Schema) ReadAs(text string, other Dialect) (json.RawMessage, error) {
 			return nil, err
 		}
 	}
+	s.nameOnly(given)
 	if s.root == nil {
 		maps.DeleteFunc(given, func(_ string, v any) bool { return v == nil || v == "" })
 	} else {
@@ -88,6 +90,37 @@ func (s *Schema) ReadAs(text string, other Dialect) (json.RawMessage, error) {
 // wrappers are the names under which models put all arguments into one.
 var wrappers = []string{"arguments", "args", "input", "parameters", "params", "kwargs", "tool_input", "properties"}
 
+// carriers are names under which some servers pass the arguments on. They are also those of
+// what many tools take, so the object must have a property of this one.
+var carriers = []string{"data", "text"}
+
+// nameless are names for the argument of a tool that takes one.
+var nameless = []string{"input", "__arg1", "arg", "argument"}
+
+// nameOnly gives the only argument, under a name that says nothing, that of the only
+// property that is required, or that there is.
+func (s *Schema) nameOnly(given map[string]any) {
+	if s.root == nil || len(given) != 1 {
+		return
+	}
+	names := s.root.Required
+	if len(names) == 0 {
+		names = slices.Collect(maps.Keys(s.root.props))
+	}
+	for _, name := range nameless {
+		v, ok := given[name]
+		switch v.(type) {
+		case string, json.Number, bool:
+		default:
+			continue
+		}
+		if ok && len(names) == 1 && !s.has(name) && s.has(names[0]) {
+			delete(given, name)
+			given[names[0]] = v
+		}
+	}
+}
+
 // unwrapped decodes arguments, and takes them out of an object around them, such
 // as {"arguments": {…}} or {"name": "bash", "arguments": {…}}.
 func (s *Schema) unwrapped(object string) (map[string]any, error) {
@@ -95,7 +128,7 @@ func (s *Schema) unwrapped(object string) (map[string]any, error) {
 	if err := decodeAll(object, &given); err != nil {
 		return nil, s.unfit("the arguments are not a JSON object: " + err.Error())
 	}
-	for _, name := range wrappers {
+	for _, name := range slices.Concat(wrappers, carriers) {
 		inner, ok := given[name]
 		if !ok || s.has(name) {
 			continue
@@ -112,12 +145,16 @@ func (s *Schema) unwrapped(object string) (map[string]any, error) {
 				return given, nil
 			}
 		}
-		if inner, ok := inner.(map[string]any); ok {
+		if inner, ok := inner.(map[string]any); ok && (!slices.Contains(carriers, name) || s.hasSome(inner)) {
 			return inner, nil
 		}
 		return given, nil
 	}
 	return given, nil
+}
+
+func (s *Schema) hasSome(given map[string]any) bool {
+	return slices.ContainsFunc(slices.Collect(maps.Keys(given)), s.has)
 }
 
 // has reports whether the schema has a property.

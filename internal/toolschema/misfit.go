@@ -1,6 +1,7 @@
 package toolschema
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,11 +40,12 @@ func (s *Schema) unfit(problem string) error {
 
 // shape returns the arguments in a short notation.
 func (s *Schema) shape() string {
-	if s.root == nil {
+	root := cmp.Or(s.shown, s.root)
+	if root == nil {
 		return "{}"
 	}
 	var b strings.Builder
-	s.root.shapeTo(&b, 0)
+	root.shapeTo(&b, 0)
 	if b.Len() > maxShape {
 		return cut.Head(b.String(), maxShape) + " …"
 	}

@@ -35,7 +35,7 @@ func (s *Schema) Offered(property string, values []string) (*Schema, error) {
 		return nil, err
 	}
 	offered := *s
-	offered.author, offered.wire = shown.author, shown.wire
+	offered.author, offered.wire, offered.shown = shown.author, shown.wire, shown.root
 	return &offered, nil
 }
 

@@ -16,9 +16,10 @@ func TestAModelIsOfferedSomeValuesOnly(t *testing.T) {
 	for name, tt := range map[string]struct {
 		values []string
 		wire   string
+		shape  string
 	}{
-		"two":  {[]string{"Ada", "Bob"}, `{"type":"object","properties":{"what":{"type":"string"},"who":{"type":"string","description":"the one","enum":["Ada","Bob"]}},"required":["what"]}`},
-		"none": {nil, `{"type":"object","properties":{"what":{"type":"string"}},"required":["what"]}`},
+		"two":  {[]string{"Ada", "Bob"}, `{"type":"object","properties":{"what":{"type":"string"},"who":{"type":"string","description":"the one","enum":["Ada","Bob"]}},"required":["what"]}`, `{what: string, who?: "Ada" | "Bob"}`},
+		"none": {nil, `{"type":"object","properties":{"what":{"type":"string"}},"required":["what"]}`, `{what: string}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			offered, err := s.Offered("who", tt.values)
@@ -29,6 +30,8 @@ func TestAModelIsOfferedSomeValuesOnly(t *testing.T) {
 			require.JSONEq(t, `{"what":"x","who":"ada"}`, string(args))
 			_, err = offered.Arguments(`{}`)
 			require.ErrorContains(t, err, tt.wire[:60])
+			_, err = offered.Read(`{}`, nil)
+			require.EqualError(t, err, "what is missing; expected "+tt.shape)
 		})
 	}
 	require.NotContains(t, string(s.Wire()), "enum", "it is not changed itself")

@@ -46,6 +46,7 @@ type Schema struct {
 	resolved *jsonschema.Resolved // nil if arguments are not checked
 	wire     json.RawMessage
 	root     *node  // nil for a tool without arguments
+	shown    *node  // what a model is told of root, where that is less
 	plain    *plain // nil for a schema that is not
 }
 
