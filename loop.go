@@ -373,11 +373,7 @@ func (r *run) judgeHears(msg Message) {
 // judged ends the run as a reply deserves, or has the model told what to do instead. A
 // reply is no end, the first time, while tasks or jobs still work, as a stop is not.
 func (r *run) judged(ctx context.Context, text string) {
-	answer := verdict.Text{Text: text, HasCall: r.written.Alone || r.withheld != keyset.Key{}, CanStop: r.specs == nil || r.offers("stop")}
-	if r.written.Quoted {
-		answer.Quotes = r.written.Tool
-	}
-	switch r.judge.Judge(answer) {
+	switch r.judge.Judge(verdict.Text{Text: text, HasCall: r.written.Alone || r.withheld != keyset.Key{}, Quotes: r.written.Quotes(), CanStop: r.specs == nil || r.offers("stop")}) {
 	case verdict.Asks:
 		r.result.Question = &Question{Prompt: strings.TrimSpace(text)}
 		r.end(StatusAwaitingUser, "")

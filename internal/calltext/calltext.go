@@ -19,6 +19,14 @@ type Sign struct {
 	Quoted bool // the call is in a code block, or behind a colon, after something else
 }
 
+// Quotes returns the tool of a call that the text quotes; empty for none.
+func (s Sign) Quotes() string {
+	if s.Quoted {
+		return s.Tool
+	}
+	return ""
+}
+
 // form is a way to write a call. The group of its expression is the tool's name.
 type form struct {
 	name string
