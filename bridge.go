@@ -2,10 +2,13 @@ package pygent
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
 	"github.com/x/pygent/internal/bridge"
+	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/keep"
 	"github.com/x/pygent/internal/recap"
 )
 
@@ -90,6 +93,9 @@ func init() {
 	bridge.Inside = func(agent any) (inside, session any) {
 		a := agent.(*Agent)
 		return insideAgent{a}, a.session
+	}
+	bridge.GoOnFrom = func(dir string, setup, history any) any {
+		return fromConfig(option((&savedAgent{dir, setup.(Setup), history.(*History)}).continueIn))
 	}
 	bridge.WithSession = func(dir string, open func(any) (any, error)) any {
 		return option(func(o *options) {
@@ -373,4 +379,67 @@ func (r *run) awaitCheckpoint(ctx context.Context) error {
 		return nil
 	}
 	return r.agent.keeper.Await(ctx)
+}
+
+// Resting calls f while no run goes on.
+func (i insideAgent) Resting(ctx context.Context, f func(context.Context) error) error {
+	ctx, end, err := i.agent.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	return f(ctx)
+}
+
+// Files are those of the runtime. list is nil where they cannot be listed.
+func (i insideAgent) Files() (from keep.Source, list func(ctx context.Context, depth, most int) ([]FileInfo, bool, error)) {
+	a := i.agent
+	from = keep.Source{Whole: true, Target: a.linkTarget(), Export: func(ctx context.Context, name, dest string) error {
+		_, err := guard.Outlive(ctx, func() (struct{}, error) {
+			defer a.enter(&a.calling, "the runtime's ExportFile")()
+			return struct{}{}, a.runtime.ExportFile(ctx, name, dest)
+		})
+		a.logPanic("ExportFile of the runtime", err)
+		return err
+	}}
+	lister, ok := RuntimeAs[FileLister](a.runtime)
+	if !ok {
+		return from, nil
+	}
+	from.List = func(ctx context.Context, dir string, most int) (files []keep.File, more bool, err error) {
+		found, more, err := a.listFiles(ctx, lister, dir, 1, most)
+		return keepFiles(found), more, err
+	}
+	return from, func(ctx context.Context, depth, most int) ([]FileInfo, bool, error) {
+		return a.listFiles(ctx, lister, ".", depth, most)
+	}
+}
+
+// MadeAnew is the directory of the workspace that each agent makes anew: the copies of the
+// user's skills.
+func (i insideAgent) MadeAnew() string { return skillCopies }
+
+// CopyHistory writes the conversation, with what is known of its messages, to a new file,
+// and returns it in memory.
+func (i insideAgent) CopyHistory(path string) (*History, error) {
+	entries := slices.Clone(i.agent.history.wholeOrLess())
+	h, err := OpenHistory(path)
+	if err != nil {
+		return nil, err
+	}
+	if len(entries) > 0 {
+		_, err = h.append(context.Background(), entries, false)
+	}
+	if err = errors.Join(err, h.Sync(), h.Close()); err != nil {
+		return nil, err
+	}
+	copied := &History{}
+	copied.record(entries...)
+	return copied, nil
+}
+
+// Log is where the program logs, "" if that is not known, and from where on that is about
+// the agent. In the writable directories commands can put another file in its place.
+func (i insideAgent) Log() (file string, from int64, writable []string) {
+	return i.agent.opts.saved.logFile, i.agent.logFrom, keptDirs(i.agent.runtime)
 }

@@ -341,7 +341,7 @@ func newPersona(name, description string) Persona { return Persona{name, descrip
 // Config that was not loaded, first to the environment.
 //
 // Snapshot, LogFile, Script, Sessions and SessionLimits are for programs that start
-// sessions, which call [LoadSnapshot]. [Agent.Save] copies the log.
+// sessions, which call snapshot.Load. snapshot.Save copies the log.
 func (c Config) Options() []Option {
 	if c.loaded {
 		return []Option{environmentIncluded{}, fromConfig(c.options()...)}

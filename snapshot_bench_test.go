@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/snapshot"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -50,11 +51,11 @@ func BenchmarkSnapshot(b *testing.B) {
 			for b.Loop() {
 				dir := filepath.Join(b.TempDir(), "snap")
 				start := time.Now()
-				_, err := agent.Save(b.Context(), dir)
+				_, err := snapshot.Save(b.Context(), agent, dir)
 				require.NoError(b, err)
 				saving += time.Since(start)
 				start = time.Now()
-				_, err = pygent.LoadSnapshot(b.Context(), dir)
+				_, err = snapshot.Load(b.Context(), dir)
 				require.NoError(b, err)
 				loading += time.Since(start)
 				require.NoError(b, os.RemoveAll(dir))

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/snapshot"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -22,9 +23,9 @@ func TestAWorkspaceOfEveryKindIsSaved(t *testing.T) {
 			made := bash(t, rt, "umask 022; mkdir -p src .git && echo x >src/x && chmod 750 src/x && ln -s src/x link && ln -s /etc/passwd out && mkfifo pipe && echo ref >.git/HEAD && mkdir shut && echo y >shut/y && chmod 500 shut")
 			require.Zero(t, made.ExitCode, made.Output)
 			dir := filepath.Join(t.TempDir(), "snap")
-			_, err := a.Save(t.Context(), dir)
+			_, err := snapshot.Save(t.Context(), a, dir)
 			require.NoError(t, err)
-			s, err := pygent.LoadSnapshot(t.Context(), dir)
+			s, err := snapshot.Load(t.Context(), dir)
 			require.NoError(t, err)
 			require.Equal(t, []string{"pipe (no regular file)"}, s.LeftOut())
 			count, _ := s.Files()

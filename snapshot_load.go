@@ -17,14 +17,33 @@ import (
 
 	"github.com/x/pygent/internal/escape"
 	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/inside"
 	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/sandbox"
 	"github.com/x/pygent/internal/snapshot"
 	"github.com/x/pygent/internal/transient"
 )
 
+// savedAgent is what a snapshot has of an agent, for one that goes on from it. A nil one is
+// none.
+type savedAgent struct {
+	dir     string // of the snapshot
+	setup   Setup
+	history *History
+}
+
+// savedOptions are those that snapshots are about.
+type savedOptions struct {
+	snapshot *savedAgent // to go on from; nil for none
+	logFile  string      // where the program logs, of which a snapshot has a copy
+}
+
+// EventSaving tells how far a snapshot is that is saved, if that takes a while: Progress, in
+// bytes. It is for display only, and comes at most ten times a second.
+const EventSaving EventType = "saving"
+
 // continueIn sets what an agent takes from the snapshot.
-func (s *Snapshot) continueIn(o *options) {
+func (s *savedAgent) continueIn(o *options) {
 	o.saved.snapshot = s
 	s.setup.restrict(o)
 	if o.runtime == nil {
@@ -93,7 +112,7 @@ func (l Limits) lower(holds Limits, steps, calls int) Limits {
 
 // fill puts files and messages into a new agent. The files of a runtime that the
 // agent has made are there already.
-func (s *Snapshot) fill(ctx context.Context, a *Agent) error {
+func (s *savedAgent) fill(ctx context.Context, a *Agent) error {
 	if s == nil {
 		return nil
 	}
@@ -111,7 +130,7 @@ func (s *Snapshot) fill(ctx context.Context, a *Agent) error {
 }
 
 // fillRuntime copies the files into a runtime that was given.
-func (s *Snapshot) fillRuntime(ctx context.Context, a *Agent) error {
+func (s *savedAgent) fillRuntime(ctx context.Context, a *Agent) error {
 	if lister, ok := RuntimeAs[FileLister](a.runtime); ok {
 		const some = 10
 		files, _, err := a.listFiles(ctx, lister, ".", 1, some)
@@ -132,7 +151,7 @@ func (s *Snapshot) fillRuntime(ctx context.Context, a *Agent) error {
 
 var errWorkspaceUsed = errors.New("the workspace has files already; name a new directory, or none for a temporary one")
 
-func (s *Snapshot) failed(err error) error {
+func (s *savedAgent) failed(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -140,7 +159,7 @@ func (s *Snapshot) failed(err error) error {
 }
 
 // checkUnused refuses a history with messages in it. name may be empty.
-func (s *Snapshot) checkUnused(h *History, name string) error {
+func (s *savedAgent) checkUnused(h *History, name string) error {
 	if s == nil || h.Len() == 0 {
 		return nil
 	}
@@ -152,7 +171,7 @@ func (s *Snapshot) checkUnused(h *History, name string) error {
 
 // checkEmpty refuses a workspace with files in it, before those of a snapshot are
 // copied there.
-func (s *Snapshot) checkEmpty(opts []RuntimeOption) error {
+func (s *savedAgent) checkEmpty(opts []RuntimeOption) error {
 	if s == nil {
 		return nil
 	}
@@ -219,4 +238,37 @@ func (s Setup) notTaken(is Setup) (not []string) {
 		not = append(not[:shown], fmt.Sprintf("%d more", more))
 	}
 	return not
+}
+
+// checkOutside refuses a directory that commands can write to: it would be in the
+// next snapshot, and could be changed.
+func (a *Agent) checkOutside(ctx context.Context, dir string) error {
+	dirs := keptDirs(a.runtime)
+	if host := a.describe(ctx).HostDir; host != "" {
+		dirs = append(dirs, host)
+	}
+	in, _, err := inside.Of(dirs, dir)
+	if err == nil && in != "" {
+		err = fmt.Errorf("it is in %s, where the agent's commands can change it; name a directory outside", in)
+	}
+	return err
+}
+
+func (a *Agent) listFiles(ctx context.Context, lister FileLister, dir string, depth, most int) (files []FileInfo, more bool, err error) {
+	files, err = guard.Outlive(ctx, func() (files []FileInfo, err error) {
+		defer a.enter(&a.calling, "the runtime's ListFiles")()
+		files, more, err = lister.ListFiles(ctx, dir, depth, most)
+		return files, err
+	})
+	a.logPanic("ListFiles of the runtime", err)
+	return files, more, err
+}
+
+// logSize is how long the log is now, so that a snapshot has what follows.
+func (o *options) logSize() int64 {
+	info, err := os.Stat(o.saved.logFile)
+	if o.saved.logFile == "" || err != nil {
+		return 0
+	}
+	return info.Size()
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/sessions"
+	"github.com/x/pygent/snapshot"
 )
 
 // TestSaveSaysWhereItCannotSave saves to places of every kind.
@@ -45,17 +46,17 @@ func TestSaveSaysWhereItCannotSave(t *testing.T) {
 		"below the workspace":           {hostDir(t, a) + "/a/b", nil, "commands can change it"},
 		"the workspace by a link":       {"to-work", nil, "commands can change it"},
 		"below the workspace by a link": {"to-work/snap", nil, "commands can change it"},
-		"a file":                        {"file", pygent.ErrSnapshotExists, "it exists already"},
+		"a file":                        {"file", snapshot.ErrExists, "it exists already"},
 		"below a file":                  {"file/snap", syscall.ENOTDIR, "not a directory"},
-		"a link to a file":              {"to-file", pygent.ErrSnapshotExists, "it exists already"},
-		"a link to a directory":         {"to-dir", pygent.ErrSnapshotExists, "it exists already"},
-		"a link to nothing":             {"to-nothing", pygent.ErrSnapshotExists, "it exists already"},
+		"a link to a file":              {"to-file", snapshot.ErrExists, "it exists already"},
+		"a link to a directory":         {"to-dir", snapshot.ErrExists, "it exists already"},
+		"a link to nothing":             {"to-nothing", snapshot.ErrExists, "it exists already"},
 		"the top":                       {"/", nil, "exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, opts := range [][]pygent.SaveOption{nil, {pygent.SaveReplace()}} {
-				_, err := a.Save(t.Context(), c.dir, opts...)
-				if c.is != nil && (opts == nil || c.is != pygent.ErrSnapshotExists) {
+			for _, opts := range [][]snapshot.SaveOption{nil, {snapshot.Replace()}} {
+				_, err := snapshot.Save(t.Context(), a, c.dir, opts...)
+				if c.is != nil && (opts == nil || c.is != snapshot.ErrExists) {
 					require.ErrorIs(t, err, c.is)
 				}
 				require.ErrorContains(t, err, "save to "+c.dir+": ")
@@ -66,14 +67,14 @@ func TestSaveSaysWhereItCannotSave(t *testing.T) {
 			require.Equal(t, before, treeOf(t, base))
 		})
 	}
-	s, err := a.Save(t.Context(), "real/../snap") // relative
+	s, err := snapshot.Save(t.Context(), a, "real/../snap") // relative
 	require.NoError(t, err)
 	require.Equal(t, filepath.Join(base, "snap"), s.Dir())
-	_, err = a.Save(t.Context(), "to-dir/snap")
+	_, err = snapshot.Save(t.Context(), a, "to-dir/snap")
 	require.NoError(t, err)
-	_, err = pygent.LoadSnapshot(t.Context(), "real/snap")
+	_, err = snapshot.Load(t.Context(), "real/snap")
 	require.NoError(t, err)
-	_, err = pygent.LoadSnapshot(t.Context(), "to-dir/snap")
+	_, err = snapshot.Load(t.Context(), "to-dir/snap")
 	require.NoError(t, err)
 }
 
@@ -86,7 +87,7 @@ func TestDevicesInSnapshotsAreRefused(t *testing.T) {
 		"workspace/src/x.go": "x.go is no file, directory or link", "workspace/zero": "zero is no file, directory or link",
 	} {
 		dir := filepath.Join(t.TempDir(), "snap")
-		_, err := a.Save(t.Context(), dir)
+		_, err := snapshot.Save(t.Context(), a, dir)
 		require.NoError(t, err)
 		path := filepath.Join(dir, name)
 		if err := os.Remove(path); err != nil {
@@ -95,8 +96,8 @@ func TestDevicesInSnapshotsAreRefused(t *testing.T) {
 		if err := syscall.Mknod(path, syscall.S_IFCHR|0o600, 1<<8|5); err != nil { // that of /dev/zero
 			t.Skip("only root can make a device:", err)
 		}
-		_, err = pygent.LoadSnapshot(t.Context(), dir)
-		require.ErrorIs(t, err, pygent.ErrSnapshotDamaged, name)
+		_, err = snapshot.Load(t.Context(), dir)
+		require.ErrorIs(t, err, snapshot.ErrDamaged, name)
 		require.ErrorContains(t, err, want)
 		require.ErrorContains(t, err, dir)
 	}
@@ -115,7 +116,7 @@ func TestSecretsAreNotSaved(t *testing.T) {
 	a := newAgentOf(t, append(c.Options(), sessions.Keep(filepath.Join(base, "sessions", "1abc")), withTrees(base), pygent.WithRetry(pygent.RetryPolicy{MaxAttempts: 1}))...)
 	_, err = a.RunUntilStop(t.Context(), "hello") // no server answers: the error is not kept either
 	require.Error(t, err)
-	_, err = a.Save(t.Context(), filepath.Join(base, "snap"))
+	_, err = snapshot.Save(t.Context(), a, filepath.Join(base, "snap"))
 	require.NoError(t, err)
 	require.NoError(t, a.Close())
 	found := treeOf(t, base)

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/snapshot"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -35,18 +36,18 @@ func savedAgent(t *testing.T, opts ...pygent.Option) *pygent.Agent {
 	return a
 }
 
-func saved(t *testing.T, a *pygent.Agent) *pygent.Snapshot {
+func saved(t *testing.T, a *pygent.Agent) *snapshot.Snapshot {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "snap")
-	_, err := a.Save(t.Context(), dir)
+	_, err := snapshot.Save(t.Context(), a, dir)
 	require.NoError(t, err)
-	s, err := pygent.LoadSnapshot(t.Context(), dir)
+	s, err := snapshot.Load(t.Context(), dir)
 	require.NoError(t, err)
 	return s
 }
 
 // goesOn returns an agent that goes on from a snapshot, and its model.
-func goesOn(t *testing.T, s *pygent.Snapshot, opts ...pygent.Option) (*pygent.Agent, *pygenttest.ScriptedModel) {
+func goesOn(t *testing.T, s *snapshot.Snapshot, opts ...pygent.Option) (*pygent.Agent, *pygenttest.ScriptedModel) {
 	t.Helper()
 	model := pygenttest.NewScriptedModel(pygenttest.Text("on"))
 	opts = append([]pygent.Option{pygent.WithModel(model), pygent.WithDocker(pygent.DockerNever)}, opts...)
@@ -171,19 +172,19 @@ func TestSaveReplacesOnlySnapshots(t *testing.T) {
 	full, snap, empty := filepath.Join(base, "full"), filepath.Join(base, "snap"), filepath.Join(base, "empty")
 	require.NoError(t, os.MkdirAll(filepath.Join(full, "mine"), 0o777))
 	require.NoError(t, os.Mkdir(empty, 0o777))
-	_, err := a.Save(t.Context(), snap)
+	_, err := snapshot.Save(t.Context(), a, snap)
 	require.NoError(t, err)
-	_, err = a.Save(t.Context(), empty)
+	_, err = snapshot.Save(t.Context(), a, empty)
 	require.NoError(t, err)
 
-	_, err = a.Save(t.Context(), snap)
-	require.ErrorIs(t, err, pygent.ErrSnapshotExists)
-	_, err = a.Save(t.Context(), full, pygent.SaveReplace())
-	require.ErrorIs(t, err, pygent.ErrNotSnapshot)
+	_, err = snapshot.Save(t.Context(), a, snap)
+	require.ErrorIs(t, err, snapshot.ErrExists)
+	_, err = snapshot.Save(t.Context(), a, full, snapshot.Replace())
+	require.ErrorIs(t, err, snapshot.ErrNone)
 	require.NoError(t, a.Runtime().WriteFile(t.Context(), "new", []byte("n")))
-	_, err = a.Save(t.Context(), snap, pygent.SaveReplace())
+	_, err = snapshot.Save(t.Context(), a, snap, snapshot.Replace())
 	require.NoError(t, err)
-	s, err := pygent.LoadSnapshot(t.Context(), snap)
+	s, err := snapshot.Load(t.Context(), snap)
 	require.NoError(t, err)
 	count, _ := s.Files()
 	require.EqualValues(t, 4, count)
@@ -204,13 +205,13 @@ func namesIn(t *testing.T, dir string) (names []string) {
 func TestSaveRefusesAPlaceThatCommandsReach(t *testing.T) {
 	t.Parallel()
 	a := savedAgent(t)
-	_, err := a.Save(t.Context(), filepath.Join(hostDir(t, a), "snap"))
+	_, err := snapshot.Save(t.Context(), a, filepath.Join(hostDir(t, a), "snap"))
 	require.ErrorContains(t, err, "commands can change it")
 	link := filepath.Join(t.TempDir(), "link")
 	require.NoError(t, os.Symlink(hostDir(t, a), link))
-	_, err = a.Save(t.Context(), filepath.Join(link, "src"), pygent.SaveReplace())
+	_, err = snapshot.Save(t.Context(), a, filepath.Join(link, "src"), snapshot.Replace())
 	require.ErrorContains(t, err, "commands can change it")
-	_, err = a.Save(t.Context(), "")
+	_, err = snapshot.Save(t.Context(), a, "")
 	require.ErrorContains(t, err, "no directory is named")
 }
 
@@ -222,7 +223,7 @@ func TestSaveIsRefusedWhileARunGoesOn(t *testing.T) {
 	a = newAgentOf(t, pygent.WithModel(pygenttest.NewScriptedModel(pygenttest.Text("x"))), pygent.WithEndOnReply(), pygent.WithDocker(pygent.DockerNever),
 		pygent.OnEvent(func(e pygent.Event) {
 			if e.Type == pygent.EventStep {
-				_, saved = a.Save(context.Background(), dir)
+				_, saved = snapshot.Save(context.Background(), a, dir)
 			}
 		}))
 	_, err := a.RunUntilStop(t.Context(), "go")
@@ -230,30 +231,30 @@ func TestSaveIsRefusedWhileARunGoesOn(t *testing.T) {
 	require.ErrorIs(t, saved, pygent.ErrAgentBusy)
 	require.NoDirExists(t, dir)
 	require.NoError(t, a.Close())
-	_, err = a.Save(t.Context(), dir)
+	_, err = snapshot.Save(t.Context(), a, dir)
 	require.ErrorIs(t, err, pygent.ErrAgentClosed)
 }
 
 func TestCancelledSaveLeavesNothing(t *testing.T) {
 	t.Parallel()
-	for name, replace := range map[string][]pygent.SaveOption{"new": nil, "replacing": {pygent.SaveReplace()}} {
+	for name, replace := range map[string][]snapshot.SaveOption{"new": nil, "replacing": {snapshot.Replace()}} {
 		t.Run(name, func(t *testing.T) {
 			a := savedAgent(t)
 			base := t.TempDir()
 			dir := filepath.Join(base, "snap")
 			var old map[string]string
 			if replace != nil {
-				_, err := a.Save(t.Context(), dir)
+				_, err := snapshot.Save(t.Context(), a, dir)
 				require.NoError(t, err)
 				old = treeOf(t, base)
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			rt := cancelsExport{a.Runtime(), cancel}
 			b := newAgentOf(t, pygent.WithModel(pygenttest.NewScriptedModel()), pygent.LendRuntime(rt))
-			_, err := b.Save(ctx, dir, replace...)
+			_, err := snapshot.Save(ctx, b, dir, replace...)
 			require.ErrorIs(t, err, context.Canceled)
 			require.Equal(t, len(old), len(treeOf(t, base)))
-			require.ErrorIs(t, func() error { _, err := a.Save(ctx, dir, replace...); return err }(), context.Canceled)
+			require.ErrorIs(t, func() error { _, err := snapshot.Save(ctx, a, dir, replace...); return err }(), context.Canceled)
 		})
 	}
 }
@@ -461,15 +462,15 @@ func TestDamagedSnapshotIsRefusedWithWhatIsWrong(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "snap")
-			_, err := a.Save(t.Context(), dir)
+			_, err := snapshot.Save(t.Context(), a, dir)
 			require.NoError(t, err)
 			c.spoil(t, dir)
-			_, err = pygent.LoadSnapshot(t.Context(), dir)
+			_, err = snapshot.Load(t.Context(), dir)
 			require.ErrorContains(t, err, c.want)
 			require.ErrorContains(t, err, dir)
 		})
 	}
-	_, err := pygent.LoadSnapshot(t.Context(), filepath.Join(t.TempDir(), "none"))
+	_, err := snapshot.Load(t.Context(), filepath.Join(t.TempDir(), "none"))
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
@@ -504,13 +505,13 @@ func TestASaveTellsHowFarItIs(t *testing.T) {
 			}
 		}))
 	require.NoError(t, os.WriteFile(filepath.Join(work, "small"), []byte("x"), 0o600))
-	_, err := a.Save(t.Context(), filepath.Join(t.TempDir(), "small"))
+	_, err := snapshot.Save(t.Context(), a, filepath.Join(t.TempDir(), "small"))
 	require.NoError(t, err)
 	require.Empty(t, told, "it is quick")
 
 	const large = 100 << 20
 	require.NoError(t, os.WriteFile(filepath.Join(work, "large"), make([]byte, large), 0o600))
-	_, err = a.Save(t.Context(), filepath.Join(t.TempDir(), "large"))
+	_, err = snapshot.Save(t.Context(), a, filepath.Join(t.TempDir(), "large"))
 	require.NoError(t, err)
 	require.NoError(t, a.Close()) // all events were handled
 	mu.Lock()

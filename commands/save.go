@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/snapshot"
 	"github.com/x/pygent/internal/escape"
 	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/pathname"
@@ -23,9 +24,9 @@ func save(ctx context.Context, a *pygent.Agent, args string, out io.Writer) erro
 	if err != nil {
 		return err
 	}
-	var opts []pygent.SaveOption
+	var opts []snapshot.SaveOption
 	if i := slices.Index(names, replaceFlag); i >= 0 {
-		names, opts = slices.Delete(names, i, i+1), append(opts, pygent.SaveReplace())
+		names, opts = slices.Delete(names, i, i+1), append(opts, snapshot.Replace())
 	}
 	if len(names) != 1 {
 		return errors.New("name one directory: /save DIR [--force]")
@@ -34,9 +35,9 @@ func save(ctx context.Context, a *pygent.Agent, args string, out io.Writer) erro
 	if err != nil {
 		return err
 	}
-	s, err := a.Save(ctx, dir, opts...)
+	s, err := snapshot.Save(ctx, a, dir, opts...)
 	switch {
-	case errors.Is(err, pygent.ErrSnapshotExists):
+	case errors.Is(err, snapshot.ErrExists):
 		return fmt.Errorf("%w; name another directory, or replace a snapshot by /save %s %s", err, slash.Quote(names[0]), replaceFlag)
 	case errors.Is(err, pygent.ErrAgentBusy):
 		return fmt.Errorf("%w: wait for its end, or interrupt it", err)

@@ -37,7 +37,7 @@ type options struct {
 type Open struct {
 	User     string // whose it will be, as [WithUser] said; empty for the one who has the token
 	Continue string // the id of a kept session to go on with, of those that WithList names; empty for a new one
-	Snapshot string // the directory of a snapshot to go on from, as [pygent.LoadSnapshot] takes it; empty for none
+	Snapshot string // the directory of a snapshot to go on from, as snapshot.Load takes it; empty for none
 }
 
 // Limits bound what the people at the pages can make the server hold. A zero field has

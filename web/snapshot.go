@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/snapshot"
 	"github.com/x/pygent/internal/pathname"
 )
 
@@ -30,13 +31,13 @@ func (s *Server) postSave(c call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var opts []pygent.SaveOption
+	var opts []snapshot.SaveOption
 	if in.Replace {
-		opts = append(opts, pygent.SaveReplace())
+		opts = append(opts, snapshot.Replace())
 	}
-	saved, err := one.agent.Save(c.Context(), dir, opts...)
+	saved, err := snapshot.Save(c.Context(), one.agent, dir, opts...)
 	switch {
-	case errors.Is(err, pygent.ErrSnapshotExists):
+	case errors.Is(err, snapshot.ErrExists):
 		return nil, fail(http.StatusConflict, "exists", oneLine(err.Error()))
 	case errors.Is(err, pygent.ErrAgentBusy):
 		return nil, fail(http.StatusConflict, "busy", "the agent works; stop it first")

@@ -12,6 +12,7 @@ import (
 	"github.com/x/pygent"
 	"github.com/x/pygent/pygenttest"
 	"github.com/x/pygent/sessions"
+	"github.com/x/pygent/snapshot"
 	"github.com/x/pygent/web"
 )
 
@@ -29,7 +30,7 @@ func kept(t *testing.T, opts ...web.Option) *served {
 			sessions.Keep(filepath.Join(root, id)),
 		}
 		if o.Snapshot != "" {
-			from, err := pygent.LoadSnapshot(ctx, o.Snapshot)
+			from, err := snapshot.Load(ctx, o.Snapshot)
 			if err != nil {
 				return nil, err
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/x/pygent/checkpoint"
 	"github.com/x/pygent/pygenttest"
 	"github.com/x/pygent/sessions"
+	"github.com/x/pygent/snapshot"
 	"github.com/x/pygent/web"
 )
 
@@ -25,7 +26,7 @@ func kept(t *testing.T, model *pygenttest.Server, opts ...web.Option) (s *served
 		}
 		var from []pygent.Option
 		if o.Snapshot != "" {
-			snapshot, err := pygent.LoadSnapshot(ctx, o.Snapshot)
+			snapshot, err := snapshot.Load(ctx, o.Snapshot)
 			if err != nil {
 				return nil, err
 			}

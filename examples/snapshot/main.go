@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/snapshot"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -53,19 +54,19 @@ func save(ctx context.Context, dir string) error {
 	if _, err := agent.RunUntilStop(ctx, "Write the numbers to 5 into a file."); err != nil {
 		return err
 	}
-	_, err = agent.Save(ctx, dir)
+	_, err = snapshot.Save(ctx, agent, dir)
 	return err
 }
 
 // goOn has another agent go on from what is saved.
 func goOn(ctx context.Context, dir, command string) error {
-	snapshot, err := pygent.LoadSnapshot(ctx, dir) // refuses one that was changed or damaged
+	saved, err := snapshot.Load(ctx, dir) // refuses one that was changed or damaged
 	if err != nil {
 		return err
 	}
-	files, bytes := snapshot.Files()
-	fmt.Printf("from %d messages, and %d file of %d bytes:\n", len(snapshot.Messages()), files, bytes)
-	agent, err := newAgent(command, snapshot.Options()...)
+	files, bytes := saved.Files()
+	fmt.Printf("from %d messages, and %d file of %d bytes:\n", len(saved.Messages()), files, bytes)
+	agent, err := newAgent(command, saved.Options()...)
 	if err != nil {
 		return err
 	}
@@ -73,7 +74,7 @@ func goOn(ctx context.Context, dir, command string) error {
 	if _, err := agent.RunUntilStop(ctx, "What is in it?"); err != nil {
 		return err
 	}
-	for _, m := range agent.History().Messages()[len(snapshot.Messages()):] {
+	for _, m := range agent.History().Messages()[len(saved.Messages()):] {
 		if m.Role == pygent.RoleTool && m.Text() != "" {
 			fmt.Println(m.Text())
 		}

@@ -14,6 +14,9 @@ var (
 	// WithSession returns the pygent.Option that keeps the session of an agent in a
 	// directory. open makes what keeps it, before there is a history.
 	WithSession func(dir string, open func(inside any) (keeper any, err error)) (option any)
+	// GoOnFrom returns the pygent.Option of an agent that goes on as one was saved in the
+	// directory of a snapshot: with a pygent.Setup and the messages of a *pygent.History.
+	GoOnFrom func(dir string, setup, history any) (option any)
 	// Inside returns what keeps the session of a *pygent.Agent, too; nil for none.
 	Inside func(agent any) (inside, session any)
 )

@@ -50,7 +50,7 @@ var layers = [][]string{
 		".",
 	},
 	{ // What is kept of agents, which programs import.
-		"checkpoint", "sessions",
+		"checkpoint", "sessions", "snapshot",
 	},
 	{ // What faces share.
 		"internal/faces",

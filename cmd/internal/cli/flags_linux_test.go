@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/snapshot"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -48,7 +49,7 @@ func TestFlagsBesideLoadHold(t *testing.T) {
 		pygent.WithContextWindow(50_000), pygent.MaxSteps(3), pygent.MaxTokens(1000), pygent.MaxToolCalls(3), pygent.MaxTasks(1), pygent.WithConfirmBash(true))
 	require.NoError(t, err)
 	snap := filepath.Join(t.TempDir(), "snap")
-	_, err = agent.Save(t.Context(), snap)
+	_, err = snapshot.Save(t.Context(), agent, snap)
 	require.NoError(t, err)
 	require.NoError(t, agent.Close())
 

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/snapshot"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -22,7 +23,7 @@ func snapshotOf(t *testing.T, name string) string {
 	require.NoError(t, err)
 	require.NoError(t, agent.Runtime().WriteFile(t.Context(), "name", []byte(name)))
 	dir := filepath.Join(t.TempDir(), name)
-	_, err = agent.Save(t.Context(), dir)
+	_, err = snapshot.Save(t.Context(), agent, dir)
 	require.NoError(t, err)
 	require.NoError(t, agent.Close())
 	return dir

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/snapshot"
 	"github.com/x/pygent/internal/pace"
 	"github.com/x/pygent/internal/progress"
 	"github.com/x/pygent/internal/screen"
@@ -44,7 +45,7 @@ func (s *settings) goOn(ctx context.Context, cfg pygent.Config, opts []pygent.Op
 
 // loadSnapshot reads a snapshot, which Ctrl-C interrupts, and shows how far it is if that
 // takes a while.
-func loadSnapshot(ctx context.Context, dir string, quiet bool) (*pygent.Snapshot, error) {
+func loadSnapshot(ctx context.Context, dir string, quiet bool) (*snapshot.Snapshot, error) {
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	bar := screen.Stderr()
@@ -61,7 +62,7 @@ func loadSnapshot(ctx context.Context, dir string, quiet bool) (*pygent.Snapshot
 			}
 		})
 	}
-	snap, err := pygent.LoadSnapshot(ctx, dir)
+	snap, err := snapshot.Load(ctx, dir)
 	if err != nil && ctx.Err() != nil {
 		err = &exitError{exitCancel, fmt.Errorf("interrupted: %w", err)}
 	}

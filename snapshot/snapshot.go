@@ -1,12 +1,22 @@
-package pygent
+// Package snapshot saves agents in directories, and leads back: with files, conversation and
+// set-up.
+//
+//	_, err := snapshot.Save(ctx, agent, dir)
+//	…
+//	s, err := snapshot.Load(ctx, dir) // refuses one that was changed or damaged
+//	agent, err := pygent.New(s.Options()...)
+package snapshot
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
 
+	"github.com/x/pygent"
+	"github.com/x/pygent/internal/bridge"
 	"github.com/x/pygent/internal/escape"
 	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/snapshot"
@@ -14,16 +24,16 @@ import (
 
 // Errors of snapshots, to be tested with errors.Is.
 var (
-	// ErrSnapshotExists is returned by [Agent.Save] for a directory that has
+	// ErrExists is returned by [Save] for a directory that has
 	// something in it.
-	ErrSnapshotExists = snapshot.ErrExists
-	// ErrNotSnapshot is returned for a directory that is no snapshot.
-	ErrNotSnapshot = snapshot.ErrNoSnapshot
-	// ErrSnapshotDamaged is returned for a snapshot that is not as it was saved.
-	ErrSnapshotDamaged = snapshot.ErrDamaged
+	ErrExists = snapshot.ErrExists
+	// ErrNone is returned for a directory that is no snapshot.
+	ErrNone = snapshot.ErrNoSnapshot
+	// ErrDamaged is returned for a snapshot that is not as it was saved.
+	ErrDamaged = snapshot.ErrDamaged
 )
 
-// Snapshot is an agent as [Agent.Save] has kept it in a directory: its files, its
+// Snapshot is an agent as [Save] has kept it in a directory: its files, its
 // conversation and how it was set up. It is never changed by an agent that goes on
 // from it, and may be loaded any number of times.
 //
@@ -34,35 +44,28 @@ var (
 type Snapshot struct {
 	dir     string // absolute
 	about   snapshot.About
-	setup   Setup
-	history *History
+	setup   pygent.Setup
+	history *pygent.History
 }
 
-// savedOptions are those that snapshots are about.
-type savedOptions struct {
-	snapshot *Snapshot // to go on from; nil for none
-	logFile  string    // where the program logs, of which a snapshot has a copy
-}
+// maxHistory is how long the file of a conversation may be that is loaded, in bytes.
+const maxHistory = 1 << 30
 
-// maxSnapshotHistory is how long the file of a conversation may be that is loaded,
-// in bytes.
-const maxSnapshotHistory = 1 << 30
-
-// LoadSnapshot reads a snapshot, and checks all of it: one that is not as it was
-// saved is refused with an error that matches [ErrSnapshotDamaged] and says what is
+// Load reads a snapshot, and checks all of it: one that is not as it was
+// saved is refused with an error that matches [ErrDamaged] and says what is
 // wrong. It may come from a stranger: see [Snapshot.Options]. It reads all files, a
 // gigabyte in a second or so, and keeps only the conversation in memory.
-func LoadSnapshot(ctx context.Context, dir string) (*Snapshot, error) {
-	s, err := loadSnapshot(ctx, dir)
+func Load(ctx context.Context, dir string) (*Snapshot, error) {
+	s, err := load(ctx, dir)
 	if err != nil {
 		return nil, fmt.Errorf("load the snapshot %s: %w", dir, err)
 	}
 	return s, nil
 }
 
-func loadSnapshot(ctx context.Context, dir string) (*Snapshot, error) {
+func load(ctx context.Context, dir string) (*Snapshot, error) {
 	if ctx == nil {
-		return nil, errNilContext
+		return nil, errors.New("the context is nil")
 	}
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -76,18 +79,18 @@ func loadSnapshot(ctx context.Context, dir string) (*Snapshot, error) {
 		return nil, fmt.Errorf("%s: %w", snapshot.Manifest, err)
 	}
 	for _, name := range []string{snapshot.History, snapshot.Notes} {
-		if size := snapshot.Size(abs, name); size > maxSnapshotHistory {
-			return nil, fmt.Errorf("%s has %d bytes, and at most %d can be loaded", name, size, maxSnapshotHistory)
+		if size := snapshot.Size(abs, name); size > maxHistory {
+			return nil, fmt.Errorf("%s has %d bytes, and at most %d can be loaded", name, size, maxHistory)
 		}
 	}
-	if s.history, err = ReadHistory(filepath.Join(abs, snapshot.History)); err != nil {
+	if s.history, err = pygent.ReadHistory(filepath.Join(abs, snapshot.History)); err != nil {
 		return nil, err
 	}
 	if repairs := s.history.Repairs(); len(repairs) > 0 {
-		return nil, fmt.Errorf("%w: %s: %s", ErrSnapshotDamaged, snapshot.History, repairs[0])
+		return nil, fmt.Errorf("%w: %s: %s", ErrDamaged, snapshot.History, repairs[0])
 	}
 	if n := s.history.Len(); n != s.about.Messages {
-		return nil, fmt.Errorf("%w: %s has %s, and %s says %d", ErrSnapshotDamaged, snapshot.History, numeral.Count(n, "message"), snapshot.Manifest, s.about.Messages)
+		return nil, fmt.Errorf("%w: %s has %s, and %s says %d", ErrDamaged, snapshot.History, numeral.Count(n, "message"), snapshot.Manifest, s.about.Messages)
 	}
 	return s, nil
 }
@@ -98,12 +101,12 @@ func (s *Snapshot) Dir() string { return s.dir }
 // Saved returns when the snapshot was taken.
 func (s *Snapshot) Saved() time.Time { return s.about.Saved }
 
-// Setup returns how the agent was set up. Of a stranger's snapshot it is not to be
-// trusted: [Setup.Options] chooses where commands run.
-func (s *Snapshot) Setup() Setup { return s.setup }
+// pygent.Setup returns how the agent was set up. Of a stranger's snapshot it is not to be
+// trusted: [pygent.Setup.Options] chooses where commands run.
+func (s *Snapshot) Setup() pygent.Setup { return s.setup }
 
-// Messages returns everything that was said, as [History.Messages] does.
-func (s *Snapshot) Messages() []Message { return s.history.Messages() }
+// Messages returns everything that was said, as [pygent.History.Messages] does.
+func (s *Snapshot) Messages() []pygent.Message { return s.history.Messages() }
 
 // Files returns how many files and links the workspace has, and how many bytes.
 func (s *Snapshot) Files() (count, bytes int64) {
@@ -134,12 +137,12 @@ func (s *Snapshot) LeftOut() []string {
 // A snapshot may be a stranger's. It chooses neither the model's server nor where
 // commands run, what they reach or which image they run in. Limits are only
 // lowered, and bans, disabled tools and calls to be approved only added. What it
-// says besides is told by [EventNotice], and so are names of variables that its
+// says besides is told by [pygent.EventNotice], and so are names of variables that its
 // commands had: their values are in no snapshot.
 //
 // The files are copied to the agent's workspace, which must be empty, and the
 // messages to its history, which must have none: a temporary workspace and a history
 // in memory unless other options say where.
-func (s *Snapshot) Options() []Option {
-	return []Option{fromConfig(option(s.continueIn))}
+func (s *Snapshot) Options() []pygent.Option {
+	return []pygent.Option{bridge.GoOnFrom(s.dir, s.setup, s.history).(pygent.Option)}
 }
