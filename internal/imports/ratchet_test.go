@@ -29,7 +29,7 @@ type figure struct {
 // figures are what the root has at most. Lower a number when the test says so, and never
 // raise one.
 var figures = []figure{
-	{"files", 80, 1},
+	{"files", 79, 1},
 	{"lines", 25200, 200},
 	{"methods of Agent", 175, 1},
 	{"fields of Agent", 52, 1},
