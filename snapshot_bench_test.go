@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/snapshot"
 	"github.com/x/pygent/pygenttest"
+	"github.com/x/pygent/snapshot"
 )
 
 // BenchmarkSnapshot saves and loads a workspace of 1,000 files, on this machine and in

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/snapshot"
 	"github.com/x/pygent/pygenttest"
+	"github.com/x/pygent/snapshot"
 )
 
 // TestAWorkspaceOfEveryKindIsSaved saves the workspace of each kind of runtime, and

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/snapshot"
 	"github.com/x/pygent/pygenttest"
+	"github.com/x/pygent/snapshot"
 )
 
 // savedAgent is an agent with files and a conversation that was compacted.

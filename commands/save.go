@@ -8,11 +8,11 @@ import (
 	"slices"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/snapshot"
 	"github.com/x/pygent/internal/escape"
 	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/pathname"
 	"github.com/x/pygent/internal/slash"
+	"github.com/x/pygent/snapshot"
 )
 
 // replaceFlag lets /save replace a snapshot.

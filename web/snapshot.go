@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/snapshot"
 	"github.com/x/pygent/internal/pathname"
+	"github.com/x/pygent/snapshot"
 )
 
 // postSave saves a session in a directory of the machine of the server.

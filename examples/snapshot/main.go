@@ -13,8 +13,8 @@ import (
 	"path/filepath"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/snapshot"
 	"github.com/x/pygent/pygenttest"
+	"github.com/x/pygent/snapshot"
 )
 
 func main() {

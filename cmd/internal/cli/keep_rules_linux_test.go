@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/snapshot"
 	"github.com/x/pygent/pygenttest"
+	"github.com/x/pygent/snapshot"
 )
 
 // snapshotOf makes a snapshot whose agent has a name, and returns its directory.

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/snapshot"
 	"github.com/x/pygent/internal/pace"
 	"github.com/x/pygent/internal/progress"
 	"github.com/x/pygent/internal/screen"
+	"github.com/x/pygent/snapshot"
 )
 
 // goOn adds the options of the snapshot that the configuration names, and those of
