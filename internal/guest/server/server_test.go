@@ -69,9 +69,55 @@ func TestCommandsRunInProcessGroups(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "hi\n", string(r.Head))
 	require.NotEmpty(t, r.Job)
+	require.NotEmpty(t, r.Left)
+	require.Zero(t, r.Survivors, "nothing was to end them")
 	job, err := c.Kill(ctx, r.Job, -1)
 	require.NoError(t, err)
 	require.False(t, job.Running)
+	require.True(t, job.Killed)
+	_, err = c.Run(ctx, guest.Command{Script: "true", Dir: "missing"})
+	require.ErrorIs(t, err, os.ErrNotExist)
+	require.ErrorContains(t, err, "directory of the command")
+}
+
+func TestACommandGoesOnAfterItsTime(t *testing.T) {
+	c := inside(t, guest.Config{})
+	ctx := context.Background()
+	r, err := c.Run(ctx, guest.Command{Script: "echo on; sleep 600", Timeout: 300 * time.Millisecond, GoOn: true})
+	require.NoError(t, err)
+	require.True(t, r.GoesOn)
+	require.False(t, r.TimedOut)
+	require.NotEmpty(t, r.Job)
+	job, err := c.Kill(ctx, r.Job, -1)
+	require.NoError(t, err)
+	require.False(t, job.Running)
+	require.False(t, job.TimedOut)
+}
+
+// A script that looks for processes by their arguments must not find itself.
+func TestAScriptThatSearchesIsNotInArguments(t *testing.T) {
+	c := inside(t, guest.Config{})
+	for script, want := range map[string]bool{"": true, "# pkill": false, "# pgrep": false} {
+		r, err := c.Run(context.Background(), guest.Command{Script: script + "\nps -o args= -p $$; true # findme"})
+		require.NoError(t, err)
+		require.Equal(t, want, strings.Contains(string(r.Head), "findme"), "%s: %s", script, r.Head)
+	}
+	_, err := c.Run(context.Background(), guest.Command{Script: "echo a # \x00"})
+	require.NoError(t, err, "no argument can have a zero byte")
+}
+
+func TestJobsHaveTitlesForPeople(t *testing.T) {
+	c := inside(t, guest.Config{})
+	for script, want := range map[string]string{
+		"sleep 600":                              "sleep 600",
+		"\n  sleep 600 \n# more":                 "sleep 600 …",
+		"sleep 600 # a\xffb":                     "sleep 600 # ab",
+		"sleep 600 #" + strings.Repeat("x", 200): "sleep 600 #" + strings.Repeat("x", 109) + " …",
+	} {
+		job, err := c.Start(context.Background(), guest.Command{Script: script})
+		require.NoError(t, err)
+		require.Equal(t, want, job.Command)
+	}
 }
 
 func TestServeEndsWhatRuns(t *testing.T) {
