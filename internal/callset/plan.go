@@ -475,11 +475,25 @@ func place(hunks []hunk, text string) (edits []edit.Edit, after string, failed *
 			return nil, "", nil, fmt.Errorf("%.80q, which a change is to follow, is no line of it", h.context[len(h.context)-1])
 		case !ok || err != nil:
 			return nil, "", &e, nil
+		case h.replace == nil && isPartOfLine(text, e, now.Text):
+			return nil, "", nil, fmt.Errorf("%.80q is only a part of a line; give whole lines", e.Old)
 		}
 		edits = append(edits, e)
 		text, from = now.Text, next
 	}
 	return edits, text, nil, nil
+}
+
+// isPartOfLine reports whether an edit of whole lines, by which a text became another one, has
+// found its lines within others. Where it found them with other blanks or characters, an edit
+// with the breaks around them finds them, too.
+func isPartOfLine(text string, e edit.Edit, became string) bool {
+	if e.Old == "" || strings.HasSuffix(e.Old, "\n") {
+		return false
+	}
+	lined := func(s string) string { return "\n" + strings.TrimSuffix(s, "\n") + "\n" }
+	again, err := edit.Apply(lined(text), []edit.Edit{{Old: lined(e.Old), New: lined(e.New)}})
+	return err != nil || again.Text != lined(became)
 }
 
 func toLF(s string) string {
