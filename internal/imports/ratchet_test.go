@@ -36,7 +36,7 @@ var figures = []figure{
 	{"fields of run", 38, 1},
 	{"fields of options", 58, 1},
 	{"exported names", 668, 5},
-	{"pairs of files that use each other's unexported names", 588, 10},
+	{"pairs of files that use each other's unexported names", 578, 10},
 }
 
 func TestTheRootOnlyShrinks(t *testing.T) {
