@@ -196,9 +196,8 @@ func (r *run) do(ctx context.Context, msg string) (*Result, error) {
 	if err == errYield {
 		return r.result, err // the run is not over
 	}
-	if why := r.starts.Why(); why != "" && err == nil {
-		r.result.NoCommand = why
-		r.emit(Event{Type: EventWarning, Step: r.result.Steps, Text: "no command could run: " + why})
+	if r.result.NoCommand = r.starts.Why(err); r.result.NoCommand != "" && err == nil {
+		r.emit(Event{Type: EventWarning, Step: r.result.Steps, Text: "no command could run: " + r.result.NoCommand})
 	}
 	r.keepEnd()
 	waits := r.turn != nil && r.turn.End(ctx)

@@ -41,6 +41,7 @@ func TestRuntimeThatCannotStartFailsTheRun(t *testing.T) {
 		require.ErrorIs(t, err, pygent.ErrRuntimeStart)
 		require.Equal(t, pygent.StatusFailed, result.Status)
 		require.Contains(t, result.Reason, "no such image: nope:latest")
+		require.Equal(t, result.Reason, result.NoCommand)
 		require.Len(t, model.Requests(), 1)
 		require.Len(t, results(agent), 2)
 		require.Contains(t, results(agent)[1], "not run: the runtime cannot start")

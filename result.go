@@ -14,9 +14,9 @@ type Result struct {
 	Reason    string    `json:"reason,omitempty"`     // the status in words, if there is more to say
 	APIError  *APIError `json:"api_error,omitempty"`  // the answer of the model's API that made the run fail
 	Message   Message   `json:"message,omitzero"`     // the model's last message; zero when there is none
-	Summary   string    `json:"summary,omitempty"`    // the model's text when it stopped or summed up; else its first reply after the last tool call
+	Summary   string    `json:"summary,omitempty"`    // the model's words when it stopped or summed up; else its first reply after the last tool call; what stood beside other calls never
 	Question  *Question `json:"question,omitempty"`   // what the model asks, when it awaits the user
-	NoCommand string    `json:"no_command,omitempty"` // why no command could begin, if the model called some and none could
+	NoCommand string    `json:"no_command,omitempty"` // why no command could begin: those that the model called could not, or the runtime could not start ([ErrRuntimeStart])
 	Steps     int       `json:"steps"`
 	ToolCalls int       `json:"tool_calls"`
 	Usage     Usage     `json:"usage"`               // of the agent itself

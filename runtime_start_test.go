@@ -262,6 +262,7 @@ func TestARunEndsWhenItsContainerCannotStart(t *testing.T) {
 	require.NotErrorIs(t, err, context.Canceled, "nobody has cancelled the run")
 	require.Equal(t, pygent.StatusFailed, result.Status)
 	require.Equal(t, err.Error(), result.Reason)
+	require.Equal(t, err.Error(), result.NoCommand)
 	require.Equal(t, "go", agent.History().Messages()[1].Text(), "the message is there for a run that can start")
 }
 

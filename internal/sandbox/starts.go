@@ -35,8 +35,12 @@ func (s *Starts) Failed(err error) error {
 // Began takes note of a command that began, whatever became of it.
 func (s *Starts) Began() { s.lost, s.begun = 0, true }
 
-// Why says why no command could begin. It is empty if one could, or if there was none.
-func (s *Starts) Why() string {
+// Why says why no command could begin in a run that ended with an error, or nil. It is
+// empty if one could, or if there was none and the runtime could start.
+func (s *Starts) Why(err error) string {
+	if errors.Is(err, ErrStart) {
+		s.why = err
+	}
 	if s.begun || s.why == nil {
 		return ""
 	}
