@@ -376,7 +376,7 @@ func (r *run) resume(ctx context.Context) error {
 	}
 	msg := record[at]
 	r.message = r.agent.history.indexOf(said[at].Seq)
-	r.result.Message, r.result.Summary = msg, strings.TrimSpace(msg.Text())
+	r.result.Message = msg
 	var media []Part
 	for i, call := range r.readAll(msg.ToolCalls) {
 		if given[i] == noResult {

@@ -367,6 +367,7 @@ func (r *run) askFailed(ctx context.Context, err error) error {
 func (r *run) judgeHears(msg Message) {
 	msg.Parts = msg.Parts[:min(1, len(msg.Parts))]
 	r.judge.Hear(msg.Text())
+	r.result.Summary = "" // what was said before answers something else
 }
 
 // judged ends the run as a reply deserves, or has the model told what to do instead. A

@@ -60,16 +60,17 @@ func (r *run) takeMistake(ctx context.Context, m *openai.Mistake) (*ChatResponse
 //
 // The summary is the first reply after the last tool call; later replies are
 // only about being told to continue. A reply that was cut off, or that was judged
-// to be no answer, is replaced by the next one.
+// to be no answer, is replaced by the next one. What stands beside a call is none: see
+// finished.
 func (r *run) tookMessage(resp *ChatResponse) error {
 	msg := resp.Message
 	return r.keep(HistoryEntry{Message: msg}, func() Event {
 		r.result.Message, r.result.told = msg, true
-		first := r.replies == 0 || r.trouble.CutBy != "" || len(msg.ToolCalls) > 0
+		first := r.replies == 0 || r.trouble.CutBy != ""
 		if r.opts.answerEnds {
 			first = !r.judge.Stands()
 		}
-		if text := strings.TrimSpace(msg.Text()); text != "" && first {
+		if text := strings.TrimSpace(msg.Text()); text != "" && first && len(msg.ToolCalls) == 0 {
 			r.result.Summary = text
 		}
 		return Event{Type: EventMessage, Message: &msg, Model: resp.Model, Usage: &resp.Usage, Context: r.contextUse(resp)}
@@ -111,7 +112,7 @@ func (r *run) tookReply(ctx context.Context, resp *ChatResponse) {
 	case r.opts.answerEnds && r.trouble.CutBy == "":
 		r.judged(ctx, resp.Message.Text())
 	case r.opts.answerEnds: // half of it cannot be judged
-	case r.opts.replyEnds && r.trouble.CutBy == "" && !r.onlyWritten():
+	case r.opts.replyEnds && r.trouble.CutBy == "" && !r.onlyWritten() && !r.putsOff():
 		r.end(StatusReplied, "")
 	case r.replies >= r.opts.maxReplies:
 		r.end(StatusReplied, fmt.Sprintf("%d replies in a row without a tool call", r.replies))

@@ -17,6 +17,7 @@ import (
 	"github.com/x/pygent/internal/nudge"
 	"github.com/x/pygent/internal/pace"
 	"github.com/x/pygent/internal/thought"
+	"github.com/x/pygent/internal/verdict"
 )
 
 // CallInfo says whom a tool, a model or an approval serves.
@@ -199,7 +200,9 @@ func (r *run) give(ctx context.Context, read *readCall, result *ToolResult, last
 		so.noteFailed(call, result)
 	}
 	if read.err == nil && !read.tool.ends && didSomething(result) && !dialect.IsNote(call.Name) {
-		r.judge.Ran(result.Outcome != OutcomeOK && !foundNothing(result))
+		if r.judge.Ran(result.Outcome != OutcomeOK && !foundNothing(result)); !r.judge.Keeps(r.result.Summary) {
+			r.result.Summary = ""
+		}
 	}
 	chooseMedia(result, so.media)
 	so.media = append(so.media, result.media()...)
@@ -301,15 +304,26 @@ func (r *run) finished(result *ToolResult) {
 	switch result.End {
 	case StatusAwaitingUser:
 		r.result.Question = result.Question
+		r.result.Summary = cmp.Or(strings.TrimSpace(r.result.Message.Text()), r.result.Summary)
 	case StatusStopped:
-		if result.Summary != "" && !(r.opts.answerEnds && r.judge.Answers()) {
-			r.result.Summary = result.Summary
+		if said := r.saidAtStop(result); said != "" && !(r.opts.answerEnds && r.judge.Answers()) {
+			r.result.Summary = said
 		}
 		if r.opts.final != nil {
 			r.opts.final.taken = result.take
 		}
 	}
 	r.end(result.End, "")
+}
+
+// saidAtStop is what the model says as it stops: its summary, or else what stands beside
+// the call and is not about a step.
+func (r *run) saidAtStop(result *ToolResult) string {
+	beside := strings.TrimSpace(r.result.Message.Text())
+	if verdict.Announces(beside) {
+		beside = ""
+	}
+	return cmp.Or(result.Summary, beside)
 }
 
 // openWithin bounds how long it is looked for tasks and jobs at work, before a run stops
@@ -332,6 +346,9 @@ func (r *run) checkStop(ctx context.Context, result *ToolResult, so *answers) *T
 	}
 	open = append(open, r.openTasks(ctx)...)
 	open = append(open, r.openJobs(ctx)...)
+	if r.opts.answerEnds && r.judge.Owes() && cmp.Or(r.saidAtStop(result), r.result.Summary) == "" {
+		open = append(open, nudge.NoAnswer)
+	}
 	if len(open) == 0 {
 		return result
 	}
@@ -390,8 +407,10 @@ func (r *run) noteCycle(call *ToolCall, result *ToolResult) {
 }
 
 // refuseCalls answers the calls of an answer that should only have summed up.
-// If the model gave its summary by calling stop, it is taken nevertheless.
+// If the model gave its summary by calling stop, it is taken nevertheless, or what it says
+// beside its calls.
 func (r *run) refuseCalls(ctx context.Context, calls []ToolCall) error {
+	r.result.Summary = cmp.Or(r.saidAtStop(&ToolResult{}), r.result.Summary)
 	for _, read := range r.readAll(calls) {
 		call := read.ToolCall
 		if r.takeLast(ctx, call) {

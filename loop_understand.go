@@ -355,3 +355,9 @@ func (r *run) onlyWritten() bool {
 	withheld := r.withheld != keyset.Key{}
 	return r.opts.maxReplies > 1 && (withheld || r.replies == 1 && r.written.Alone)
 }
+
+// putsOff reports whether a reply announces a step of the work that was asked for, and
+// takes none. As a call in text, it does not end a run the first time.
+func (r *run) putsOff() bool {
+	return r.opts.maxReplies > 1 && r.replies == 1 && len(r.specs) > 0 && r.judge.PutsOff(r.result.Message.Text())
+}

@@ -428,8 +428,10 @@ func MaxToolCalls(n int) RunOption { return runOption(func(o *runOptions) { o.Ma
 // Default 2: after the first one the model is told to go on, or to call stop.
 func MaxReplies(n int) RunOption { return runOption(func(o *runOptions) { o.maxReplies = n }) }
 
-// WithEndOnReply makes a reply without a tool call end the run, as in a chat. Without it
-// a run goes on until the model calls stop. [WithEndOnAnswer] is between the two.
+// WithEndOnReply makes a reply without a tool call end the run, as in a chat. If work was
+// asked for and the reply only announces a step, as "I'll do it now." does, the model is
+// told once to go on. Without this option a run goes on until the model calls stop.
+// [WithEndOnAnswer] is between the two.
 func WithEndOnReply() RunOption { return runOption(func(o *runOptions) { o.replyEnds = true }) }
 
 // WithEndOnAnswer makes a reply end the run if it is an answer, so that a program can
@@ -437,7 +439,8 @@ func WithEndOnReply() RunOption { return runOption(func(o *runOptions) { o.reply
 // One that ends with a question the work depends on ends it with [StatusAwaitingUser]; to
 // offer more is no question. If the prompt asks for work and no tool has run, or a reply
 // announces a step, the model is told to act or to stop, then it has to call a tool, and a
-// third reply ends the run with [StatusStuck]. A stop before any work is refused once. Tasks
+// third reply ends the run with [StatusStuck]. A stop is refused once before any work, and
+// when it leaves a question without an answer. Tasks
 // and "pygent run" end so. [WithEndOnReply] and [MaxReplies] go before it.
 func WithEndOnAnswer() RunOption { return runOption(func(o *runOptions) { o.answerEnds = true }) }
 

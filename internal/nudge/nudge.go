@@ -220,6 +220,9 @@ func Refuses(result string) bool {
 // NotBegun refuses a stop with which a run begins that was asked for work.
 const NotBegun = notStopped + "no tool has run yet, and the user asked for work. Do it now; if there is nothing to do, call stop again and say why"
 
+// NoAnswer is why a stop is refused that comes without the words that the user asked for.
+const NoAnswer = "the user asked for words and has got none: give them as summary"
+
 // NoValue refuses a stop in a run that ends with a value, which the tool final
 // takes.
 func NoValue(final string) string {

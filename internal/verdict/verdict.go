@@ -47,6 +47,8 @@ type Judge struct {
 	texts   int    // texts in a row that did not end the run
 	demands int    // in this run
 	last    standing
+	waits   bool // the last text was the answer, but something still works
+	unmet   bool // the last text was none, whatever it said
 }
 
 // standing is what the last text is worth. No tool has run since.
@@ -83,6 +85,7 @@ type Text struct {
 
 // Judge says how the run goes on after a text.
 func (j *Judge) Judge(t Text) Verdict {
+	j.waits, j.unmet = false, false
 	planned := Plans(t.Text)
 	t.HasCall = t.HasCall && !j.explains(t)
 	unfinished := t.HasCall || Announces(t.Text) || planned && !AsksUser(t.Text) && !j.prompt.plan && j.prompt.asked != Words
@@ -102,6 +105,7 @@ func (j *Judge) Judge(t Text) Verdict {
 		return Done
 	}
 	j.texts++
+	j.unmet = true
 	switch {
 	case j.texts == 1:
 		return Nudge
@@ -125,7 +129,7 @@ func (j *Judge) explains(t Text) bool {
 
 // Waits notes a text that was an answer, but did not end the run because something
 // still works.
-func (j *Judge) Waits() { j.texts++ }
+func (j *Judge) Waits() { j.texts, j.waits = j.texts+1, true }
 
 // asks reports whether the question at the end of a text has to be answered.
 func (j *Judge) asks(text string) bool {
@@ -139,6 +143,18 @@ func (j *Judge) asks(text string) bool {
 	}
 	return true
 }
+
+// Keeps reports whether a text that a call follows may still be the answer: it is no plan
+// of that call, and was not judged to be no answer.
+func (j *Judge) Keeps(text string) bool {
+	return j.waits || !j.unmet && !Announces(text) && !Plans(text)
+}
+
+// PutsOff reports whether a text takes up the work that was asked for in words only.
+func (j *Judge) PutsOff(text string) bool { return j.prompt.asked == Work && Announces(text) }
+
+// Owes reports whether the user asked a question, so that a run without an answer is none.
+func (j *Judge) Owes() bool { return j.prompt.owed && j.prompt.asked != Work }
 
 // Unbegun reports whether work was asked for, and the model's first answer takes none up.
 func (j *Judge) Unbegun() bool { return j.prompt.asked == Work && !j.worked && j.answers <= 1 }

@@ -48,6 +48,7 @@ type prompt struct {
 	asked Request
 	plan  bool   // a plan is asked for
 	given bool   // a text is asked for that is made of one that stands there, as a translation
+	owed  bool   // it asks a question, or to be told something
 	words string // its first paragraph, in lower case
 }
 
@@ -58,6 +59,7 @@ func readPrompt(said string) prompt {
 		asked: Asked(said),
 		plan:  wantsPlan.MatchString(first),
 		given: saying.MatchString(polite.ReplaceAllString(first, "")) && (rest != "" || quotes.MatchString(first)),
+		owed:  asking.MatchString(first) && !polite.MatchString(first) || telling.MatchString(first),
 		words: strings.ToLower(first),
 	}
 }
@@ -119,6 +121,8 @@ var (
 	polite = regexp.MustCompile(`(?i)^\W*((can|could|would|will|won't|why don't) (you|we)( please)?|please|(how|what) about)\b`)
 	// saying matches a request for words.
 	saying = regexp.MustCompile(`(?i)^\W*(please )?(say|tell|explain|describe|define|translate|greet|answer|reply|respond|repeat|recite|name|hi|hello|hey|thanks|thank you|good (morning|afternoon|evening)|go on|continue|bye)\b`)
+	// telling matches those of them that an answer without words does not meet.
+	telling = regexp.MustCompile(`(?i)^\W*(please )?(say|tell|explain|describe|define|translate|answer|reply|respond|recite|name)\b`)
 	// asking matches a question. One in a language that is not known here is unclear.
 	asking = regexp.MustCompile(`(?i)^\W*((and|so|but|ok(ay)?),? )?(what|what's|whats|who|who's|whose|whom|which|when|where|why|how|is|are|am|was|were|does|do|did|has|have|had|can|could|should|would|may|must|was|wer|wie|wann|wo|warum|welche[rs]?|ist|sind|qu'est-ce|que|quoi|qui|quel(le)?s?|quand|où|pourquoi|comment|combien|qué|quién|cuál|cuándo|dónde|cómo|cuánto)\b`)
 )

@@ -60,6 +60,8 @@ func TestRunsOfWeakModelsEndAsTheyShould(t *testing.T) {
 		"needs to know":               {work, []pygenttest.Reply{bash("ls"), text("One is there. Would you like me to create it anew?")}, 3, "One is there. Would you like me to create it anew?\n", 2, ""},
 		"stops at once":               {work, []pygenttest.Reply{stop("Done."), write, stop("Created.")}, 0, "Created.\n", 3, "no tool has run yet"},
 		"stops at once, twice":        {work, []pygenttest.Reply{stop("Done."), stop("There is nothing to do.")}, 0, "There is nothing to do.\n", 2, ""},
+		"says nothing as it stops":    {work, []pygenttest.Reply{pygenttest.TextAndCalls("I'll look at the file now.", write), stop("")}, 0, "", 2, ""},
+		"owes the answer":             {"what is in hello.txt?", []pygenttest.Reply{pygenttest.TextAndCalls("I'll look at the file now.", write), stop(""), stop("It says hello.")}, 0, "It says hello.\n", 3, "the user asked for words"},
 		"asks in text":                {work, always(text("In which directory?")), 3, "In which directory?\n", 1, ""},
 		"asks nothing":                {work, []pygenttest.Reply{write, pygenttest.Call("continue", nil), stop("Created.")}, 0, "Created.\n", 3, "prompt is missing"},
 		"writes calls as text":        {work, written("touch %d"), 5, "", 3, "printed a tool call as text"},
