@@ -31,8 +31,8 @@ type TaskLeft struct {
 	Files []TaskFile `json:"files,omitempty"`
 	// More is how many such files there are besides.
 	More int `json:"more,omitempty"`
-	// Partial says that the workspace could not be looked through: there may be
-	// other files.
+	// Partial says that the workspace could not be looked through, now or when the task
+	// began: there may be other files.
 	Partial bool `json:"partial,omitempty"`
 }
 
@@ -116,12 +116,13 @@ func (t *localTask) left(result *Result, cause error, outcome func(*TaskStatus))
 		}
 		left, since = &TaskLeft{}, inventory.Inventory.Differing
 	}
-	told := since(takeInventory(agent.Runtime(), within), began, maxLeftFiles)
+	now := takeInventory(agent.Runtime(), within)
+	told := since(now, began, maxLeftFiles)
 	left.More, left.Partial = told.More, told.Partial
 	for _, c := range told.Changes {
 		left.Files = append(left.Files, TaskFile{Path: c.Path, Size: c.Size, Change: TaskFileChange(c.Kind)})
 	}
-	if left.Call == "" && len(left.Files) == 0 {
+	if left.Call == "" && len(left.Files) == 0 && !(left.Partial && now.Looked()) {
 		left = nil
 	}
 	if end.State == TaskFinished {

@@ -122,6 +122,32 @@ func TestATaskThatOnlyTalkedChangedNothing(t *testing.T) {
 	}
 }
 
+func TestATaskSaysThatItMayHaveChangedMoreThanWasLookedAt(t *testing.T) {
+	t.Parallel()
+	deep := strings.Repeat("d/", 310)
+	for name, tt := range map[string]struct {
+		script string
+		files  []pygent.TaskFile
+		words  string
+	}{
+		"nothing else":      {"mkdir -p " + deep + "; echo x > " + deep + "f", nil, "Its workspace was not looked through to the end"},
+		"a file at the top": {"mkdir -p " + deep + "; echo x > " + deep + "f; echo y > top", []pygent.TaskFile{{Path: "top", Size: 2, Change: pygent.FileNew}}, "- and perhaps more, not all was looked through"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			model := pygenttest.NewScriptedModel(follow(
+				always(pygenttest.Call("delegate_task", map[string]any{"prompt": "Write deep"})), wait, always(stop))).RepeatLast().On("Write deep", callBash(tt.script), stop)
+			agent := newAgent(t, model)
+			_, err := agent.RunUntilStop(t.Context(), "go")
+			require.NoError(t, err)
+			all, err := agent.Tasks().Tasks(t.Context(), pygent.TaskFilter{})
+			require.NoError(t, err)
+			require.Equal(t, &pygent.TaskLeft{Files: tt.files, Partial: true}, all[0].Left)
+			require.Contains(t, heard(agent), tt.words)
+		})
+	}
+}
+
 func TestTheParentAndTheUserAreToldWhatATaskChanged(t *testing.T) {
 	t.Parallel()
 	for name, asks := range map[string]func(string) pygenttest.Reply{

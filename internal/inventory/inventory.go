@@ -42,13 +42,17 @@ type ListFunc func(ctx context.Context, dir string, limit int) (files []File, mo
 // nothing.
 type Inventory struct {
 	files map[string]File // without directories
+	dirs  map[string]bool // the directories: whether all that is in one was seen
 	whole bool            // there were no others
 }
+
+// Looked reports whether anything was looked at.
+func (inv Inventory) Looked() bool { return len(inv.dirs) > 0 }
 
 // Take looks at a workspace until ctx ends, the top first. What it has not seen by
 // then is left out, and what cannot be listed as well.
 func Take(ctx context.Context, list ListFunc) Inventory {
-	inv := Inventory{files: map[string]File{}, whole: true}
+	inv := Inventory{files: map[string]File{}, dirs: map[string]bool{}, whole: true}
 	left, open := mostFiles, []string{"."}
 	for n := 0; n < len(open); n++ {
 		if n >= mostOpened || left <= 0 || ctx.Err() != nil {
@@ -58,6 +62,9 @@ func Take(ctx context.Context, list ListFunc) Inventory {
 		files, more, err := list(ctx, open[n], left)
 		if err != nil || more {
 			inv.whole = false
+		}
+		if err == nil {
+			inv.dirs[open[n]] = !more
 		}
 		files = files[:min(len(files), left)]
 		left -= len(files)
@@ -71,7 +78,7 @@ func Take(ctx context.Context, list ListFunc) Inventory {
 			case !f.Dir:
 				inv.files[f.Path] = f
 			case !isClosed(name):
-				open = append(open, f.Path)
+				inv.dirs[f.Path], open = false, append(open, f.Path)
 			}
 		}
 	}
@@ -120,11 +127,9 @@ func (inv Inventory) differing(before Inventory) (all []Change) {
 			all = append(all, Change{File: f, Kind: kind})
 		}
 	}
-	if inv.whole {
-		for name, f := range before.files {
-			if _, there := inv.files[name]; !there {
-				all = append(all, Change{File: f, Kind: Removed})
-			}
+	for name, f := range before.files {
+		if _, there := inv.files[name]; !there && inv.lacks(name) {
+			all = append(all, Change{File: f, Kind: Removed})
 		}
 	}
 	slices.SortFunc(all, inOrder)
@@ -158,10 +163,20 @@ func inOrder(a, b Change) int {
 func (inv Inventory) kind(name string, now File) Kind {
 	was, known := inv.files[name]
 	switch {
-	case !known && inv.whole:
+	case !known && inv.lacks(name):
 		return New
 	case known && (was.Size != now.Size || !was.Time.Equal(now.Time)):
 		return Changed
 	}
 	return Same
+}
+
+// lacks reports whether a file that was not seen was not there: all of its directory was
+// seen, or of the one in which that directory would be.
+func (inv Inventory) lacks(name string) bool {
+	for dir := path.Dir(name); ; dir = path.Dir(dir) {
+		if seen, known := inv.dirs[dir]; seen || known || dir == "." {
+			return seen
+		}
+	}
 }

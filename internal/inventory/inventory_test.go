@@ -63,10 +63,21 @@ func TestFilesThatDifferComeFirst(t *testing.T) {
 	require.True(t, take(t, after).Differing(inventory.Inventory{}, 4).Partial, "nothing is known of before")
 }
 
-func TestNothingIsNewIfNotAllWasKnown(t *testing.T) {
+func TestNothingIsNewIfItsPlaceWasNotKnown(t *testing.T) {
+	after := take(t, workspace{".": {file("a", 1), dir("d"), dir("e")}, "d": {file("d/a", 1)}, "e": {file("e/a", 1), dir("e/f")}, "e/f": {file("e/f/a", 1)}})
+	require.Equal(t, []string{"a", "d/a", "e/a", "e/f/a"}, texts(after.Since(inventory.Inventory{}, 10)))
+	before := take(t, workspace{".": {dir("d")}}) // which cannot be read
+	require.Equal(t, []string{"new a", "new e/a", "new e/f/a", "d/a"}, texts(after.Since(before, 10)))
+	told := after.Differing(before, 10)
+	require.Equal(t, []string{"new a", "new e/a", "new e/f/a"}, texts(told))
+	require.True(t, told.Partial)
+	require.Equal(t, []string{"removed a", "removed e/a", "removed e/f/a"}, texts(before.Differing(after, 10)))
+}
+
+func TestNothingIsRemovedThatIsNotLookedFor(t *testing.T) {
 	after := take(t, workspace{".": {file("a", 1)}})
-	require.Equal(t, []string{"a"}, texts(after.Since(inventory.Inventory{}, 10)))
-	require.Equal(t, []string{"a"}, texts(after.Since(take(t, workspace{".": {dir("unreadable")}}), 10)))
+	require.True(t, after.Looked())
+	require.False(t, inventory.Inventory{}.Looked())
 	told := inventory.Inventory{}.Since(after, 10)
 	require.Empty(t, told.Changes)
 	require.True(t, told.Partial)

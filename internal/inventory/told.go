@@ -15,6 +15,9 @@ const (
 	maxName   = 200  // bytes of one
 )
 
+// notAll says that a workspace without a change may have some.
+const notAll = "Its workspace was not looked through to the end: there may be changed files for collect_file that nobody was told of."
+
 // Told are the files of which somebody is told.
 type Told struct {
 	Changes []Change
@@ -24,7 +27,10 @@ type Told struct {
 
 // List is the files for a model, one in a line below a heading; empty for none.
 func (t Told) List(heading string) string {
-	if len(t.Changes) == 0 {
+	switch {
+	case len(t.Changes) == 0 && t.Partial:
+		return notAll
+	case len(t.Changes) == 0:
 		return ""
 	}
 	var b strings.Builder
