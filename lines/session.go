@@ -28,6 +28,9 @@
 // The files of a temporary workspace go with it: the session says so to a person when it
 // begins, and asks at its end whether to keep those that were made or changed. If nobody
 // can be asked, it names them.
+//
+// What fails is shown, and the session goes on. [WithFailure] tells a program of it, for its
+// exit code.
 package lines
 
 import (
@@ -56,7 +59,8 @@ import (
 )
 
 // Run talks with the user by lines until the user leaves, the input ends or ctx ends. It is
-// a [pygent.Face].
+// a [pygent.Face]. What fails in the session is shown, and is no error of it: see
+// [WithFailure].
 func Run(ctx context.Context, face pygent.FaceSession) error {
 	ctx, cancel := context.WithCancel(ctx)
 	s := newSession(face)
@@ -83,6 +87,7 @@ func Run(ctx context.Context, face pygent.FaceSession) error {
 	if first := face.First; first.Text() != "" || len(first.Parts) > 0 {
 		s.talk.Do(ctx, func(ctx context.Context) error { return s.begin(ctx, first) })
 	}
+	defer s.noteFailure(ctx)
 	return s.talk.Hold(ctx, s.act)
 }
 
@@ -100,6 +105,7 @@ type session struct {
 	life    context.Context                 // ends with the session
 	repairs []string                        // of the history, for the banner
 	inTurn  atomic.Pointer[context.Context] // the context of the current turn; nil between turns
+	asked   *pygent.Result                  // of the last turn, if it ended with a question
 }
 
 func newSession(face pygent.FaceSession) *session {
@@ -175,7 +181,16 @@ func (s *session) turn(ctx context.Context, run func(...pygent.RunOption) (*pyge
 	s.inTurn.Store(&ctx)
 	result, err := run(pygent.WithEndOnReply(), pygent.WithEndOnStartFailure())
 	s.inTurn.Store(nil)
+	interrupted := ctx.Err() != nil
 	cancel()
+	s.asked = nil
+	switch {
+	case interrupted: // by the person
+	case result.Status == pygent.StatusAwaitingUser:
+		s.asked = result
+	case err != nil || !ended(result.Status) || result.NoCommand != "":
+		s.talk.Fail(&Failure{Result: result, Err: err})
+	}
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ type Talk struct {
 	warned     bool     // whether the user was told that another Ctrl-C leaves
 	asked      bool     // whether the next message answers a question
 	options    []string // the answers that can be given by number
+	failed     error    // the first
 }
 
 // ErrLeave ends the conversation when acting on a message returns it.
@@ -72,6 +73,7 @@ func (t *Talk) next(ctx context.Context) (string, error) {
 			t.warned = true
 			t.Aside("(Ctrl-C again, or /exit, to leave)")
 		case errors.Is(err, ErrLongLine), errors.Is(err, ErrCutLine):
+			t.Fail(err)
 			t.Aside("error: %v", err)
 		case err != nil:
 			return "", fmt.Errorf("read the input: %w", err)
@@ -91,10 +93,22 @@ func (t *Talk) Do(ctx context.Context, f func(context.Context) error) bool {
 		return false
 	}
 	if err != nil && ctx.Err() == nil {
+		t.Fail(err)
 		t.Aside("error: %v", err)
 	}
 	return true
 }
+
+// Fail notes what went wrong in the conversation. The first counts: what follows may come
+// of it.
+func (t *Talk) Fail(err error) {
+	if t.failed == nil {
+		t.failed = err
+	}
+}
+
+// Failed returns what Fail noted, or nil.
+func (t *Talk) Failed() error { return t.failed }
 
 // interruptible calls f with a context that Ctrl-C cancels. It returns nil if f
 // was interrupted.

@@ -284,6 +284,14 @@ type sessionCmd struct {
 	goesOn
 }
 
+// Help says when the exit code is another one than 0.
+func (sessionCmd) Help() string {
+	return `Without a terminal, or with TERM=dumb, the session is by lines. It goes on after an
+error, and then ends with the exit code that "pygent run" has for the first turn that
+did not end well, with 1 after a command that failed, or with 3 if nobody answered the
+last question. At a terminal that shows more, it ends with 0.`
+}
+
 // Run talks with the user until the session ends.
 func (c sessionCmd) Run(ctx context.Context, s *settings, parsed *kong.Context, logs *libraryLog) error {
 	err := c.check(parsed)
@@ -331,7 +339,10 @@ func (c sessionCmd) Run(ctx context.Context, s *settings, parsed *kong.Context, 
 		tellIf(company())
 		tellUnasked(ctx, cfg, agent)
 		release := logs.hold()
-		err = agent.RunInteractive(ctx)
+		inside, failed := lines.WithFailure(ctx)
+		if err = agent.RunInteractive(inside); err == nil && ctx.Err() == nil {
+			err = exitOf(failed())
+		}
 		release()
 	}
 	over.Store(true)
@@ -340,11 +351,22 @@ func (c sessionCmd) Run(ctx context.Context, s *settings, parsed *kong.Context, 
 	if ctx.Err() != nil { // whoever leaves by a signal is not asked about the files
 		tellFiles(ctx, agent)
 	}
-	err = errors.Join(err, cleanUp(agent))
+	err = join(err, cleanUp(agent))
 	if err == nil && ctx.Err() != nil {
 		err = &exitError{exitCancel, context.Cause(ctx)}
 	}
 	return err
+}
+
+// exitOf returns the exit code of a run for what failed in a session, which has shown it.
+func exitOf(failed *lines.Failure) error {
+	switch {
+	case failed == nil:
+		return nil
+	case failed.Result == nil:
+		return &exitError{code: exitFailed}
+	}
+	return &exitError{code: codeOf(failed.Result, failed.Err)}
 }
 
 // check refuses a message that is a misspelt command.

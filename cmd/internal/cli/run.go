@@ -306,21 +306,28 @@ func warnings(next func(pygent.Event)) func(pygent.Event) {
 
 // finish turns the outcome into an exit code.
 func (r *runCmd) finish(result *pygent.Result, err error, out *output) error {
-	code := exitCode(result.Status)
+	code := codeOf(result, err)
 	switch {
-	case errors.Is(err, pygent.ErrRuntimeStart), errors.Is(err, pygent.ErrNothingToResume):
-		code = exitUsage
 	case r.JSON && out.lost() != nil: // the run was abandoned for this, which report prints
 		return &exitError{code: exitFailed}
-	case code == exitOK && result.NoCommand != "": // of which a warning has told
-		return &exitError{code: exitUsage}
 	case code == exitOK:
 		return nil
+	case err == nil && exitCode(result.Status) == exitOK: // a warning has told that no command could run
+		return &exitError{code: code}
 	}
 	if err == nil && result.Reason != "" {
 		err = errors.New(result.Reason)
 	}
 	return &exitError{code, err}
+}
+
+// codeOf returns the exit code for the outcome of a run.
+func codeOf(result *pygent.Result, err error) int {
+	code := exitCode(result.Status)
+	if errors.Is(err, pygent.ErrRuntimeStart) || errors.Is(err, pygent.ErrNothingToResume) || code == exitOK && result.NoCommand != "" {
+		return exitUsage
+	}
+	return code
 }
 
 // exitCode returns the exit code for the status of a run.
