@@ -12,7 +12,8 @@ import (
 // Failure is what failed in a session, the first if several things did: a turn that failed,
 // reached a limit or made no progress, a command that could not be carried out, a line that
 // could not be read, or a question of the model at the end that nobody answered. The session
-// has shown it, and went on. What the person interrupted is none.
+// has shown it, and went on. A person at the terminal sees to it: then only the last turn
+// counts, if the person neither interrupted it nor left with its question.
 type Failure struct {
 	Result *pygent.Result // of the turn; nil where it was none
 	Err    error          // that was shown; nil if the result says it all
@@ -48,13 +49,11 @@ func (s *session) noteFailure(ctx context.Context) {
 	if !wanted {
 		return
 	}
-	var failure *Failure
-	switch err := s.talk.Failed(); {
-	case err == nil && s.asked == nil:
+	failure := s.last
+	if failure != nil && s.talk.Person() && failure.Err == nil && failure.Result.Status == pygent.StatusAwaitingUser {
 		return
-	case err == nil:
-		failure = &Failure{Result: s.asked}
-	case !errors.As(err, &failure):
+	}
+	if err := s.talk.Failed(); err != nil && !s.talk.Person() && !errors.As(err, &failure) {
 		failure = &Failure{Err: err}
 	}
 	noted.Store(failure)

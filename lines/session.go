@@ -105,7 +105,7 @@ type session struct {
 	life    context.Context                 // ends with the session
 	repairs []string                        // of the history, for the banner
 	inTurn  atomic.Pointer[context.Context] // the context of the current turn; nil between turns
-	asked   *pygent.Result                  // of the last turn, if it ended with a question
+	last    *Failure                        // of the last turn; nil if it ended well
 }
 
 func newSession(face pygent.FaceSession) *session {
@@ -183,13 +183,12 @@ func (s *session) turn(ctx context.Context, run func(...pygent.RunOption) (*pyge
 	s.inTurn.Store(nil)
 	interrupted := ctx.Err() != nil
 	cancel()
-	s.asked = nil
-	switch {
-	case interrupted: // by the person
-	case result.Status == pygent.StatusAwaitingUser:
-		s.asked = result
-	case err != nil || !ended(result.Status) || result.NoCommand != "":
-		s.talk.Fail(&Failure{Result: result, Err: err})
+	s.last = nil
+	if !interrupted && (err != nil || !ended(result.Status) || result.NoCommand != "") {
+		s.last = &Failure{Result: result, Err: err}
+		if result.Status != pygent.StatusAwaitingUser { // which counts if nobody answers
+			s.talk.Fail(s.last)
+		}
 	}
 	if err != nil {
 		return err

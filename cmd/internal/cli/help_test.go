@@ -217,7 +217,7 @@ func TestARunTakesTheFilesAlongThatItsPromptMentions(t *testing.T) {
 	t.Parallel()
 	const prompt = "explain @main.go and @none.go"
 	for _, args := range [][]string{{"--cwd", prompt}, {prompt}} {
-		server := pygenttest.NewServer(t, pygenttest.Call("stop", nil))
+		server := pygenttest.NewServer(t, pygenttest.Call("stop", map[string]any{"summary": "An empty program."}))
 		cmd := command(t, server.Env(), append([]string{"run", "--no-docker"}, args...)...)
 		require.NoError(t, os.WriteFile(filepath.Join(cmd.Dir, "main.go"), []byte("package main\n"), 0o600))
 		got := finish(t, cmd)

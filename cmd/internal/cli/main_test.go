@@ -283,7 +283,7 @@ func TestSessionOverAPipe(t *testing.T) {
 	cmd := command(t, server.Env(), "--no-docker")
 	cmd.Stdin = strings.NewReader("/help\nWhat is the answer?\n/nope\nThanks\n/exit\nnever read\n")
 	got := finish(t, cmd)
-	require.Equal(t, 0, got.code, got.stderr)
+	require.Equal(t, exitFailed, got.code, "there is no command /nope: %s", got.stderr)
 	for _, want := range []string{"Pygent: commands run locally", "/exit", "Let me see.\n» $ echo the answer is $((6*7))\n  the answer is 42\nIt is 42.\n", "error: no command /nope", "Bye.\n"} {
 		require.Contains(t, got.stdout, want)
 	}

@@ -88,9 +88,9 @@ func TestLostOutputHidesNoOtherFailure(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	require.NoError(t, err)
 	defer full.Close()
-	server := pygenttest.NewServer(t, pygenttest.TextAndCalls("So far.", bash("true")))
-	code, stderr := finishTo(t, command(t, server.Env(), "run", "--no-docker", "--quiet", "--max-steps", "1", "-e", "PYGENT_MAX_TOOL_CALLS=5", "go"), full)
+	server := pygenttest.NewServer(t, bash("true"), bash("false"), pygenttest.Text("So far."))
+	code, stderr := finishTo(t, command(t, server.Env(), "run", "--no-docker", "--quiet", "--max-steps", "2", "-e", "PYGENT_MAX_TOOL_CALLS=5", "go"), full)
 	require.Equal(t, exitFailed, code, stderr)
-	require.Contains(t, stderr, "the limit of 1 step is reached")
+	require.Contains(t, stderr, "the limit of 2 steps is reached")
 	require.Contains(t, stderr, "no space left on device")
 }

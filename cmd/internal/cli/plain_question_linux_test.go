@@ -156,7 +156,7 @@ func TestNobodyIsAskedWithoutATerminalToShowItAt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := pygenttest.NewServer(t, bash("echo $((6*7)) is it"), pygenttest.Text("I see."))
+			server := pygenttest.NewServer(t, bash("echo $((6*7)) is it"), pygenttest.Text("I see."), pygenttest.Text("Yes."))
 			cmd := command(t, server.Env(), "--no-docker", "-e", "PYGENT_CONFIRM_BASH=1")
 			history := filepath.Join(cmd.Dir, "history.json")
 			cmd.Env = append(cmd.Env, "PYGENT_HISTORY_FILE="+history, "TERM=xterm-256color")

@@ -212,7 +212,7 @@ func TestTurnsAreUndoneInAPlainSession(t *testing.T) {
 	cmd := u.command(unasked...)
 	cmd.Stdin = strings.NewReader("write a poem\n/undo\n/redo\n/diff 1\n/fork\n/undo\n/undo\nanother\n")
 	got := finish(t, cmd)
-	require.Equal(t, 0, got.code, got.stderr)
+	require.Equal(t, exitFailed, got.code, "there was no turn to undo: %s", got.stderr)
 	for _, want := range []string{"· 4 messages taken back, 1 file changed\n", "\n· you had said: write a poem\n", "· 4 messages brought back, 1 file changed\n",
 		"created poem.txt\n", "+ roses\n", "go on there with: pygent --resume ", "there is no turn to undo", "Fine."} {
 		require.Contains(t, got.stdout+got.stderr, want)
@@ -228,7 +228,7 @@ func TestAForkOfATemporaryWorkspace(t *testing.T) {
 	cmd := u.command("--no-docker")
 	cmd.Stdin = strings.NewReader("write a poem\n/fork\n/fork 1 'a b'\n/fork 0 'a b'\n")
 	got := finish(t, cmd)
-	require.Equal(t, 0, got.code, got.stderr)
+	require.Equal(t, exitFailed, got.code, "there was no checkpoint 0: %s", got.stderr)
 	require.Regexp(t, regexp.MustCompile(`(?m)^the files of then are in \S*/pygent-\w{8}$`), got.stdout)
 	require.Regexp(t, regexp.MustCompile(`(?m)^the files of then are in "\S*/a b"$`), got.stdout)
 	require.Equal(t, "roses\n", u.file("a b/poem.txt"))
