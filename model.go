@@ -305,13 +305,13 @@ func (r *run) askOften(ctx context.Context, req ChatRequest, delta func(Delta)) 
 		if r.budgetSpent() != "" {
 			return nil, errBroke
 		}
-		wait, left, final := calls.Failed(ctx, retryFailure(err))
+		next, final := calls.Failed(ctx, retryFailure(err))
 		if final != nil {
 			return nil, final
 		}
-		r.agent.log.Warn("model call failed; retrying", "agent", r.agent.id, "step", r.result.Steps, "attempt", attempt, "wait", wait, "error", err)
-		r.emit(Event{Type: EventRetry, Step: r.result.Steps, Retry: &RetryInfo{Attempt: attempt, Wait: wait, Left: left, Error: err.Error()}})
-		if err := retry.Sleep(ctx, wait); err != nil {
+		r.agent.log.Warn("model call failed; retrying", "agent", r.agent.id, "step", r.result.Steps, "attempt", attempt, "wait", next.Wait, "error", err)
+		r.emit(Event{Type: EventRetry, Step: r.result.Steps, Retry: &RetryInfo{Attempt: attempt, Wait: next.Wait, Left: next.Left, Tries: next.Tries, Error: err.Error()}})
+		if err := retry.Sleep(ctx, next.Wait); err != nil {
 			return nil, err
 		}
 	}

@@ -282,6 +282,32 @@ func TestNoModelIsAskedForARuntimeThatIsKnownNotToStart(t *testing.T) {
 	require.Empty(t, model.Requests())
 }
 
+// An engine that is busy is asked again by the next command.
+func TestASecondPullIsSaidToBeOne(t *testing.T) {
+	t.Parallel()
+	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/images/create") {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		} else if strings.Contains(r.URL.Path, "/images/") {
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	t.Cleanup(engine.Close)
+	var told []string
+	rt, err := pygent.NewDockerRuntime(t.Context(), pygent.WithDockerHost("tcp://"+engine.Listener.Addr().String()), pygent.WithImage("x:1"), pygent.OnRuntimeEvent(func(e pygent.RuntimeEvent) {
+		if e.Kind == pygent.RuntimePull {
+			told = append(told, e.Text)
+		}
+	}))
+	require.NoError(t, err)
+	for range 2 {
+		require.Error(t, second(rt.Bash(t.Context(), "true")))
+	}
+	require.NoError(t, rt.Cleanup())
+	require.Equal(t, "pulling x:1", told[0])
+	require.Equal(t, "pulling x:1 again", told[len(told)-1])
+}
+
 // Only commands need the container: files are where they are.
 func TestAModelWithoutCommandsIsAskedWithoutAContainer(t *testing.T) {
 	t.Parallel()

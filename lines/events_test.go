@@ -88,6 +88,8 @@ func TestPrinterRendersEveryEvent(t *testing.T) {
 		{"another call", []pygent.Event{callEvent(other)}, "» weather city=Paris\n"},
 		{"the end is no news", []pygent.Event{callEvent(stopping), doneEvent(stopping, pygent.ToolResult{Content: "stopped", End: pygent.StatusStopped})}, ""},
 		{"a call after text", []pygent.Event{stepEvent, textEvent("Look:"), callEvent(bashCall("ls"))}, "Look:\n» $ ls\n"},
+		{"retries that are counted", []pygent.Event{stepEvent, {Type: pygent.EventRetry, Retry: &pygent.RetryInfo{Attempt: 1, Wait: time.Second, Tries: 4, Error: "status 500"}}, textEvent("a"), messageEvent("a")}, "! status 500; trying again in 1s, 4 times at most\na\n"},
+		{"a wait for a server", []pygent.Event{stepEvent, {Type: pygent.EventRetry, Retry: &pygent.RetryInfo{Attempt: 1, Wait: time.Second, Left: 5 * time.Minute, Error: "status 529"}}, textEvent("a"), messageEvent("a")}, "! status 529; trying again in 1s, for another 5m0s\na\n"},
 		{"retry", []pygent.Event{stepEvent, retryEvent(1234 * time.Millisecond), textEvent("a"), messageEvent("a")}, "! status 503; trying again in 1.2s\na\n"},
 		{"retry withdraws text, once", []pygent.Event{stepEvent, textEvent("Half"), retryEvent(time.Second), retryEvent(time.Second), textEvent("Whole"), messageEvent("Whole")},
 			"Half\n! status 503; trying again in 1s\n! what was written so far is withdrawn\n! status 503; trying again in 1s\nWhole\n"},

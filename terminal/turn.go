@@ -262,13 +262,7 @@ func (s *session) saidRows(text string) (rows []string) {
 // cannot be taken back, so it is said to be withdrawn.
 func (s *session) retry(r pygent.RetryInfo) {
 	printed := s.text.withdraw()
-	words := "↻ " + told(r.Error)
-	if r.Wait > 0 {
-		words += "; trying again in " + seconds(r.Wait)
-		if r.Left > 0 {
-			words += ", for another " + seconds(r.Left)
-		}
-	}
+	words := "↻ " + told(r.Error) + faces.Again(r, seconds)
 	if printed {
 		words += "\n↻ what was written above since the last step is withdrawn"
 	}

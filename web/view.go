@@ -286,13 +286,7 @@ func (v *view) putThought(key, title, text string) {
 // retry shows that an attempt failed, until the next answer comes.
 func (v *view) retry(r pygent.RetryInfo) {
 	v.withdraw()
-	words := "The model call failed: " + r.Error
-	if r.Wait > 0 {
-		words += "; trying again in " + numeral.Took(r.Wait)
-		if r.Left > 0 {
-			words += ", for another " + numeral.Took(r.Left)
-		}
-	}
+	words := "The model call failed: " + r.Error + faces.Again(r, numeral.Took)
 	if r.Attempt > 0 {
 		words += ", attempt " + strconv.Itoa(r.Attempt+1)
 	}

@@ -2,7 +2,6 @@ package console
 
 import (
 	"strings"
-	"time"
 
 	"github.com/x/pygent/internal/excerpt"
 )
@@ -68,16 +67,9 @@ func (t *Text) Beside(show func(*Text)) {
 	t.block.late = append(t.block.late, show)
 }
 
-// Retry writes that the answer failed and is requested again after wait, and for how much
-// longer that is tried if it has a limit.
-func (t *Text) Retry(why string, wait, left time.Duration) {
+// Retry writes that the answer failed, and how it is requested again.
+func (t *Text) Retry(why string) {
 	t.EndBlock()
-	if wait > 0 {
-		why += "; trying again in " + wait.Round(100*time.Millisecond).String()
-		if left = left.Round(time.Second); left > 0 {
-			why += ", for another " + left.String()
-		}
-	}
 	t.Warn("%s", why)
 	if t.streamed {
 		t.Warn("what was written so far is withdrawn")

@@ -50,7 +50,8 @@ type commander struct {
 	last    *Container  // that was made; nil when it is known to have ended
 	strays  []leftError // of starts that failed
 	doubted time.Time   // when the engine was first asked whether last has ended
-	failed  error       // of pulling the image: no command tries that again
+	tried   bool        // to pull the image
+	failed  error       // of that, where no command tries it again
 	pulls   func()      // says that the image is being pulled
 	news    *startNews  // of this start
 	again   bool        // a container has run before

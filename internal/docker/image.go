@@ -33,7 +33,12 @@ func (c *commander) findImage(ctx context.Context) (image.InspectResponse, error
 		}
 		c.pulls()
 		c.news.pause()
-		if err := pullImage(ctx, c.engine, ref, c.emit); err != nil {
+		emit := c.emit
+		if c.tried {
+			emit = func(e sandbox.Event) { e.Text += " again"; c.emit(e) }
+		}
+		c.tried = true
+		if err := pullImage(ctx, c.engine, ref, emit); err != nil {
 			if !passing(err) {
 				c.failed = err
 			}
@@ -121,12 +126,14 @@ func followPull(body io.Reader, ref string, emit func(sandbox.Event)) error {
 		if time.Since(last) < pullEventEvery {
 			continue
 		}
-		last = time.Now()
 		event := sandbox.Event{Kind: sandbox.Pull, Text: "pulling " + ref}
 		for _, l := range layers {
 			event.Current += l.current
 			event.Total += l.total
 		}
-		emit(event)
+		if event.Current > 0 && event.Current < event.Total { // else it says no more than that it pulls
+			last = time.Now()
+			emit(event)
+		}
 	}
 }

@@ -19,6 +19,13 @@ func TestPullProgressIsTold(t *testing.T) {
 	require.NoError(t, followPull(strings.NewReader(progress), "x", emit))
 	require.Equal(t, []sandbox.Event{{Kind: sandbox.Pull, Text: "pulling x", Current: 10, Total: 100}}, events)
 
+	// What is there at once, or not begun, says no more than that it pulls, which was said.
+	events = nil
+	for _, at := range []string{"0", "100"} {
+		require.NoError(t, followPull(strings.NewReader(`{"status":"Downloading","progressDetail":{"current":`+at+`,"total":100},"id":"a"}`), "x", emit))
+	}
+	require.Empty(t, events)
+
 	require.EqualError(t, followPull(strings.NewReader(progress+`{"error":"no space left"}`), "x", emit), "no space left")
 	require.Error(t, followPull(strings.NewReader(`{"status":`), "x", emit))
 }

@@ -61,10 +61,15 @@ func (p Policy) Begin() *Calls {
 	return c
 }
 
-// Failed takes a failure. It returns the pause before the next attempt, and how much time
-// is left for it to succeed (0 when that has no limit), or the error with which to give
-// up.
-func (c *Calls) Failed(ctx context.Context, f Failure) (wait, left time.Duration, err error) {
+// Next says when a call is made again, and how long that goes on.
+type Next struct {
+	Wait  time.Duration // the pause before
+	Left  time.Duration // that it goes on; 0 where that has no limit, or is limited by Tries
+	Tries int           // that are left; 0 where time alone limits them
+}
+
+// Failed takes a failure. It returns what comes next, or the error with which to give up.
+func (c *Calls) Failed(ctx context.Context, f Failure) (next Next, err error) {
 	if c.attempts++; c.attempts == 1 || !f.Overload {
 		c.since = time.Now()
 	}
@@ -72,40 +77,44 @@ func (c *Calls) Failed(ctx context.Context, f Failure) (wait, left time.Duration
 		c.failures++
 	}
 	if !f.Passes || ctx.Err() != nil {
-		return 0, 0, f.Err
+		return next, f.Err
 	}
 	if count := c.count(); count >= c.policy.MaxAttempts {
 		if count > 1 {
-			return 0, 0, fmt.Errorf("%w (gave up after %d attempts)", f.Err, c.attempts)
+			return next, fmt.Errorf("%w (gave up after %d attempts)", f.Err, c.attempts)
 		}
-		return 0, 0, f.Err
+		return next, f.Err
 	}
-	left = c.left()
+	left := c.left()
 	if left == 0 {
-		return 0, 0, fmt.Errorf("%w (gave up after %s; %s)",
+		return next, fmt.Errorf("%w (gave up after %s; %s)",
 			f.Err, time.Since(c.since).Round(time.Second), waitsLonger)
 	}
 	budget := left
 	if deadline, ok := pause.Deadline(ctx); ok {
 		budget = min(budget, time.Until(deadline))
 	}
-	wait = f.After
+	wait := f.After
 	if wait <= 0 || c.attempts >= maxAttempts { // a server that says "1 ms" each time is not asked thousands of times
 		wait = max(wait, min(c.policy.delay(c.attempts), left, max(budget/2, c.policy.BaseDelay)))
 	}
 	if wait > budget && f.After <= 0 {
-		return 0, 0, fmt.Errorf("%w (no time is left for another attempt)", f.Err)
+		return next, fmt.Errorf("%w (no time is left for another attempt)", f.Err)
 	}
 	if wait > left && budget == left {
-		return 0, 0, fmt.Errorf("%w (a retry is possible %s, past the time that is left; %s)", f.Err, when(wait), waitsLonger)
+		return next, fmt.Errorf("%w (a retry is possible %s, past the time that is left; %s)", f.Err, when(wait), waitsLonger)
 	}
 	if wait > budget {
-		return 0, 0, fmt.Errorf("%w (a retry is possible %s, past the time that is left)", f.Err, when(wait))
+		return next, fmt.Errorf("%w (a retry is possible %s, past the time that is left)", f.Err, when(wait))
 	}
-	if c.policy.MaxWait < 0 {
-		left = 0
+	next.Wait = wait
+	switch {
+	case c.counts || !f.Overload: // time is not what it ends by
+		next.Tries = c.policy.MaxAttempts - c.count()
+	case c.policy.MaxWait > 0:
+		next.Left = left
 	}
-	return wait, left, nil
+	return next, nil
 }
 
 // count is how many attempts count for the limit.

@@ -15,12 +15,12 @@ var errBusy = errors.New("busy")
 // pauses are those after the same failure again and again, until it is given up.
 func pauses(ctx context.Context, p Policy, f Failure) (all []time.Duration, err error) {
 	for c := p.Begin(); ; {
-		wait, _, err := c.Failed(ctx, f)
+		next, err := c.Failed(ctx, f)
 		if err != nil {
 			return all, err
 		}
-		all = append(all, wait)
-		if err = Sleep(ctx, wait); err != nil {
+		all = append(all, next.Wait)
+		if err = Sleep(ctx, next.Wait); err != nil {
 			return all, err
 		}
 	}
@@ -75,8 +75,8 @@ func TestWhatAServerAsksForIsHonouredOrRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				wait, _, err := tt.policy.Begin().Failed(t.Context(), Failure{Err: errBusy, Passes: true, Overload: true, After: tt.after})
-				require.Equal(t, tt.wait, wait)
+				next, err := tt.policy.Begin().Failed(t.Context(), Failure{Err: errBusy, Passes: true, Overload: true, After: tt.after})
+				require.Equal(t, tt.wait, next.Wait)
 				require.Equal(t, tt.wait == 0, err != nil)
 			})
 		})
@@ -89,7 +89,7 @@ func TestOnlyTheWaitForAServerIsLimitedByTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := Policy{}.Begin()
 		fails := func(overload bool) error {
-			_, _, err := c.Failed(t.Context(), Failure{Err: errBusy, Passes: true, Overload: overload})
+			_, err := c.Failed(t.Context(), Failure{Err: errBusy, Passes: true, Overload: overload})
 			return err
 		}
 		for _, overload := range []bool{true, false, false, false, false} {
@@ -103,4 +103,46 @@ func TestOnlyTheWaitForAServerIsLimitedByTime(t *testing.T) {
 		time.Sleep(maxWait)
 		require.ErrorContains(t, fails(true), "gave up after 5m0s")
 	})
+}
+
+// What is said of the time or the number that is left is what ends the attempts.
+func TestWhatIsLeftIsWhatEndsTheAttempts(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		policy   Policy
+		overload bool
+		tries    int // that are left after the first
+		left     time.Duration
+	}{
+		"an error":                    {Policy{}, false, 4, 0},
+		"with little time":            {Policy{MaxWait: time.Second}, false, 4, 0},
+		"with any time":               {Policy{MaxWait: -1}, false, 4, 0},
+		"an overload":                 {Policy{}, true, 0, maxWait},
+		"an overload, any time":       {Policy{MaxWait: -1}, true, 0, 0},
+		"an overload that is counted": {Policy{MaxAttempts: 3}, true, 2, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := tt.policy.Begin()
+				f := Failure{Err: errBusy, Passes: true, Overload: tt.overload}
+				next, err := c.Failed(t.Context(), f)
+				require.NoError(t, err)
+				require.Equal(t, tt.tries, next.Tries)
+				require.Equal(t, tt.left, next.Left)
+				if tt.tries == 0 && tt.left == 0 {
+					return
+				}
+				begun, more := time.Now(), 0
+				for ; err == nil; more++ {
+					require.NoError(t, Sleep(t.Context(), next.Wait))
+					next, err = c.Failed(t.Context(), f)
+				}
+				if tt.tries > 0 {
+					require.Equal(t, tt.tries, more)
+					return
+				}
+				require.Equal(t, tt.left, time.Since(begun))
+			})
+		})
+	}
 }
