@@ -12,6 +12,7 @@ import (
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/nudge"
 	"github.com/x/pygent/internal/numeral"
+	"github.com/x/pygent/internal/window"
 )
 
 // Compaction says how the conversation before it was made shorter for the model,
@@ -165,8 +166,8 @@ func (r *run) fit(ctx context.Context, specs []ToolSpec) error {
 		most += most / 4 // an estimate alone must not end a run that may fit
 	}
 	if tokens > most {
-		err := fmt.Errorf("the conversation needs about %d tokens, %d of them for the system message and the tools, and the model's window holds %d: %s",
-			tokens, gauge.Tokens(a.history.systemWeight()+toolsWeight(specs)), a.window(""), r.insteadOfFull(specs))
+		err := fmt.Errorf("the conversation needs about %d tokens, %d of them for the system message and the tools, and %s: %s",
+			tokens, gauge.Tokens(a.history.systemWeight()+toolsWeight(specs)), window.Holds(a.givenWindow()), r.insteadOfFull(specs))
 		r.end(StatusContextFull, err.Error())
 		return err
 	}
@@ -178,7 +179,7 @@ func (r *run) warnOfSmallWindow(specs []ToolSpec, room int64) {
 	a := r.agent
 	m := a.memoryOf(a.currentModel())
 	prefix := m.gauge.Tokens(a.history.systemWeight() + toolsWeight(specs))
-	if m.small || room >= 2*prefix {
+	if m.small || room >= 2*prefix || a.givenWindow() == 0 {
 		return
 	}
 	m.small = true
@@ -191,16 +192,16 @@ func (r *run) insteadOfFull(specs []ToolSpec) string {
 	const larger = "a model with a larger window, or give this one a larger one (" + nudge.WidenedBy + "; if it has one, set WithContextWindow or context_window)"
 	a := r.agent
 	all, gauge := a.window(""), &a.memoryOf(a.currentModel()).gauge
-	most := all / 5 * 4 // else hardly anything can be said
+	most, of := all/5*4, window.Share(a.givenWindow()) // else hardly anything can be said
 	prefix := gauge.Tokens(a.history.systemWeight() + toolsWeight(specs))
 	said := gauge.Tokens(a.history.lastOfUserWeight())
 	switch {
 	case prefix > most:
-		return fmt.Sprintf("the system message and the tools alone need about %d tokens of a window of %d, so a new conversation does not help: have fewer tools or skills, or shorter instructions, or take %s", prefix, all, larger)
+		return fmt.Sprintf("the system message and the tools alone need about %d tokens %s, so a new conversation does not help: have fewer tools or skills, or shorter instructions, or take %s", prefix, of, larger)
 	case prefix+said > most && a.opts.task != "":
-		return fmt.Sprintf("what the task was told last alone needs about %d tokens of a window of %d: start another task with a shorter prompt, which names files instead of quoting them, or take %s", said, all, larger)
+		return fmt.Sprintf("what the task was told last alone needs about %d tokens %s: start another task with a shorter prompt, which names files instead of quoting them, or take %s", said, of, larger)
 	case prefix+said > most:
-		return fmt.Sprintf("the user's last message alone needs about %d tokens of a window of %d: begin a new conversation with a shorter one, which names files instead of quoting them, or take %s", said, all, larger)
+		return fmt.Sprintf("the user's last message alone needs about %d tokens %s: begin a new conversation with a shorter one, which names files instead of quoting them, or take %s", said, of, larger)
 	case a.opts.compaction.Disabled:
 		return "switch compaction on, begin a new conversation, or take " + larger
 	}

@@ -155,6 +155,37 @@ func TestWhatToDoAboutAFullWindow(t *testing.T) {
 	}
 }
 
+func TestARefusalThatNamesNoWindowMakesNoneUp(t *testing.T) {
+	t.Parallel()
+	refusal := pygenttest.Error(&pygent.APIError{Status: 413, Message: "Request Entity Too Large", ContextTooLarge: true})
+	for name, tt := range map[string]struct {
+		say  string
+		opts []pygent.Option
+	}{
+		"the prefix alone":       {"go", nil},
+		"the last message alone": {strings.Repeat("a long text ", 6_000), nil},
+		"no compaction":          {strings.Repeat("a long text ", 6_000), []pygent.Option{pygent.WithCompaction(pygent.CompactionPolicy{Disabled: true})}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var told []string
+			agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(refusal).RepeatLast(), append(tt.opts, pygent.OnEvent(func(e pygent.Event) {
+				if e.Type == pygent.EventWarning {
+					told = append(told, e.Text)
+				}
+			}))...)
+			for range 3 {
+				result, err := agent.RunUntilStop(t.Context(), tt.say)
+				require.Error(t, err)
+				require.Equal(t, pygent.StatusContextFull, result.Status)
+				require.NotRegexp(t, `window of \d|window holds \d`, result.Reason)
+				require.Contains(t, result.Reason, "tokens of what the server refused as too long")
+			}
+			require.NotContains(t, strings.Join(told, "\n"), "the model's window has room")
+		})
+	}
+}
+
 func TestCompactSaysWhyNothingIsDoneAndCountsWhatItTakes(t *testing.T) {
 	t.Parallel()
 	store := &pygenttest.MemoryStore{}

@@ -106,6 +106,16 @@ func (a *Agent) window(answered string) int64 {
 	return known
 }
 
+// givenWindow is window as somebody told it. It is 0 where that only comes from the size
+// of a request that was refused.
+func (a *Agent) givenWindow() int64 {
+	all, m := a.window(""), &a.memory
+	if all == m.learned() && all != m.named {
+		return 0
+	}
+	return all
+}
+
 // learned is the window by what was refused as too long; 0 if nothing was. A
 // request that was refused counts by its weight, since its tokens are another
 // number as soon as the server reports some.
