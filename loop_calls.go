@@ -12,7 +12,6 @@ import (
 
 	"github.com/x/pygent/internal/callwords"
 	"github.com/x/pygent/internal/cut"
-	"github.com/x/pygent/internal/cycle"
 	"github.com/x/pygent/internal/dialect"
 	"github.com/x/pygent/internal/nudge"
 	"github.com/x/pygent/internal/pace"
@@ -393,6 +392,8 @@ func (r *run) noteCycle(call *ToolCall, result *ToolResult) {
 	}
 	var note, reason string
 	switch {
+	case found && last.Calls > 1 && !r.cycles.AllFailed(last.Calls):
+		note, reason = nudge.InTurn(last.Calls, last.Times)
 	case found:
 		note, reason = nudge.Repeated(call.Name, last.Calls, last.Times)
 	case failures > 0:
@@ -401,7 +402,7 @@ func (r *run) noteCycle(call *ToolCall, result *ToolResult) {
 		return
 	}
 	result.Content = nudge.OnALine(result.Content, note)
-	if last.Times >= cycle.Stuck || stuck {
+	if r.cycles.Stuck() || stuck {
 		r.end(StatusStuck, reason)
 	}
 }

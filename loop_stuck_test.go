@@ -51,6 +51,30 @@ func TestAlternatingFailuresAreFoundStuck(t *testing.T) {
 	}
 }
 
+func TestAlternatingCallsThatFindNothingNewAreFoundStuck(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		round []pygenttest.Reply
+		steps int
+		want  string
+	}{
+		"two":              {[]pygenttest.Reply{callBash("ls"), callBash("true")}, 20, "the last 2 calls gave the same results 10 times in a row"},
+		"one of two fails": {[]pygenttest.Reply{callBash("ls"), callBash("exit 3")}, 20, "the last 2 calls gave the same results 10 times in a row"},
+		"with a wait":      {[]pygenttest.Reply{callBash("sleep 0.01"), callBash("true")}, 40, "the last 2 calls gave the same results 20 times in a row"},
+		"a wait":           {[]pygenttest.Reply{callBash("sleep 0.01; echo pending")}, 20, "bash gave the same result 20 times in a row"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			agent := newAgent(t, pygenttest.NewScriptedModel(tt.round...).Loop())
+			result, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxSteps(100))
+			require.NoError(t, err)
+			require.Equal(t, pygent.StatusStuck, result.Status)
+			require.Equal(t, tt.want, result.Reason)
+			require.Equal(t, tt.steps, result.Steps)
+		})
+	}
+}
+
 func TestAlternatingWorkThatGetsSomewhereIsNotStuck(t *testing.T) {
 	t.Parallel()
 	var replies []pygenttest.Reply

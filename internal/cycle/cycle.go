@@ -2,7 +2,10 @@
 // fail.
 package cycle
 
-import "crypto/sha256"
+import (
+	"crypto/sha256"
+	"regexp"
+)
 
 // The number of repetitions at which the model should be told, and the number
 // at which the agent counts as stuck.
@@ -10,6 +13,23 @@ const (
 	Told  = 3
 	Stuck = 5
 )
+
+// The same for two or three calls in turn of which some go well: they may be work that
+// looks alike for a while.
+const (
+	InTurnTold  = 6
+	InTurnStuck = 10
+)
+
+// The same where a call waits, as for a build that is watched: that nothing has changed yet
+// is what a wait begins with.
+const (
+	WaitsTold  = 10
+	WaitsStuck = 20
+)
+
+// waits matches the arguments of a command, as JSON, that waits.
+var waits = regexp.MustCompile(`(\\n|\b)sleep\s+[\d$"'.{\\]|--(wait|watch)\b`)
 
 // The number of calls in a row that fail, whatever they are, after each of which the model
 // should be told, and the number at which the agent counts as stuck.
@@ -24,7 +44,8 @@ const maxCycle = 3
 // Finder remembers the last tool calls of a run. The zero Finder is ready to
 // use. It is not safe for concurrent use.
 type Finder struct {
-	recent   []entry // at most maxCycle*Stuck, the latest last
+	recent   []entry // at most maxCycle*WaitsStuck, the latest last
+	stuck    bool    // the last calls repeat too often
 	failures int     // in a row
 	told     int     // the step after which the model was told of them first
 }
@@ -32,25 +53,44 @@ type Finder struct {
 type entry struct {
 	call, result [sha256.Size]byte
 	failed       bool
+	waits        bool
 }
 
 // Found describes a cycle: the last Calls calls were made Times times in a row,
 // in the same order and with the same results.
 type Found struct{ Calls, Times int }
 
-// Note adds a call with its result. If the last calls repeat at least [Told]
-// times, it returns the shortest cycle among them. One call that keeps giving
-// one result is always a cycle. Two or three calls in turn are a cycle only if
-// all of them fail: calls that succeed may well be waiting for something.
+// Note adds a call with its result. If the last calls repeat so often that the model should
+// be told, it returns the shortest cycle among them. One call that keeps giving one result
+// is a cycle, as are two or three in turn; it depends on what they are how soon.
 func (l *Finder) Note(call, result string, failed bool) (Found, bool) {
-	l.recent = append(l.recent, entry{sha256.Sum256([]byte(call)), sha256.Sum256([]byte(result)), failed})
-	l.recent = l.recent[max(0, len(l.recent)-maxCycle*Stuck):]
+	l.recent = append(l.recent, entry{sha256.Sum256([]byte(call)), sha256.Sum256([]byte(result)), failed, waits.MatchString(call)})
+	l.recent = l.recent[max(0, len(l.recent)-maxCycle*WaitsStuck):]
+	l.stuck = false
 	for calls := 1; calls <= maxCycle; calls++ {
-		if times := l.times(calls); times >= Told && (calls == 1 || l.allFailed(calls)) {
-			return Found{Calls: calls, Times: min(times, Stuck)}, true
+		told, stuck := l.bounds(calls)
+		if times := l.times(calls); times >= told {
+			l.stuck = times >= stuck
+			return Found{Calls: calls, Times: min(times, stuck)}, true
 		}
 	}
 	return Found{}, false
+}
+
+// Stuck reports whether the cycle that Note found last was repeated too often.
+func (l *Finder) Stuck() bool { return l.stuck }
+
+// bounds are how often the last calls may be repeated.
+func (l *Finder) bounds(calls int) (told, stuck int) {
+	for _, e := range l.recent[max(0, len(l.recent)-calls):] {
+		if e.waits {
+			return WaitsTold, WaitsStuck
+		}
+	}
+	if calls == 1 || l.AllFailed(calls) {
+		return Told, Stuck
+	}
+	return InTurnTold, InTurnStuck
 }
 
 // Failed counts a call of a step that failed, or one that went well, and returns how many
@@ -79,7 +119,8 @@ func (l *Finder) times(calls int) int {
 	return 1 + same/calls
 }
 
-func (l *Finder) allFailed(calls int) bool {
+// AllFailed reports whether the last calls failed.
+func (l *Finder) AllFailed(calls int) bool {
 	for _, e := range l.recent[max(0, len(l.recent)-calls):] {
 		if !e.failed {
 			return false

@@ -28,6 +28,11 @@ func TestCyclesAreFound(t *testing.T) {
 		{"two of three are the same", "aabaabaab", cycle.Found{Calls: 3, Times: 3}},
 		{"four", "abcdabcdabcdabcdabcd", cycle.Found{}},
 		{"one of two succeeds", "aBaBaBaBaB", cycle.Found{}},
+		{"one of two succeeds, told", "aBaBaBaBaBaB", cycle.Found{Calls: 2, Times: 6}},
+		{"two that succeed", "xABABABABABAB", cycle.Found{Calls: 2, Times: 6}},
+		{"two that succeed, often", strings.Repeat("AB", 40), cycle.Found{Calls: 2, Times: 10}},
+		{"three that succeed", strings.Repeat("ABC", 6), cycle.Found{Calls: 3, Times: 6}},
+		{"four that succeed", strings.Repeat("ABCD", 20), cycle.Found{}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var l cycle.Finder
@@ -50,4 +55,39 @@ func TestOtherResultsAreNoCycle(t *testing.T) {
 		_, found = l.Note("test", strings.Repeat("x", i), true)
 		require.False(t, found)
 	}
+}
+
+func TestWhoWaitsIsGivenTime(t *testing.T) {
+	for call, waits := range map[string]bool{
+		`bash{"cmd":"sleep 30; curl -s localhost/status"}`: true, `bash{"cmd":"make &\nsleep 5"}`: true, `bash{"cmd":"gh run watch --wait 7"}`: true,
+		`bash{"cmd":"curl -s localhost/status"}`: false, `bash{"cmd":"cat sleep.txt"}`: false, `bash{"cmd":"grep asleep 7","timeout":30}`: false,
+	} {
+		var l cycle.Finder
+		told, stuck := 0, 0
+		for n := 1; stuck == 0 && n < 100; n++ {
+			if _, found := l.Note(call, "pending", false); found && told == 0 {
+				told = n
+			}
+			if l.Stuck() {
+				stuck = n
+			}
+		}
+		want := [2]int{cycle.Told, cycle.Stuck}
+		if waits {
+			want = [2]int{cycle.WaitsTold, cycle.WaitsStuck}
+		}
+		require.Equal(t, want, [2]int{told, stuck}, call)
+	}
+}
+
+func TestCallsInTurnAreStuckLater(t *testing.T) {
+	var l cycle.Finder
+	for round := range cycle.InTurnStuck {
+		require.False(t, l.Stuck(), round)
+		l.Note("ls", "a b", false)
+		l.Note("cat a", "text", false)
+	}
+	require.True(t, l.Stuck())
+	l.Note("ls", "a b c", false)
+	require.False(t, l.Stuck())
 }

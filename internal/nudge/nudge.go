@@ -278,6 +278,12 @@ func Repeated(tool string, calls, times int) (note, reason string) {
 	return "[" + what + "; try something else]", reason
 }
 
+// InTurn is Repeated for calls in turn of which some went well.
+func InTurn(calls, times int) (note, reason string) {
+	reason = fmt.Sprintf("the last %d calls gave the same results %d times in a row", calls, times)
+	return "[" + reason + "; try something else, or wait longer between them if you wait for something]", reason
+}
+
 // Changed says who changed the arguments of a call before it ran.
 func Changed(who, arguments string) string {
 	return "[" + who + " changed the arguments of this call; it ran with " + arguments + "]"
