@@ -167,7 +167,7 @@ func (r *run) fit(ctx context.Context, specs []ToolSpec) error {
 	}
 	if tokens > most {
 		err := fmt.Errorf("the conversation needs about %d tokens, %d of them for the system message and the tools, and %s: %s",
-			tokens, gauge.Tokens(a.history.systemWeight()+toolsWeight(specs)), window.Holds(a.givenWindow()), r.insteadOfFull(specs))
+			tokens, gauge.Tokens(a.history.systemWeight()+toolsWeight(specs)), window.Holds(a.memory.given(a.window(""))), r.insteadOfFull(specs))
 		r.end(StatusContextFull, err.Error())
 		return err
 	}
@@ -179,7 +179,7 @@ func (r *run) warnOfSmallWindow(specs []ToolSpec, room int64) {
 	a := r.agent
 	m := a.memoryOf(a.currentModel())
 	prefix := m.gauge.Tokens(a.history.systemWeight() + toolsWeight(specs))
-	if m.small || room >= 2*prefix || a.givenWindow() == 0 {
+	if m.small || room >= 2*prefix || m.given(a.window("")) == 0 {
 		return
 	}
 	m.small = true
@@ -192,7 +192,7 @@ func (r *run) insteadOfFull(specs []ToolSpec) string {
 	const larger = "a model with a larger window, or give this one a larger one (" + nudge.WidenedBy + "; if it has one, set WithContextWindow or context_window)"
 	a := r.agent
 	all, gauge := a.window(""), &a.memoryOf(a.currentModel()).gauge
-	most, of := all/5*4, window.Share(a.givenWindow()) // else hardly anything can be said
+	most, of := all/5*4, window.Share(a.memory.given(all)) // else hardly anything can be said
 	prefix := gauge.Tokens(a.history.systemWeight() + toolsWeight(specs))
 	said := gauge.Tokens(a.history.lastOfUserWeight())
 	switch {

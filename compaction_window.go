@@ -106,14 +106,13 @@ func (a *Agent) window(answered string) int64 {
 	return known
 }
 
-// givenWindow is window as somebody told it. It is 0 where that only comes from the size
-// of a request that was refused.
-func (a *Agent) givenWindow() int64 {
-	all, m := a.window(""), &a.memory
-	if all == m.learned() && all != m.named {
+// given is a window if somebody told it, and 0 if it only comes from the size of a request
+// that was refused.
+func (m *memory) given(window int64) int64 {
+	if window == m.learned() && window != m.named {
 		return 0
 	}
-	return all
+	return window
 }
 
 // learned is the window by what was refused as too long; 0 if nothing was. A
