@@ -147,9 +147,9 @@ func (e Event) MarshalJSON() ([]byte, error) {
 type RetryInfo struct {
 	Attempt int           `json:"attempt"` // the number of the failed attempt, from 1; 0 when the model itself began anew, as [Delta.Withdrawn] says
 	Wait    time.Duration `json:"-"`       // the pause before the next one; wait_seconds in JSON
-	// Left is how long it goes on to be tried, as an overload is; 0 where that has no limit,
-	// or Tries, the most attempts that follow, is what ends it: see [RetryPolicy]. In JSON it
-	// is left_seconds.
+	// Left is how long an overload is still waited out, 0 for no limit; left_seconds in JSON.
+	// Tries is how many attempts follow at most, 0 where time alone ends them. If it is set,
+	// it is what ends them: see [RetryPolicy].
 	Left  time.Duration `json:"-"`
 	Tries int           `json:"tries_left,omitempty"`
 	Error string        `json:"error"` // why the attempt failed, or why the model began anew

@@ -64,8 +64,8 @@ func (p Policy) Begin() *Calls {
 // Next says when a call is made again, and how long that goes on.
 type Next struct {
 	Wait  time.Duration // the pause before
-	Left  time.Duration // that it goes on; 0 where that has no limit, or is limited by Tries
-	Tries int           // that are left; 0 where time alone limits them
+	Left  time.Duration // that an overload is waited out; 0 where that has no limit
+	Tries int           // that are left, which end it whatever Left is; 0 where time alone does
 }
 
 // Failed takes a failure. It returns what comes next, or the error with which to give up.
@@ -108,11 +108,11 @@ func (c *Calls) Failed(ctx context.Context, f Failure) (next Next, err error) {
 		return next, fmt.Errorf("%w (a retry is possible %s, past the time that is left)", f.Err, when(wait))
 	}
 	next.Wait = wait
-	switch {
-	case c.counts || !f.Overload: // time is not what it ends by
-		next.Tries = c.policy.MaxAttempts - c.count()
-	case c.policy.MaxWait > 0:
+	if c.policy.MaxWait > 0 {
 		next.Left = left
+	}
+	if c.counts || !f.Overload {
+		next.Tries = c.policy.MaxAttempts - c.count()
 	}
 	return next, nil
 }

@@ -114,12 +114,12 @@ func TestWhatIsLeftIsWhatEndsTheAttempts(t *testing.T) {
 		tries    int // that are left after the first
 		left     time.Duration
 	}{
-		"an error":                    {Policy{}, false, 4, 0},
-		"with little time":            {Policy{MaxWait: time.Second}, false, 4, 0},
+		"an error":                    {Policy{}, false, 4, maxWait},
+		"with little time":            {Policy{MaxWait: time.Second}, false, 4, time.Second},
 		"with any time":               {Policy{MaxWait: -1}, false, 4, 0},
 		"an overload":                 {Policy{}, true, 0, maxWait},
 		"an overload, any time":       {Policy{MaxWait: -1}, true, 0, 0},
-		"an overload that is counted": {Policy{MaxAttempts: 3}, true, 2, 0},
+		"an overload that is counted": {Policy{MaxAttempts: 3}, true, 2, maxWait},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
