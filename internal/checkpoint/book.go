@@ -16,7 +16,9 @@
 // some, and the log has a line where they differ. What differs across a call was changed
 // by the agent, and what differs in between by others: the user, an editor, another
 // session. So most of a turn is theirs for certain, since a model writes for longer than
-// its calls take. What a tool for files says it has changed is exact, too.
+// its calls take. What a tool for files says it has changed is exact, too. In a large
+// workspace, a look that takes seconds is the last of its turn: a watch then tells what
+// others write until the end, and all else that differs counts as the agent's, as unsure.
 //
 // While a command runs, trees do not tell who has changed a file. Nothing that is open
 // to every user does: inotify has no process, and what programs under a tracer cost is
@@ -206,6 +208,7 @@ type Book struct {
 	of     string // whose files the cache knows, as the ID of a target
 	lasts  bool   // they are the same for the next process
 	unsave int    // files that were read since the cache was saved
+	large  bool   // there is much in the files that were read last
 	seen   []Entry
 	next   int64
 	others others
@@ -485,6 +488,7 @@ func (b *Book) read(ctx context.Context, w Workspace, e *Entry, changed []string
 		return err
 	}
 	e.Tree, e.Dir, e.On, e.Stored, e.Head = t, files.Dir(), onOf(files), report.Stored, b.head(ctx, b.cache.Dir(".git"))
+	b.large = report.Files > largeFiles || report.Bytes > largeBytes
 	e.Left = report.LeftOut[:min(len(report.LeftOut), maxShown)]
 	e.More = report.More + len(report.LeftOut) - len(e.Left)
 	if e.Work != nil {

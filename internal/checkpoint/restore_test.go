@@ -191,6 +191,13 @@ func listing(t *testing.T, dir string) string {
 	return strings.Join(all, " ")
 }
 
+// look looks at the files before or after a call.
+func (b *bench) look(w checkpoint.Work) {
+	b.t.Helper()
+	_, err := b.Look(b.t.Context(), b.work.open, w)
+	require.NoError(b.t, err)
+}
+
 func (b *bench) restore(to int64) (checkpoint.Outcome, error) {
 	return b.Book.Restore(b.t.Context(), b.work.open, to, b)
 }
@@ -291,7 +298,7 @@ func TestOnlyWhatIsTakenBackIsUnsure(t *testing.T) {
 	b := newBench(t)
 	b.set("a", "0", "b", "0")
 	call := func() {
-		require.NoError(t, b.Look(t.Context(), b.work.open, checkpoint.Work{Ran: true}))
+		b.look(checkpoint.Work{Ran: true})
 	}
 	b.turn(func() { b.set("a", "1"); call() })
 	first := b.Entries()[1]
@@ -332,7 +339,8 @@ func TestAnInterruptedRestoreIsFinished(t *testing.T) {
 		require.Equal(t, 4, b.messages, "the files come first")
 		_, err = b.Take(t.Context(), b.work.open, checkpoint.Entry{Note: checkpoint.Note{Kind: checkpoint.Start}})
 		require.ErrorIs(t, err, checkpoint.ErrUnfinished)
-		require.ErrorIs(t, b.Look(t.Context(), b.work.open, checkpoint.Work{}), checkpoint.ErrUnfinished)
+		_, err = b.Look(t.Context(), b.work.open, checkpoint.Work{})
+		require.ErrorIs(t, err, checkpoint.ErrUnfinished)
 		require.ErrorIs(t, b.Begin(t.Context(), checkpoint.Entry{}), checkpoint.ErrUnfinished)
 		b.work.after = -1
 		b.reopen()
@@ -521,27 +529,23 @@ func must[T any](v T, err error) T {
 func TestARestoreTakesBackWhatCallsChanged(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	look := func(w checkpoint.Work) {
-		t.Helper()
-		require.NoError(t, b.Look(t.Context(), b.work.open, w))
-	}
 	ran := checkpoint.Work{Ran: true}
 	b.set("a", "0", "u", "0", "both", "0", "tool", "0")
 	start := b.take(checkpoint.Start)
 	b.messages += 4
 	b.set("u", "1")
-	look(checkpoint.Work{})
+	b.look(checkpoint.Work{})
 	b.set("a", "1", "both", "1")
-	look(ran)
+	b.look(ran)
 	b.set("both", "user", "new", "user")
-	look(checkpoint.Work{})
-	look(ran) // nothing has changed
+	b.look(checkpoint.Work{})
+	b.look(ran) // nothing has changed
 	b.collects()
 	b.set("a", "2", "made/by", "agent")
-	look(ran)
-	look(checkpoint.Work{})
+	b.look(ran)
+	b.look(checkpoint.Work{})
 	b.set("tool", "1", "u", "2")
-	look(checkpoint.Work{Ran: true, Only: []string{"tool"}})
+	b.look(checkpoint.Work{Ran: true, Only: []string{"tool"}})
 	b.set("u", "3")
 	end, err := b.Take(t.Context(), b.work.open, checkpoint.Entry{Messages: 4, Note: checkpoint.Note{Kind: checkpoint.End, Place: place(4), Work: &checkpoint.Work{}}})
 	require.NoError(t, err)
@@ -574,7 +578,7 @@ func TestTheLastCallIsTheAgents(t *testing.T) {
 	require.True(t, b.AtWork())
 	b.messages += 2
 	b.set("u", "1")
-	require.NoError(t, b.Look(t.Context(), b.work.open, checkpoint.Work{}))
+	b.look(checkpoint.Work{})
 	require.True(t, b.AtWork())
 	b.set("a", "1")
 	b.reopen()
@@ -589,9 +593,9 @@ func TestATurnLooksBeforeAndAfterCalls(t *testing.T) {
 	var works []checkpoint.Work
 	working, fails := false, error(nil)
 	turn := &checkpoint.Turn{
-		Look: func(_ context.Context, _ checkpoint.Workspace, w checkpoint.Work) error {
+		Look: func(_ context.Context, _ checkpoint.Workspace, w checkpoint.Work) (bool, error) {
 			works = append(works, w)
-			return fails
+			return true, fails
 		},
 		Dirs: []string{"", "/workspace", "/home/me/p/"}, Apart: true, Working: func(context.Context) bool { return working },
 	}
@@ -622,7 +626,7 @@ func TestATurnLooksBeforeAndAfterCalls(t *testing.T) {
 	turn.After(t.Context(), true, nil)
 	turn.Before(t.Context())
 	require.Len(t, works, 11, "after an error it looks no more")
-	require.Nil(t, turn.End(t.Context()))
+	require.Equal(t, &checkpoint.Work{Ran: true, Apart: true}, turn.End(t.Context()), "the watch goes on")
 	(*checkpoint.Turn)(nil).Before(t.Context())
 	(*checkpoint.Turn)(nil).After(t.Context(), true, nil)
 	require.Nil(t, (*checkpoint.Turn)(nil).End(t.Context()))
@@ -1057,7 +1061,7 @@ func TestAFileThatHasAnotherNameIsTakenBack(t *testing.T) {
 	b.set("real/x", "0")
 	start := b.turn(func() {
 		b.set("real/x", "1")
-		require.NoError(t, b.Look(t.Context(), b.work.open, checkpoint.Work{Ran: true, Only: []string{"link/x"}}))
+		b.look(checkpoint.Work{Ran: true, Only: []string{"link/x"}})
 	})
 	out := b.mustRestore(start.N)
 	require.Equal(t, "real/x=0", b.files())
@@ -1078,17 +1082,16 @@ func longLog(t *testing.T, work checkpoint.Work) {
 	for range 985 {
 		require.NoError(t, b.Begin(t.Context(), checkpoint.Entry{}))
 	}
-	look := func(w checkpoint.Work) { require.NoError(t, b.Look(t.Context(), b.work.open, w)) }
 	b.set("a", "0", "u", "0")
 	start := b.turn(func() {
 		for i := range 4 {
 			b.set("a", fmt.Sprint("a", i), "d/e", fmt.Sprint(i))
-			look(work)
+			b.look(work)
 		}
 		b.set("u", "user")
-		look(checkpoint.Work{})
+		b.look(checkpoint.Work{})
 		b.set("a", "last", "d/e", "last")
-		look(work)
+		b.look(work)
 	})
 	for range 10 {
 		require.NoError(t, b.Begin(t.Context(), checkpoint.Entry{}))
@@ -1110,19 +1113,18 @@ func TestWhatAWatchTellsStays(t *testing.T) {
 	}
 	b := newBench(t)
 	watched := checkpoint.Work{Ran: true, Apart: true, Watch: true}
-	look := func(w checkpoint.Work) { require.NoError(t, b.Look(t.Context(), b.work.open, w)) }
-	look(checkpoint.Work{Watch: true}) // before there is any checkpoint
+	b.look(checkpoint.Work{Watch: true}) // before there is any checkpoint
 	for range 995 {
 		require.NoError(t, b.Begin(t.Context(), checkpoint.Entry{}))
 	}
 	b.set("u", "0")
 	start := b.turn(func() {
-		look(checkpoint.Work{Watch: true})
+		b.look(checkpoint.Work{Watch: true})
 		b.set("u", "user", "d/x", "user", "d-x", "user")
 		require.NoError(t, os.Symlink("u", filepath.Join(b.work.dir, "l1")))
-		look(watched)
+		b.look(watched)
 		require.NoError(t, os.Symlink("u", filepath.Join(b.work.dir, "l2")))
-		look(watched)
+		b.look(watched)
 	})
 	for range 5 {
 		require.NoError(t, b.Begin(t.Context(), checkpoint.Entry{}))
@@ -1143,9 +1145,9 @@ func TestAWatchTellsNothingOfCommandsOfTheSameMount(t *testing.T) {
 	b := newBench(t)
 	b.set("a", "0")
 	start := b.turn(func() {
-		require.NoError(t, b.Look(t.Context(), b.work.open, checkpoint.Work{Watch: true}))
+		b.look(checkpoint.Work{Watch: true})
 		b.set("a", "1")
-		require.NoError(t, b.Look(t.Context(), b.work.open, checkpoint.Work{Ran: true, Watch: true}))
+		b.look(checkpoint.Work{Ran: true, Watch: true})
 	})
 	require.Equal(t, []string{"a"}, b.mustRestore(start.N).Unsure)
 	require.Equal(t, "a=0", b.files())
@@ -1161,12 +1163,11 @@ func TestWhatOthersMakeDuringACommandStays(t *testing.T) {
 	b := newBench(t)
 	const one, two = "1111111111111111111111111111111111111111", "2222222222222222222222222222222222222222"
 	b.set(".git/HEAD", "ref: refs/heads/main", ".git/refs/heads/main", one, ".git/objects/11/"+one[2:], "1")
-	look := func(w checkpoint.Work) { require.NoError(t, b.Look(t.Context(), b.work.open, w)) }
 	start := b.turn(func() {
-		look(checkpoint.Work{Watch: true})
+		b.look(checkpoint.Work{Watch: true})
 		require.NoError(t, os.RemoveAll(filepath.Join(b.work.dir, ".git")))
 		b.set(".git/HEAD", "ref: refs/heads/main", ".git/refs/heads/main", two, ".git/objects/22/"+two[2:], "2")
-		look(checkpoint.Work{Ran: true, Apart: true, Watch: true})
+		b.look(checkpoint.Work{Ran: true, Apart: true, Watch: true})
 	})
 	theirs := b.files()
 	out := b.mustRestore(start.N)
@@ -1175,11 +1176,11 @@ func TestWhatOthersMakeDuringACommandStays(t *testing.T) {
 
 	const many = 5001
 	start = b.turn(func() {
-		look(checkpoint.Work{Watch: true})
+		b.look(checkpoint.Work{Watch: true})
 		for i := range many {
 			b.set(fmt.Sprintf("d/%d", i), "user")
 		}
-		look(checkpoint.Work{Ran: true, Apart: true, Watch: true})
+		b.look(checkpoint.Work{Ran: true, Apart: true, Watch: true})
 	})
 	theirs = b.files()
 	b.mustRestore(start.N)

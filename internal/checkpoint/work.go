@@ -31,29 +31,36 @@ type Work struct {
 const maxNamed = 5000
 
 // Look notes how the files are before or after a call, in a turn, if they differ from
-// how they were before that. Work is what has gone on since.
-func (b *Book) Look(ctx context.Context, w Workspace, work Work) error {
+// how they were before that. Work is what has gone on since. large says that they are so
+// many, or have so much in them, that a look takes a while on any machine.
+func (b *Book) Look(ctx context.Context, w Workspace, work Work) (large bool, err error) {
 	unlock, err := b.lock()
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer unlock()
 	if b.pending() {
-		return ErrUnfinished
+		return false, ErrUnfinished
 	}
 	e := Entry{Note: Note{Kind: call, Work: &work}}
 	if err := b.read(ctx, w, &e, nil); err != nil {
-		return err
+		return false, err
 	}
 	if at := b.latest(); at < 0 || b.seen[at].Tree == e.Tree {
 		b.store.Forget(e.Tree)
-		return nil
+		return b.large, nil
 	}
 	if _, err = b.add(ctx, e); err != nil {
 		b.store.Forget(e.Tree)
 	}
-	return err
+	return b.large, err
 }
+
+// A workspace with more is large.
+const (
+	largeFiles = 5000
+	largeBytes = 256 << 20
+)
 
 // others knows what others write beside the agent's commands. The caller of its methods
 // holds the book's mu.
