@@ -1,15 +1,21 @@
 package pygent
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
+	"path/filepath"
+	"reflect"
 	"slices"
 	"time"
 
 	"github.com/docker/go-units"
 
+	"github.com/x/pygent/internal/docker"
+	"github.com/x/pygent/internal/egress"
 	"github.com/x/pygent/internal/openai"
 	"github.com/x/pygent/internal/sandbox"
 	"github.com/x/pygent/internal/settings"
@@ -428,4 +434,345 @@ func (c *Config) missingSkillDirs() (warnings []string) {
 		}
 	}
 	return warnings
+}
+
+// ConfigTable has settings that a program has read elsewhere than in a TOML file:
+// in a start-up script, say.
+type ConfigTable struct {
+	Path string // where the settings are from, for errors
+	Flag string // by which the user names such a source, to trust it; default "--config"
+	// Project says that a stranger may have written it, as the file of a project: see
+	// [ConfigSources].
+	Project bool
+	// Named says that the user named the source for this start, as Files of
+	// [ConfigSources]: what it says holds before the setup of an agent that goes on,
+	// see [Config.WithSetup].
+	Named bool
+	// Values are settings by key, as decoded from TOML: strings, bools, int64s,
+	// float64s, []any, and map[string]any for a table such as "limits".
+	Values map[string]any
+	// Lines has the line of each key, as "limits.max_steps", for errors.
+	Lines map[string]int
+}
+
+func tables(given []ConfigTable) (all []settings.Table) {
+	for _, t := range given {
+		all = append(all, settings.Table{Path: t.Path, Flag: cmp.Or(t.Flag, "--config"), Project: t.Project, Values: t.Values, Lines: t.Lines})
+	}
+	return all
+}
+
+// named returns the sources that the user named for this start.
+func (s ConfigSources) named() []string {
+	named := slices.Clone(s.Files)
+	for _, t := range s.Tables {
+		if t.Named {
+			named = append(named, t.Path)
+		}
+	}
+	return named
+}
+
+// ContainerConfig says where commands run, and how they are confined.
+type ContainerConfig struct {
+	// Docker says whether commands run in a container. A file and a variable say
+	// true for [DockerRequired] and false for [DockerNever].
+	Docker       DockerMode `json:"use_docker,omitempty"`
+	Image        string     `json:"image,omitempty"`         // default python:3.12-slim
+	Network      string     `json:"network,omitempty"`       // the name of a Docker network; default "none"
+	AllowedHosts []string   `json:"allowed_hosts,omitempty"` // as [WithAllowedHosts] takes them; default none
+	NetworkLimit int64      `json:"network_limit,omitempty"` // bytes, as [MaxNetworkBytes] takes them; default [DefaultMaxNetworkBytes]
+	Memory       int64      `json:"memory,omitempty"`        // bytes; default 512 MiB
+	CPUs         float64    `json:"cpus,omitempty"`          // how many; default all
+	Pids         int64      `json:"pids,omitempty"`          // processes at once; default 256
+	User         string     `json:"user,omitempty"`          // "uid[:gid]" or a name of the image; default the image's
+	Capabilities []string   `json:"capabilities,omitzero"`   // nil for the default few, empty for none
+	ReadOnly     *bool      `json:"read_only,omitempty"`     // a root file system that cannot be written; default false
+	Mounts       []Mount    `json:"mounts,omitempty"`        // besides the workspace; default none
+	GPUs         string     `json:"gpus,omitempty"`          // "all", a number, or device ids; default none
+	Publish      []string   `json:"publish,omitempty"`       // ports, as [WithPublish] takes them; default none
+	SharedFiles  *bool      `json:"shared_files,omitempty"`  // whether the engine sees this machine's files; default as its address suggests
+	DockerHost   string     `json:"docker_host,omitempty"`   // the engine's address; default as the docker command
+}
+
+func (c *ContainerConfig) settings() []settings.Setting {
+	return []settings.Setting{
+		{Key: "container.use_docker", Also: []string{"use_docker"}, Env: "PYGENT_USE_DOCKER", Value: settings.Switch(&c.Docker, `true (required), false (local) or "auto"`, DockerRequired, DockerNever, DockerAuto)},
+		{Key: "container.image", Also: []string{"image"}, Env: "PYGENT_IMAGE", Value: settings.String(&c.Image)},
+		{Key: "container.network", Env: "PYGENT_NETWORK", Value: settings.String(&c.Network)},
+		{Key: "container.allowed_hosts", Env: "PYGENT_ALLOW_HOSTS", AddsUp: true, Value: hosts(&c.AllowedHosts)},
+		{Key: "container.memory", Env: "PYGENT_MEMORY", Value: settings.OrNone(settings.Checked(settings.Bytes(&c.Memory), enoughMemory), NoLimit)},
+		{Key: "container.cpus", Env: "PYGENT_CPUS", Value: settings.OrNone(settings.CPUs(&c.CPUs), NoLimit)},
+		{Key: "container.pids", Env: "PYGENT_PIDS", Value: settings.OrNone(settings.Checked(settings.Count(&c.Pids), enoughPids), NoLimit)},
+		{Key: "container.user", Env: "PYGENT_USER", Value: settings.String(&c.User)},
+		{Key: "container.capabilities", Env: "PYGENT_CAPS", Value: settings.NamesOrNone(&c.Capabilities)},
+		{Key: "container.read_only", Env: "PYGENT_READ_ONLY", Value: settings.Bool(&c.ReadOnly)},
+		{Key: "container.mounts", Env: "PYGENT_MOUNTS", Value: settings.Mounts(&c.Mounts, newMount)},
+		{Key: "container.gpus", Env: "PYGENT_GPUS", Value: settings.Checked(settings.GPUs(&c.GPUs), areGPUs)},
+		{Key: "container.publish", Env: "PYGENT_PUBLISH", Value: settings.NamesThat(&c.Publish, isPublication)},
+		{Key: "container.shared_files", Env: "PYGENT_SHARED_FILES", Value: settings.Bool(&c.SharedFiles)},
+		{Key: "container.docker_host", Env: "PYGENT_DOCKER_HOST", Value: settings.String(&c.DockerHost)},
+	}
+}
+
+// enoughMemory refuses a size for which no engine makes a container.
+func enoughMemory(bytes int64) error {
+	if bytes < leastMemory {
+		return settings.Want("at least 6m, which engines ask for", settings.Text(units.BytesSize(float64(bytes))))
+	}
+	return nil
+}
+
+// enoughPids refuses a limit below which no container starts.
+func enoughPids(n int64) error {
+	if n < leastPids {
+		return settings.Want(fmt.Sprintf("at least %d, which pygent's own processes and a command need", leastPids), settings.Text(fmt.Sprint(n)))
+	}
+	return nil
+}
+
+func areGPUs(text string) error {
+	if docker.CheckGPUs(text) != nil {
+		return settings.Want(`"all", a number, or ids such as "device=0,1"`, settings.Text(text))
+	}
+	return nil
+}
+
+func isPublication(text string) error {
+	_, err := sandbox.ParsePublication(text)
+	return err
+}
+
+func newMount(source, target string, readOnly bool) Mount { return Mount{source, target, readOnly} }
+
+// hosts adds to the hosts that commands may reach. "none" discards all hosts
+// before it, in weaker sources and in the same list. Hosts may follow it: one
+// that the user allows for good is appended to the list.
+func hosts(at *[]string) settings.Value {
+	return settings.EachName(func(host string) error {
+		if host == "none" {
+			*at = nil
+			return nil
+		}
+		if _, err := egress.ParsePattern(host); err != nil {
+			return err
+		}
+		if !slices.Contains(*at, host) {
+			*at = append(*at, host)
+		}
+		return nil
+	})
+}
+
+// RuntimeOptions turns the runtime's settings into options of [NewRuntime], for
+// runtimes without an agent. [Config.Options] includes them.
+func (c Config) RuntimeOptions() []RuntimeOption {
+	opts := slices.Concat(c.Container.options(), c.Local.options())
+	if c.loaded {
+		opts = append(opts, runtimeEnvironmentIncluded{})
+	}
+	opts = append(opts, c.initialFiles(), WithRepositories(c.Repositories...))
+	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
+		opts = append(opts, WithEnv(name+"="+string(c.Env[name])))
+	}
+	return given(opts, c.Workspace, WithWorkspace)
+}
+
+// initialFiles returns the initial files, each with the directory it must not
+// leave, if any.
+func (c *Config) initialFiles() RuntimeOption {
+	files := make([]sandbox.InitialFile, len(c.InitialFiles))
+	for i, path := range c.InitialFiles {
+		file, ok := c.projectFiles[path]
+		if !ok {
+			file = sandbox.InitialFile{Text: path}
+		}
+		files[i] = file
+	}
+	return runtimeOption{"", func(o *runtimeOptions) { o.initialFiles = append(o.initialFiles, files...) }}
+}
+
+func (c ContainerConfig) options() []RuntimeOption {
+	var opts []RuntimeOption
+	opts = given(opts, c.Docker, WithDocker)
+	opts = given(opts, c.Image, WithImage)
+	opts = given(opts, c.Network, WithNetwork)
+	opts = append(opts, WithAllowedHosts(c.AllowedHosts...))
+	opts = given(opts, c.NetworkLimit, MaxNetworkBytes)
+	opts = given(opts, c.Memory, WithMemory)
+	opts = given(opts, c.CPUs, WithCPUs)
+	opts = given(opts, c.Pids, MaxPids)
+	opts = given(opts, c.User, WithContainerUser)
+	opts = given(opts, c.GPUs, WithGPUs)
+	opts = given(opts, c.DockerHost, WithDockerHost)
+	opts = addIfSet(opts, c.ReadOnly, WithReadOnlyRoot)
+	opts = addIfSet(opts, c.SharedFiles, WithSharedFiles)
+	opts = append(opts, WithPublish(c.Publish...))
+	if c.Capabilities != nil {
+		opts = append(opts, WithCapabilities(c.Capabilities...))
+	}
+	for _, m := range c.Mounts {
+		opts = append(opts, WithMounts(m))
+	}
+	return opts
+}
+
+// confineInitialFiles refuses initial files of a project's file that lie
+// outside the project, because initial files are copied to where a model reads
+// them. It records where the others come from: when such a name is opened for
+// the copy, it is resolved again, below that directory. Files that the user
+// named are not confined.
+func (c *Config) confineInitialFiles(project string) error {
+	c.projectFiles = nil
+	if project == "" {
+		return nil
+	}
+	c.projectFiles = make(map[string]sandbox.InitialFile)
+	for i, path := range c.InitialFiles {
+		file := sandbox.InitialFile{Text: path, Project: project}
+		if err := file.Check(); err != nil {
+			return settings.At(fmt.Sprintf("[%d]", i), err)
+		}
+		c.InitialFiles[i] = filepath.Join(project, path)
+		c.projectFiles[c.InitialFiles[i]] = file
+	}
+	return nil
+}
+
+// SessionLimits bound what is kept of sessions: see package sessions. For each, zero means
+// the default and [NoLimit] none.
+type SessionLimits struct {
+	Max      int           `json:"max,omitempty"`      // how many; default 500
+	MaxBytes int64         `json:"max_size,omitempty"` // of all files together, with those of checkpoints; default 4 GiB
+	MaxAge   time.Duration `json:"max_age,omitempty"`  // since a session was used last; default 90 days
+}
+
+// The defaults of [SessionLimits].
+const (
+	DefaultMaxSessions     = 500
+	DefaultMaxSessionBytes = 4 << 30
+	DefaultMaxSessionAge   = 90 * 24 * time.Hour
+)
+
+// sessionSettings are the settings for what the command pygent keeps.
+func (c *Config) sessionSettings() []settings.Setting {
+	l := &c.SessionLimits
+	return []settings.Setting{
+		{Key: "sessions", Env: "PYGENT_SESSIONS", Value: settings.Bool(&c.Sessions)},
+		{Key: "max_sessions", Env: "PYGENT_MAX_SESSIONS", Value: settings.OrNone(settings.Int(&l.Max), NoLimit)},
+		{Key: "max_sessions_size", Env: "PYGENT_MAX_SESSIONS_SIZE", Value: settings.OrNone(settings.Bytes(&l.MaxBytes), NoLimit)},
+		{Key: "max_sessions_age", Env: "PYGENT_MAX_SESSIONS_AGE", Value: settings.OrNone(settings.Duration(&l.MaxAge), NoLimit)},
+	}
+}
+
+// WithSetup returns the configuration of an agent that goes on as one that was set up
+// like s: what Overrides, Files and named Tables of [ConfigSources] gave holds, then
+// what s says, and then the rest of c. What bans, disabled tools and allowed hosts c
+// and s have adds up. That calls of bash needed no approval is not taken from s, since
+// what they can reach may have changed.
+func (c Config) WithSetup(s Setup) Config {
+	t := taker{c.given, c.named}
+	take(t, "model", &c.Model, s.Model)
+	if !t.overridden("persona") {
+		take(t, "persona_name", &c.Persona, s.Persona)
+	}
+	take(t, "task_personas", &c.TaskPersonas, s.TaskPersonas)
+	c.forbidden = union(c.forbidden, s.DisabledTools)
+	c.BannedCommands, c.BannedApps = union(c.BannedCommands, s.BannedCommands), union(c.BannedApps, s.BannedApps)
+	if s.ConfirmBash != nil && *s.ConfirmBash {
+		take(t, "confirm_bash", &c.ConfirmBash, s.ConfirmBash)
+	}
+	for key, off := range map[string]struct {
+		at  **bool
+		off bool
+	}{
+		"instructions": {&c.Instructions, s.NoInstructions},
+		"survey":       {&c.Survey, s.NoSurvey},
+		"skills":       {&c.Skills, s.NoSkills},
+		"compaction":   {&c.Compaction, s.Compaction.Disabled},
+	} {
+		if off.off {
+			take(t, key, off.at, new(false))
+		}
+	}
+	take(t, "context_window", &c.ContextWindow, s.ContextWindow)
+	t.takeLimits(&c, s)
+	if s.Runtime.Kind != kindCustom {
+		t.takeContainer(&c.Container, s.Runtime.Container, s.Machine)
+		t.takeLocal(&c.Local, s.Runtime.Local)
+	}
+	return c
+}
+
+// taker takes values for settings that neither an override nor a file gave that the
+// caller named.
+type taker struct {
+	given []settings.Given
+	named []string
+}
+
+func (t taker) overridden(key string) bool {
+	return slices.ContainsFunc(t.given, func(g settings.Given) bool {
+		return g.Key == key && (g.Source == "-e" || slices.Contains(t.named, g.Source))
+	})
+}
+
+// take sets what at points to, unless it was given for good, or value is zero.
+func take[T any](t taker, key string, at *T, value T) {
+	if !reflect.ValueOf(value).IsZero() && !t.overridden(key) {
+		*at = value
+	}
+}
+
+func (t taker) takeLimits(c *Config, s Setup) {
+	l := &c.Limits
+	take(t, "limits.max_steps", &l.MaxSteps, s.Limits.MaxSteps)
+	take(t, "limits.max_tool_calls", &l.MaxToolCalls, s.Limits.MaxToolCalls)
+	take(t, "limits.step_timeout", &l.StepTimeout, s.Limits.StepTimeout)
+	take(t, "limits.max_time", &l.MaxTime, s.Limits.MaxTime)
+	take(t, "limits.max_tokens", &l.MaxTokens, s.Limits.MaxTokens)
+	take(t, "limits.max_cost", &l.MaxCost, s.Limits.MaxCost)
+	take(t, "limits.max_tasks", &c.MaxTasks, s.MaxTasks)
+	take(t, "limits.task_timeout", &c.TaskLimits.MaxTime, s.TaskLimits.MaxTime)
+}
+
+func (t taker) takeContainer(c *ContainerConfig, s, machine ContainerConfig) {
+	take(t, "container.use_docker", &c.Docker, s.Docker)
+	take(t, "container.image", &c.Image, s.Image)
+	take(t, "container.network", &c.Network, s.Network)
+	if !t.overridden("container.allowed_hosts") {
+		c.AllowedHosts = union(c.AllowedHosts, s.AllowedHosts)
+	}
+	take(t, "container.network_limit", &c.NetworkLimit, s.NetworkLimit)
+	take(t, "container.memory", &c.Memory, s.Memory)
+	take(t, "container.cpus", &c.CPUs, s.CPUs)
+	take(t, "container.pids", &c.Pids, s.Pids)
+	take(t, "container.user", &c.User, s.User)
+	take(t, "container.capabilities", &c.Capabilities, s.Capabilities)
+	if s.ReadOnly != nil && *s.ReadOnly {
+		take(t, "container.read_only", &c.ReadOnly, s.ReadOnly)
+	}
+	take(t, "container.gpus", &c.GPUs, s.GPUs)
+	take(t, "container.docker_host", &c.DockerHost, machine.DockerHost)
+	take(t, "container.mounts", &c.Mounts, machine.Mounts)
+	take(t, "container.publish", &c.Publish, machine.Publish)
+	take(t, "container.shared_files", &c.SharedFiles, machine.SharedFiles)
+}
+
+func (t taker) takeLocal(c *LocalConfig, s LocalConfig) {
+	take(t, "local.protection", &c.Protection, s.Protection)
+	take(t, "local.readable", &c.Readable, s.Readable)
+	take(t, "local.writable", &c.Writable, s.Writable)
+	take(t, "local.env", &c.Env, s.Env)
+}
+
+// union returns the names of both lists, each once.
+func union(a, b []string) []string {
+	var all []string
+	for _, name := range slices.Concat(a, b) {
+		if !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	return all
 }

@@ -8,8 +8,10 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
+	"unsafe"
 
 	"github.com/x/pygent/internal/journal"
 )
@@ -444,4 +446,428 @@ func (h *History) Close() error {
 		return fmt.Errorf("close history: %w", err)
 	}
 	return nil
+}
+
+// Rewind is the mark in a history from which the conversation goes on as it was
+// earlier, as after [Agent.Restore]. Nothing is removed: the messages that are not
+// in effect any more stay in the history, and a later mark may bring them back.
+type Rewind struct {
+	// Messages is how many messages there were, without the system message at the
+	// beginning. The last of them is the last in effect.
+	Messages int `json:"messages"`
+	// Marks is how many of the compactions and rewinds that follow that message are
+	// in effect too.
+	Marks int `json:"marks,omitempty"`
+	// Of identifies that message, also in a file from which messages were lost.
+	Of string `json:"of,omitempty"`
+	// Restore is the number of the restore in the log of checkpoints; 0 for none.
+	Restore int64 `json:"restore,omitempty"`
+}
+
+// Current returns the entries that the conversation consists of: as
+// [History.Entries], but without those that a [Rewind] has taken out of effect,
+// and without the rewinds.
+func (h *History) Current() []HistoryEntry {
+	entries := slices.Clone(inEffect(h.wholeOrLess()))
+	for i := range entries {
+		entries[i] = entries[i].clone()
+	}
+	return entries
+}
+
+// current is Current for code that only reads. Texts may be away; see whole.
+func (h *History) current() []HistoryEntry { return inEffect(h.shared()) }
+
+// lastRewind is the index of the last rewind, or -1.
+func lastRewind(all []HistoryEntry) int {
+	at := len(all) - 1
+	for at >= 0 && all[at].Rewind == nil {
+		at--
+	}
+	return at
+}
+
+// inEffect returns the entries that the conversation consists of.
+func inEffect(all []HistoryEntry) []HistoryEntry {
+	if lastRewind(all) < 0 {
+		return all
+	}
+	var current []HistoryEntry
+	head := present(systemOf(all))
+	for i := len(all) - 1; i >= head; i-- {
+		r := all[i].Rewind
+		if r == nil {
+			current = append(current, all[i])
+			continue
+		}
+		if to, found := r.end(all[:i]); found {
+			i = to // exclusive
+		}
+	}
+	slices.Reverse(current)
+	return slices.Concat(all[:head], current)
+}
+
+// end returns the index behind the last entry that a rewind leaves in effect. It
+// finds none if there are fewer messages than it says, and its own is not among
+// them.
+func (r *Rewind) end(before []HistoryEntry) (end int, found bool) {
+	if end, found = r.message(before); !found {
+		return 0, false
+	}
+	marks := r.Marks
+	for i := end; i < len(before) && marks > 0 && before[i].isMark(); i++ {
+		if before[i].changesConversation() {
+			end = i + 1
+			marks--
+		}
+	}
+	return end, true
+}
+
+// message returns the index behind the last message that a rewind leaves in effect.
+func (r *Rewind) message(before []HistoryEntry) (end int, found bool) {
+	head := present(systemOf(before))
+	if r.Messages <= 0 {
+		return head, true
+	}
+	var ends []int // of the messages
+	for i := head; i < len(before); i++ {
+		if !before[i].isMark() {
+			ends = append(ends, i+1)
+		}
+	}
+	is := func(nth int) bool {
+		return nth >= 0 && nth < len(ends) && digestOf(before[ends[nth]-1].Message) == r.Of
+	}
+	last := r.Messages - 1
+	for off := 0; r.Of != "" && off <= max(last, len(ends)); off++ { // where messages were lost or added, it is near
+		for _, nth := range []int{last - off, last + off} {
+			if is(nth) {
+				return ends[nth], true
+			}
+		}
+	}
+	if last < len(ends) { // a store may write the same message differently
+		return ends[last], true
+	}
+	return 0, false
+}
+
+// changesConversation reports whether a mark changes what the model is sent.
+func (e *HistoryEntry) changesConversation() bool { return e.Compaction != nil || e.Rewind != nil }
+
+// place returns the mark that would bring the conversation back to what it is now.
+func (h *History) place() Rewind {
+	all := h.shared()
+	var r Rewind
+	at := len(all) - 1
+	for ; at >= 0 && all[at].isMark(); at-- {
+		if all[at].changesConversation() {
+			r.Marks++
+		}
+	}
+	head := present(systemOf(all))
+	if at >= head {
+		r.Of = digestOf(all[at].Message)
+	}
+	r.Messages = h.spoken()
+	return r
+}
+
+// rewind records that the conversation goes on as it was.
+func (h *History) rewind(ctx context.Context, mark Rewind) error {
+	h.writing.Lock()
+	defer h.writing.Unlock()
+	if err := h.open(true); err != nil {
+		return err
+	}
+	if err := h.bringBack(); err != nil {
+		return err
+	}
+	return h.keep(ctx, []HistoryEntry{{Time: timeOfEntry(), Rewind: &mark}})
+}
+
+// canRewind reports whether the history has the message at which a rewind ends.
+func (h *History) canRewind(mark Rewind) bool {
+	_, found := mark.end(h.shared())
+	return found
+}
+
+// bringBack reads the texts that only the file has, since some may be sent again.
+// The caller holds writing.
+func (h *History) bringBack() error {
+	h.mu.Lock()
+	all, put := slices.Clip(h.entries), h.away
+	h.mu.Unlock()
+	if put == 0 {
+		return nil
+	}
+	whole, _, err := h.store.file.readBack(all) // what is lost stays as the model was last sent it
+	if err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.entries, h.looked, h.away = whole, 0, 0
+	return nil
+}
+
+// indexOf returns the index of an entry among the messages of the record.
+func (h *History) indexOf(seq int64) (index int) {
+	for _, e := range h.shared() {
+		if e.Seq < seq && !e.isMark() {
+			index++
+		}
+	}
+	return index
+}
+
+// away is what is known of a message whose text only the history's file has. In
+// memory is what a compaction leaves of it, which is what the model is sent at most.
+// The history's writing guards it.
+type away struct {
+	digest string // identifies the message in the file
+}
+
+// What putAway does.
+const (
+	leastAway = 256      // a message that would free less, in bytes, stays
+	endStays  = 16       // entries at the end always stay: whoever resumes reads them
+	leastTurn = 64 << 10 // what is put away at once, in bytes, since it copies the entries
+)
+
+// putAway leaves to the file the texts of messages that a compaction has made
+// shorter for the model. So a long run takes no more memory than a short one. It
+// does nothing unless the file has all entries. The caller holds writing.
+func (h *History) putAway() {
+	if h.store == nil || h.store.file == nil || h.store.unsure || h.store.file.behind {
+		return
+	}
+	all := h.shared()
+	end := min(compactedEnd(all), h.store.given)
+	if end <= h.looked {
+		return
+	}
+	frees := 0
+	for i := h.looked; i < end; i++ {
+		frees += sizeInJSON(all[i].Message)
+	}
+	if frees < leastTurn || frees < len(all)*int(unsafe.Sizeof(HistoryEntry{}))/4 {
+		return // the copy would cost too much, and little is wasted
+	}
+	less := slices.Clone(all) // views share the old ones
+	put := 0
+	for i := h.looked; i < end; i++ {
+		if m, ok := putAway(all[i]); ok {
+			less[i].Message = m
+			put++
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.entries, h.looked, h.away = less, end, h.away+put
+}
+
+// compactedEnd is the index of the entry after the last one of whose text the model
+// needs no more.
+func compactedEnd(all []HistoryEntry) int {
+	mark := len(all) - 1
+	for mark >= 0 && all[mark].Compaction == nil && all[mark].Rewind == nil {
+		mark--
+	}
+	if mark < 0 || all[mark].Rewind != nil {
+		return 0
+	}
+	end, keep := mark, all[mark].Compaction.Keep
+	for ; end > 0 && keep > 0; end-- {
+		if all[end-1].Rewind != nil { // those that stay are among the messages before it
+			return 0
+		}
+		if !all[end-1].isMark() {
+			keep--
+		}
+	}
+	last := len(all) - 1 // the last exchange stays
+	for last > 0 && (all[last].isMark() || all[last].Message.Role == RoleTool) {
+		last--
+	}
+	return max(min(end, last, len(all)-endStays), 0)
+}
+
+// putAway returns what stays of a message in memory. What the user said stays, since
+// summaries quote it, and so does what the file would not give back as it was.
+func putAway(e HistoryEntry) (Message, bool) {
+	m := e.Message
+	if m.enc == nil || m.enc.away != nil || m.enc.size < leastAway ||
+		m.Role != RoleTool && m.Role != RoleAssistant && !showsMediaOfTools(m) {
+		return m, false
+	}
+	left := shrunk(m, e.Outcome)
+	left.Extra = nil
+	left.Content = strings.Clone(left.Content)
+	for i := range left.ToolCalls {
+		call := &left.ToolCalls[i]
+		call.Arguments, call.Extra = strings.Clone(call.Arguments), nil
+	}
+	small, err := left.encoded()
+	if err != nil || small.enc.size+leastAway > m.enc.size || !readsBack(m) {
+		return m, false
+	}
+	left.enc = &encodedMessage{away: &away{digest: digestOf(m)}}
+	return left, true
+}
+
+// readsBack reports whether a message that is read from its JSON is the same one.
+func readsBack(m Message) bool {
+	back, err := readHistoryMessage(m.enc.text(), true)
+	if err != nil || digestOf(back) != digestOf(m) {
+		return false
+	}
+	if !slices.EqualFunc(back.Parts, m.Parts, func(a, b Part) bool { return a.fields() == b.fields() }) {
+		return false
+	}
+	back.Parts, m.Parts = nil, nil // those that were read keep how they were written, too
+	return back.same(&m)
+}
+
+// view returns the messages of the conversation for code that only reads, and that
+// needs no texts of old messages.
+func (h *History) view() []Message { return messagesOf(h.current()) }
+
+// said returns the entries of the messages, as view does.
+func (h *History) said() []HistoryEntry {
+	return saidIn(h.current())
+}
+
+// saidIn are the entries that are messages.
+func saidIn(all []HistoryEntry) []HistoryEntry {
+	return slices.DeleteFunc(slices.Clone(all), func(e HistoryEntry) bool { return e.isMark() })
+}
+
+// conversationsIn is how often a new conversation began in some entries.
+func conversationsIn(all []HistoryEntry) (n int) {
+	for _, e := range all {
+		if e.Compaction != nil && e.Compaction.Anew {
+			n++
+		}
+	}
+	return n
+}
+
+// inEffect is how many messages the conversation consists of, without the system
+// message.
+func (h *History) inEffect() (n int) {
+	for _, e := range h.current() {
+		if !e.isMark() && e.Message.Role != RoleSystem {
+			n++
+		}
+	}
+	return n
+}
+
+// whole returns all entries with their texts, for code that only reads. Messages
+// whose texts the file does not give back are as a compaction leaves them; then
+// there is an error.
+func (h *History) whole() ([]HistoryEntry, error) {
+	h.mu.Lock()
+	all, put := slices.Clip(h.entries), h.away
+	h.mu.Unlock()
+	if put == 0 {
+		return all, nil
+	}
+	h.writing.Lock()
+	defer h.writing.Unlock()
+	file := h.store.file
+	whole, lost, err := file.readBack(h.shared())
+	if err == nil && lost > 0 {
+		err = errLost(lost)
+	}
+	return whole, err
+}
+
+// wholeOrLess is whole for methods that return no error: Repairs has it.
+func (h *History) wholeOrLess() []HistoryEntry {
+	all, err := h.whole()
+	note := ""
+	if err != nil {
+		note = "old messages are shown as the model has them, without their whole texts: " + err.Error()
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if note != "" && !slices.Contains(h.repairs, note) {
+		h.repairs = append(h.repairs, note)
+	}
+	return all
+}
+
+func errLost(messages int) error {
+	return fmt.Errorf("the texts of %d old messages are not in the file any more: %w", messages, ErrHistoryChanged)
+}
+
+// readBack returns entries with the texts that only the file has. lost is how many
+// it does not have any more; those are as a compaction leaves them, and so are all
+// when there is an error.
+func (f *historyFile) readBack(entries []HistoryEntry) (whole []HistoryEntry, lost int, err error) {
+	wanted := map[string]*Message{}
+	for i := range entries {
+		if enc := entries[i].Message.enc; enc != nil && enc.away != nil {
+			wanted[enc.away.digest] = nil
+		}
+	}
+	if len(wanted) == 0 {
+		return entries, 0, nil
+	}
+	found, err := f.file.Elements()
+	if err != nil {
+		err = fmt.Errorf("read back old messages: %w", err)
+	}
+	for i := range found {
+		digest := digestOf(found[i])
+		if _, ok := wanted[digest]; ok {
+			wanted[digest] = &found[i]
+		}
+	}
+	whole = slices.Clone(entries)
+	for i := range whole {
+		m := &whole[i].Message
+		if m.enc == nil || m.enc.away == nil {
+			continue
+		}
+		if there := wanted[m.enc.away.digest]; there != nil {
+			*m = *there
+			continue
+		}
+		m.enc = nil
+		left, encErr := m.encoded()
+		if encErr != nil {
+			return nil, 0, encErr
+		}
+		*m, lost = left, lost+1
+	}
+	return whole, lost, err
+}
+
+// all returns the messages that the journal was given, for writing them anew. Those
+// whose texts are lost go on as a compaction has left them.
+func (f *historyFile) all() ([]Message, error) {
+	entries := f.entries()[:f.given]
+	whole, lost, err := f.readBack(entries)
+	if err != nil {
+		return nil, err
+	}
+	if lost > 0 {
+		f.giveUp(entries, whole, lost)
+	}
+	return messagesOf(whole), nil
+}
+
+// giveUp settles that the new file has what is left of lost messages.
+func (f *historyFile) giveUp(entries, whole []HistoryEntry, lost int) {
+	for i := range entries {
+		if enc := entries[i].Message.enc; enc != nil && enc.away != nil {
+			enc.away.digest = digestOf(whole[i].Message)
+		}
+	}
+	f.tell(errLost(lost).Error() + "; they go on as the model was last sent them")
 }

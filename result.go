@@ -1,11 +1,18 @@
 package pygent
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/x/pygent/internal/jsonobj"
+	"github.com/x/pygent/internal/nudge"
+	"github.com/x/pygent/internal/toolschema"
 )
 
 // Result is the outcome of a run.
@@ -98,4 +105,202 @@ func (r *ToolResult) outcome() Outcome {
 		return OutcomeFailed
 	}
 	return OutcomeOK
+}
+
+// RunTyped is [Agent.RunUntilStop] for a run that ends with a value. The model
+// works as in any run, and gives the value by calling a tool, final_answer, whose
+// arguments are Out. Only this run has the tool.
+//
+//	type Review struct {
+//		Verdict string   `json:"verdict" jsonschema:"approve or reject"`
+//		Issues  []string `json:"issues"`
+//	}
+//	review, result, err := pygent.RunTyped[Review](ctx, agent, "Review the last commit.")
+//
+// The schema is derived from Out as [NewTool] derives it; an Out that is no
+// struct is the field "value" of an object. A value that does not fit goes back
+// to the model with the reason, and so does one whose method Validate() error
+// refuses it. The fifth such value ends the run. A stop without a value is
+// refused, and a reply ends the run no earlier than [MaxReplies] says, also with
+// [WithEndOnReply]. At a limit of steps or tool calls the model is asked for the
+// value once more; the status is then that of the limit.
+//
+// A run that ends without a value, because the model asks the user for example,
+// is a [*NoValueError]. Other errors are those of RunUntilStop, and say so when
+// Out has no schema or the agent has a tool named final_answer. The result is
+// never nil. The response_format of OpenAI's API is not used, because many
+// servers do not take it beside tools.
+func RunTyped[Out any](ctx context.Context, a *Agent, msg string, opts ...RunOption) (Out, *Result, error) {
+	var value Out
+	f, err := newFinalTool(&value)
+	if err != nil {
+		return value, &Result{Status: StatusFailed, Reason: err.Error()}, err
+	}
+	typed := runOption(func(o *runOptions) { o.final, o.replyEnds = f, false })
+	result, err := a.run(ctx, msg, nil, append(slices.Clip(opts), typed))
+	if err == nil && f.taken == nil {
+		err = &NoValueError{Result: result}
+	}
+	if err != nil {
+		var none Out
+		return none, result, err
+	}
+	f.taken()
+	return value, result, nil
+}
+
+// NoValueError is the error of [RunTyped] for a run that ended without a value.
+type NoValueError struct {
+	Result *Result // how the run ended
+}
+
+// Error says how the run ended.
+func (e *NoValueError) Error() string {
+	why := string(e.Result.Status)
+	if e.Result.Reason != "" {
+		why += ": " + e.Result.Reason
+	}
+	if q := e.Result.Question; q != nil && q.Prompt != "" {
+		why += ": " + q.Prompt
+	}
+	return "the run ended without a value (" + why + ")"
+}
+
+// finalToolName is the tool by which a model gives the value of [RunTyped].
+const finalToolName = "final_answer"
+
+// maxWrongValues is how many values that do not fit end a run.
+const maxWrongValues = 5
+
+// finalTool takes the value of a typed run.
+type finalTool struct {
+	tool  Tool
+	wrong int    // values that did not fit
+	taken func() // stores the value; nil until the run has taken one
+}
+
+// newFinalTool returns the tool whose value goes to out.
+func newFinalTool[Out any](out *Out) (*finalTool, error) {
+	if isObject(reflect.TypeFor[Out]()) {
+		return finalToolFor(func(in *Out) *Out { return in }, out)
+	}
+	type wrapped struct {
+		Value Out `json:"value"`
+	}
+	return finalToolFor(func(in *wrapped) *Out { return &in.Value }, out)
+}
+
+// isObject reports whether values of a type are JSON objects with known fields.
+func isObject(t reflect.Type) bool {
+	var schema struct {
+		Type any `json:"type"`
+	}
+	params, err := toolschema.For(t)
+	return err == nil && t.Kind() == reflect.Struct && json.Unmarshal(params, &schema) == nil && schema.Type == "object"
+}
+
+// finalToolFor returns the tool that takes an In, in which value finds the value.
+func finalToolFor[In, Out any](value func(*In) *Out, out *Out) (*finalTool, error) {
+	params, err := toolschema.For(reflect.TypeFor[In]())
+	if err != nil {
+		return nil, fmt.Errorf("typed run: derive the schema of %s: %w", reflect.TypeFor[Out](), err)
+	}
+	tool, err := Tool{
+		Name:        finalToolName,
+		Description: "Give the answer that the user wants, and end the run. Call it instead of stop, when the work is done.",
+		Parameters:  params,
+		Title:       "Give the answer",
+		ReadOnly:    true,
+		Run: func(_ context.Context, _ Runtime, args json.RawMessage) (*ToolResult, error) {
+			var in In
+			if err := json.Unmarshal(args, &in); err != nil {
+				return nil, fmt.Errorf("the value does not fit: %w", err)
+			}
+			given := value(&in)
+			if v, ok := any(given).(interface{ Validate() error }); ok {
+				if err := v.Validate(); err != nil {
+					return nil, fmt.Errorf("the value is not valid: %w", err)
+				}
+			}
+			take := func() { *out = *given }
+			return &ToolResult{Content: "the answer is taken", End: StatusStopped, take: take}, nil
+		},
+	}.checked()
+	if err != nil {
+		return nil, fmt.Errorf("typed run: %w", err)
+	}
+	tool.ends, tool.takesValue = true, true
+	return &finalTool{tool: tool}, nil
+}
+
+// offer adds the tool to those that the model gets. A nil f adds none.
+func (f *finalTool) offer(specs []ToolSpec) ([]ToolSpec, error) {
+	if f == nil {
+		return specs, nil
+	}
+	i, taken := slices.BinarySearchFunc(specs, finalToolName, func(s ToolSpec, name string) int { return cmp.Compare(s.Name, name) })
+	if taken {
+		return nil, fmt.Errorf("typed run: the agent has a tool named %s, by which a typed run gets its value: disable or rename it", finalToolName)
+	}
+	spec := ToolSpec{Name: f.tool.Name, Description: f.tool.Description, Parameters: f.tool.schema.Wire()}
+	return slices.Insert(slices.Clone(specs), i, spec), nil
+}
+
+// name is the name of the tool that ends the run, and empty for a nil f.
+func (f *finalTool) name() string {
+	if f == nil {
+		return ""
+	}
+	return f.tool.Name
+}
+
+// discard forgets the value, because the run goes on.
+func (f *finalTool) discard() {
+	if f != nil {
+		f.taken = nil
+	}
+}
+
+// lookup finds a tool of the run.
+func (r *run) lookup(name string) (Tool, error) {
+	if name != "" && name == r.opts.final.name() {
+		return r.opts.final.tool, nil
+	}
+	return r.agent.tools.lookup(name, r.agent.runtime)
+}
+
+// checkValue refuses a stop without a value in a typed run, and ends the run when
+// too many values did not fit.
+func (r *run) checkValue(call ToolCall, result *ToolResult) *ToolResult {
+	f := r.opts.final
+	switch {
+	case f == nil:
+	case result.End == StatusStopped && result.take == nil:
+		return notRunResult(OutcomeFailed, nudge.NoValue(f.name()))
+	case result.IsError && call.Name == f.name():
+		if f.wrong++; f.wrong >= maxWrongValues {
+			r.end(StatusStuck, fmt.Sprintf("the model gave %d values that do not fit", f.wrong))
+		}
+	}
+	return result
+}
+
+// takeLast takes the value of a call at the limit of a run, where no tool is run
+// any more. It reports whether there is one.
+func (r *run) takeLast(ctx context.Context, call ToolCall) bool {
+	f := r.opts.final
+	if f == nil || call.Name != f.name() {
+		return false
+	}
+	args, err := f.tool.read(call)
+	if err != nil {
+		return false
+	}
+	result, err := callForeign(ctx, r, "the tool "+call.Name, func() (*ToolResult, error) { return f.tool.Run(ctx, nil, args) })
+	r.agent.logPanic("tool "+call.Name, err)
+	if err != nil {
+		return false
+	}
+	f.taken = result.take
+	return true
 }

@@ -11,8 +11,15 @@ import (
 	"time"
 
 	"github.com/x/pygent/internal/crew"
+	"github.com/x/pygent/internal/cut"
+	"github.com/x/pygent/internal/form"
+	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/inventory"
 	"github.com/x/pygent/internal/jsonobj"
 	"github.com/x/pygent/internal/notices"
+	"github.com/x/pygent/internal/numeral"
+	"github.com/x/pygent/internal/plain"
+	"github.com/x/pygent/internal/presence"
 )
 
 // Errors of tasks, to be tested with errors.Is.
@@ -451,4 +458,504 @@ func (s TaskStatus) Err() error {
 		return nil
 	}
 	return &TaskError{ID: s.ID, State: s.State, Err: &taskEnd{reason: cmp.Or(s.Reason, "no reason is known"), cause: cause}}
+}
+
+// Bounds of a task's question for a model, in bytes.
+const (
+	maxAskedPrompt  = 2000
+	maxAskedOptions = 2000
+)
+
+// asks returns the question that waits for an answer of the agent that delegated the
+// task, or nil: its agent asked it at its end, or one of its tools.
+func (s TaskStatus) asks() *Question {
+	if s.asksParent() {
+		return &s.Asked.Request.Question
+	}
+	return s.Question()
+}
+
+// asksParent reports whether a tool of a task at work asks the model of the agent
+// that delegated the task.
+func (s TaskStatus) asksParent() bool { return s.Asked != nil && s.Asked.Request.Question.AsksParent }
+
+// words is a question for a model that answers it by send_task: what is asked and
+// what there is to choose, each further line indented, and how to answer.
+func (q *Question) words() string {
+	text, how := plain.Clean(notices.Lines(cut.Middle(q.Prompt, maxAskedPrompt))), "(answer with send_task"
+	size := 0
+	for i, option := range q.Options {
+		line := fmt.Sprintf("\n%d. %s", i+1, onOneLine(plain.Clean(cut.Head(option, maxAskedOptions))))
+		if size += len(line); size > maxAskedOptions {
+			text += "\nand " + numeral.Count(len(q.Options)-i, "more option")
+			break
+		}
+		text += line
+	}
+	if f, err := form.Parse(q.Schema); err == nil && f != nil {
+		for _, line := range f.Lines() {
+			text += "\n- " + plain.Clean(line)
+		}
+		how += `: as message a JSON object of these fields, or "decline"`
+	}
+	if text = notices.Indented(text); strings.Contains(text, "\n") {
+		return text + "\n" + how + ")"
+	}
+	return text + " " + how + ")"
+}
+
+// waitsForUser says what of the task the user decides or answers, or is empty.
+func (s TaskStatus) waitsForUser() string {
+	switch {
+	case len(s.Approvals) > 0:
+		return "it waits for the user's permission: " + plainLine(cmp.Or(s.Approvals[0].Request.Tool.Summary, s.Approvals[0].Request.Call.Name))
+	case s.Asked != nil && !s.asksParent():
+		return "it waits for the user's answer: " + plainLine(s.Asked.Request.Question.Prompt)
+	}
+	return ""
+}
+
+// describeTask returns the details of a task for a model, beginning with the
+// state.
+func describeTask(s TaskStatus) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n[%s]", s, taskFigures(s))
+	if q := s.asks(); q != nil {
+		b.WriteString("\nIt asks: " + q.words())
+	} else if waits := s.waitsForUser(); waits != "" {
+		b.WriteString("\n" + waits)
+	}
+	if text := s.Summary(); text != "" {
+		b.WriteString("\n  " + notices.Indented(text))
+	}
+	if s.Left != nil {
+		b.WriteString("\n  " + notices.Indented(s.Left.words()))
+	}
+	return b.String()
+}
+
+// listedTask is a task among others: a line, with what it asks or, if that is
+// news, what it said last.
+func listedTask(s TaskStatus, news bool) string {
+	prompt, _, _ := strings.Cut(s.Prompt, "\n")
+	line := fmt.Sprintf("%s: %s [%s] %s", s.ID, s, taskFigures(s), cut.Head(prompt, shownPrompt))
+	words := lastWords(s)
+	if words == "" || !news && s.asks() == nil && s.waitsForUser() == "" {
+		return line
+	}
+	return line + "\n  " + notices.Indented(words)
+}
+
+// openTask says in a line that a task is still at work, or what it asks.
+func openTask(s TaskStatus) string {
+	if q := s.asks(); q != nil {
+		return fmt.Sprintf("task %s asks: %s (answer with send_task, or end it with cancel_task)", s.ID, plainLine(q.Prompt))
+	}
+	return fmt.Sprintf("task %s is %s", s.ID, s.State)
+}
+
+func taskFigures(s TaskStatus) string {
+	figures := fmt.Sprintf("%s, %s, %s", numeral.Count(s.Steps, "step"), numeral.Count(s.ToolCalls, "tool call"), s.Elapsed(time.Now()).Round(time.Second))
+	if s.Persona.Name != "" {
+		figures = s.Persona.Name + ", " + figures
+	}
+	return figures
+}
+
+// taskNotices are the ended tasks and their questions that an agent's model has not
+// been told about yet, and whether it is there to answer.
+type taskNotices struct {
+	list    notices.List
+	present presence.Presence
+}
+
+// nthEnd counts the ends of a task. It adds 1 because a task that was cancelled
+// before its first run has ended as well.
+func nthEnd(s TaskStatus) int { return s.Runs + 1 }
+
+// add records the end of a task, unless the model knows of it.
+func (n *taskNotices) add(s TaskStatus) {
+	n.list.Known(questionsOf(s.ID), int(s.Seq)) // what a tool asked before has no answer any more
+	n.list.Add(s.ID, nthEnd(s), noticeOf(s))
+}
+
+// questionsOf is the name under which the questions of a task's tools are counted. No
+// task has it.
+func questionsOf(task string) string { return task + "?" }
+
+// noteQuestion records a question of a task's tool, or that it is answered.
+func (n *taskNotices) noteQuestion(task string, e Event) {
+	switch {
+	case e.Type == EventAnswer:
+		n.list.Known(questionsOf(task), int(e.Seq))
+	case e.Question.AsksParent:
+		n.list.Add(questionsOf(task), int(e.Seq), fmt.Sprintf("[task %s asks: %s]", task, notices.Indented(e.Question.words())))
+	}
+}
+
+// known records that the model learns the status now, other than by a notice,
+// and reports whether the end of the task, or its question, is news to it.
+func (n *taskNotices) known(s TaskStatus) (news bool) {
+	switch {
+	case s.asksParent():
+		return n.list.Known(questionsOf(s.ID), int(s.Asked.Seq))
+	case s.State.AtRest():
+		return n.list.Known(s.ID, nthEnd(s))
+	}
+	return false
+}
+
+// news reports whether a task rests, or asks, without the model knowing of it.
+func (n *taskNotices) news(s TaskStatus) bool {
+	switch {
+	case s.asksParent():
+		return n.list.News(questionsOf(s.ID), int(s.Asked.Seq))
+	case s.State.AtRest():
+		return n.list.News(s.ID, nthEnd(s))
+	}
+	return false
+}
+
+// take returns the notices for the model and forgets them; the text may be
+// empty.
+func (n *taskNotices) take() string { return strings.Join(n.list.Take(), "\n") }
+
+// noticeOf describes how a task ended.
+func noticeOf(s TaskStatus) string {
+	about := notices.Indented(lastWords(s))
+	if about != "" {
+		about = ": " + about
+	}
+	return fmt.Sprintf("[task %s %s%s]", s.ID, s, about)
+}
+
+// lastWords is the final text of a task at rest: its answer, its question, or what
+// it left.
+func lastWords(s TaskStatus) string {
+	if q := s.asks(); q != nil {
+		return q.words()
+	}
+	if waits := s.waitsForUser(); waits != "" {
+		return waits
+	}
+	words := cut.Middle(s.Summary(), noticedSummary)
+	if s.Left != nil {
+		words = strings.TrimPrefix(words+"\n"+s.Left.words(), "\n")
+	}
+	return words
+}
+
+// TaskInfo is what an agent that works on a task is told about it, besides the
+// prompt of the task.
+type TaskInfo struct {
+	// From is the name of the persona of the agent that delegated the task, or empty
+	// if a program started it.
+	From string
+	// OwnWorkspace says that no other agent works in the workspace.
+	OwnWorkspace bool
+	// Files are the first of the files and directories that were copied into the
+	// workspace, and MoreFiles is how many others were.
+	Files     []string
+	MoreFiles int
+	// MaxTime and StepTimeout are the limits of the task and of each of its steps;
+	// 0 is none.
+	MaxTime, StepTimeout time.Duration
+}
+
+// maxCopied is how many of the files copied into a task's workspace its agent is
+// told of, and maxCopiedName how many bytes of each name.
+const (
+	maxCopied     = 20
+	maxCopiedName = 200
+)
+
+// info is what the agent of the task is told about it.
+func (s TaskSpec) info() *TaskInfo {
+	info := &TaskInfo{From: s.From, MaxTime: s.Limits.MaxTime, StepTimeout: s.Limits.StepTimeout}
+	for _, d := range []*time.Duration{&info.MaxTime, &info.StepTimeout} {
+		*d = max(*d, 0) // NoLimit is below
+	}
+	info.Files = slices.Clone(s.Copied[:min(len(s.Copied), maxCopied)])
+	info.MoreFiles = len(s.Copied) - len(info.Files)
+	return info
+}
+
+// from is the name by which a task's agent knows who delegates it.
+func (r *taskLinks) from() string {
+	if r.agent == nil {
+		return ""
+	}
+	return r.agent.Persona().Name
+}
+
+// task says that the agent works for another one, and under which conditions.
+func (p *prompt) task() {
+	t := p.info.Task
+	if t == nil {
+		return
+	}
+	p.section("A subtask")
+	giver := "A program gave you this task"
+	if t.From != "" {
+		giver = fmt.Sprintf("The agent %s gave you this task, as a part of its own", onOneLine(t.From))
+	}
+	p.line("- %s: what you hear comes from there. Nobody watches, and of all you say and find only your answer at the end is handed back.", giver)
+	if line := t.workspace(); line != "" && len(p.info.Tools) > 0 {
+		p.line("- %s", line)
+	}
+	var limits []string
+	if t.MaxTime > 0 {
+		limits = append(limits, seconds(t.MaxTime)+" in all")
+	}
+	if t.StepTimeout > 0 {
+		limits = append(limits, seconds(t.StepTimeout)+" for each step")
+	}
+	if len(limits) > 0 {
+		p.line("- You have at most %s, commands included.", strings.Join(limits, " and "))
+	}
+}
+
+// workspace says whose the workspace is, and what was copied into it.
+func (t *TaskInfo) workspace() string {
+	var says []string
+	if t.OwnWorkspace {
+		says = append(says, "Your workspace is your own; the files you make stay there, and are fetched by their paths.")
+	}
+	if len(t.Files) > 0 {
+		names := make([]string, len(t.Files))
+		for i, name := range t.Files {
+			names[i] = onOneLine(name)
+		}
+		if t.MoreFiles > 0 {
+			names = append(names, fmt.Sprintf("and %d more", t.MoreFiles))
+		}
+		says = append(says, "Copied into it: "+strings.Join(names, ", ")+".")
+	}
+	return strings.Join(says, " ")
+}
+
+// endingOfTask says how a task ends.
+func (p *prompt) endingOfTask() {
+	whom := "the agent that gave you the task"
+	if p.info.Task.From == "" {
+		whom = "whoever gave you the task"
+	}
+	if p.has("stop") {
+		p.line("- When the work is done and verified, or cannot be done, call `stop` with all that %s needs as summary: what you found or did, the paths of the files you made, what you checked, what is open.", whom)
+	}
+	if p.has("continue") {
+		p.line("- When you cannot go on without an answer, call `continue` with one precise question, which goes to %s. Decide the rest yourself.", whom)
+	}
+}
+
+// seconds formats a time limit in the way models read best.
+func seconds(d time.Duration) string {
+	return fmt.Sprintf("%g seconds", d.Round(time.Millisecond).Seconds())
+}
+
+// TaskLeft is what a run of a task left: the files that the task has changed. If
+// the run reached a limit, failed or was cancelled, and so could not tell itself, it
+// is also what its agent did last, and the other files. They are still there:
+// [TaskManager.CollectFile] copies them. Texts are bounded, but may be those of a
+// stranger.
+type TaskLeft struct {
+	// Call is what its agent did last, in a line: "$ go test ./..." or "write
+	// main.go". It is empty if it called no tool, or finished.
+	Call string `json:"call,omitempty"`
+	// Outcome is how that ended, in words: "exit 1", "stopped at its time limit".
+	Outcome string `json:"outcome,omitempty"`
+	// Files are at most 30 files of its workspace, those that differ from what the
+	// task began with first, and no others if it finished. What is in .git, and in caches
+	// such as node_modules, is left out. It is empty if the runtime is no [FileLister] or
+	// does not answer.
+	Files []TaskFile `json:"files,omitempty"`
+	// More is how many such files there are besides.
+	More int `json:"more,omitempty"`
+	// Partial says that the workspace could not be looked through, now or when the task
+	// began: there may be other files.
+	Partial bool `json:"partial,omitempty"`
+}
+
+// TaskFile is a file in the workspace of a task.
+type TaskFile struct {
+	Path   string         `json:"path"` // relative to the workspace, slash-separated
+	Size   int64          `json:"size"`
+	Change TaskFileChange `json:"change,omitempty"`
+}
+
+// TaskFileChange is what became of a file since the task began, as far as sizes and
+// times show. It is empty for a file that is as it was, and where that is not
+// known.
+type TaskFileChange string
+
+// The changes of files.
+const (
+	FileNew     TaskFileChange = TaskFileChange(inventory.New)
+	FileChanged TaskFileChange = TaskFileChange(inventory.Changed)
+	FileRemoved TaskFileChange = TaskFileChange(inventory.Removed)
+)
+
+// Bounds of what is told of a task that did not finish.
+const (
+	maxLeftFiles = 30
+	maxLeftCall  = 300
+	// lookWithin is how long a look at the workspace may take, and
+	// lookAtCancelled how long the end of a cancelled task may wait for it.
+	lookWithin      = 2 * time.Second
+	lookAtCancelled = time.Second
+)
+
+// takeInventory looks at the workspace of a task, for a limited time. If the
+// runtime does not answer, it gives up after twice that time, and the inventory knows
+// of nothing.
+func takeInventory(rt Runtime, within time.Duration) (inv inventory.Inventory) {
+	lister, ok := RuntimeAs[FileLister](rt)
+	if !ok {
+		return inv
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	found := inv
+	err := guard.Within(2*within, func() error {
+		found = inventory.Take(ctx, func(ctx context.Context, dir string, limit int) ([]inventory.File, bool, error) {
+			infos, more, err := lister.ListFiles(ctx, dir, 1, limit)
+			files := make([]inventory.File, len(infos))
+			for i, f := range infos {
+				files[i] = inventory.File{Path: f.Path, Size: f.Size, Time: f.ModTime, Dir: f.Mode.IsDir()}
+			}
+			return files, more, err
+		})
+		return nil
+	})
+	if err != nil {
+		return inv
+	}
+	return found
+}
+
+// left tells what a run leaves, if it finished, was cancelled or ended by a limit or an
+// error. It tells nothing if the manager is being closed, which then need not wait.
+func (t *localTask) left(result *Result, cause error, outcome func(*TaskStatus)) *TaskLeft {
+	end := TaskStatus{Result: result}
+	outcome(&end)
+	within := lookWithin
+	if end.State == TaskCancelled {
+		within = lookAtCancelled
+	}
+	agent := t.worker()
+	if agent == nil || cause == errManagerClosing || end.State == TaskAwaitingUser {
+		return nil
+	}
+	t.mu.Lock()
+	did, began, changed := t.did, t.began, t.changed
+	t.mu.Unlock()
+	left, since := &TaskLeft{Call: did.title, Outcome: did.outcome}, inventory.Inventory.Since
+	if end.State == TaskFinished {
+		if did.title == "" {
+			return changed // it only talked, and its container need not start for a look
+		}
+		left, since = &TaskLeft{}, inventory.Inventory.Differing
+	}
+	now := takeInventory(agent.Runtime(), within)
+	told := since(now, began, maxLeftFiles)
+	left.More, left.Partial = told.More, told.Partial
+	for _, c := range told.Changes {
+		left.Files = append(left.Files, TaskFile{Path: c.Path, Size: c.Size, Change: TaskFileChange(c.Kind)})
+	}
+	if left.Call == "" && len(left.Files) == 0 && !(left.Partial && now.Looked()) {
+		left = nil
+	}
+	if end.State == TaskFinished {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.changed = left
+	}
+	return left
+}
+
+// collected notes that somebody has taken files of the task.
+func (t *localTask) collected() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.taken = true
+}
+
+// uncollected tells of the files that go with a task that finished, in a line; empty for
+// none. Nobody needs them if some were collected, or if the answer was all that was wanted.
+func (t *localTask) uncollected() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if names := t.status.Left.told().Named(); names != "" && !t.taken && t.status.State == TaskFinished {
+		return fmt.Sprintf("task %s made files that were not collected, and go with it: %s", t.spec.ID, names)
+	}
+	return ""
+}
+
+// lastCall is the call that an agent made last.
+type lastCall struct{ id, title, outcome string }
+
+// note updates the call by an event of the agent.
+func (c *lastCall) note(e Event) {
+	switch e.Type {
+	case EventToolCall:
+		if endsRun(e.Call.Name) {
+			return // it did nothing
+		}
+		c.id, c.outcome = e.Call.ID, "not finished"
+		c.title = e.Call.Name
+		if e.Tool != nil {
+			c.title = cmp.Or(e.Tool.Summary, e.Call.Name)
+		}
+		c.title = plainLine(c.title)
+	case EventToolDone:
+		if e.Call.ID == c.id {
+			c.outcome = outcomeInWords(e.Output)
+		}
+	}
+}
+
+// outcomeInWords says how a call ended.
+func outcomeInWords(r *ToolResult) string {
+	switch {
+	case r == nil:
+		return ""
+	case r.Outcome == OutcomeInterrupted || r.Outcome == OutcomeNotRun || r.Outcome == OutcomeDenied:
+		return strings.ReplaceAll(string(r.Outcome), "_", " ")
+	case r.Bash == nil && r.Outcome == OutcomeFailed:
+		return "failed: " + plainLine(r.Content)
+	case r.Bash == nil:
+		return "done"
+	case r.Bash.GoesOn:
+		return "went on as job " + r.Bash.Job
+	case r.Bash.TimedOut || r.IsError:
+		return "stopped before its end"
+	}
+	return fmt.Sprintf("exit %d", r.Bash.ExitCode)
+}
+
+// plainLine returns the beginning of a text without anything that is no character.
+func plainLine(text string) string {
+	text = plain.Clean(cut.Head(text, 4*maxLeftCall))
+	return cut.Line(text, maxLeftCall)
+}
+
+// words tells a model what a task left.
+func (l *TaskLeft) words() string {
+	if l.Call == "" {
+		return l.told().List("It changed these files, for collect_file:")
+	}
+	did := fmt.Sprintf("It did last: %s (%s)", l.Call, l.Outcome)
+	return strings.TrimSuffix(did+"\n"+l.told().List("Its workspace has, for collect_file:"), "\n")
+}
+
+// told are the files that a task left, which may be nil.
+func (l *TaskLeft) told() (t inventory.Told) {
+	if l == nil {
+		return t
+	}
+	t.More, t.Partial = l.More, l.Partial
+	for _, f := range l.Files {
+		t.Changes = append(t.Changes, inventory.Change{File: inventory.File{Path: f.Path, Size: f.Size}, Kind: inventory.Kind(f.Change)})
+	}
+	return t
 }

@@ -268,7 +268,9 @@ func TestManyTasksAtOnceShareALimit(t *testing.T) {
 				return priced(pygenttest.Calls(calls...))
 			})
 			model := pygenttest.NewScriptedModel(answers).RepeatLast()
-			agent := newAgentOn(t, hollow{}, model, pygent.WithPrices(dollars), pygent.WithModelName("m"), pygent.MaxTaskDepth(tt.depth),
+			// An answer that streams is cut off if another task spends the rest meanwhile.
+			whole := pygent.ModelFunc(model.Chat)
+			agent := newAgentOn(t, hollow{}, whole, pygent.WithPrices(dollars), pygent.WithModelName("m"), pygent.MaxTaskDepth(tt.depth),
 				pygent.TaskDefaults(tt.task), pygent.TaskDefaults(pygent.Limits{MaxSteps: 1_000, MaxToolCalls: pygent.NoLimit}), pygent.MaxTasks(20))
 			_, err := agent.RunUntilStop(t.Context(), "go", tt.limit, pygent.MaxSteps(1_000), pygent.MaxToolCalls(pygent.NoLimit))
 			require.NoError(t, err)
@@ -288,11 +290,11 @@ func TestManyTasksAtOnceShareALimit(t *testing.T) {
 					cancelled++
 				}
 			}
-			require.GreaterOrEqual(t, len(all), 12)
+			require.GreaterOrEqual(t, len(all), 10, "more only if the first ones leave something")
 			used := agent.Usage()
 			require.InDelta(t, each*len(model.Requests()), used.Total().Total(), float64(each*cancelled))
 			require.LessOrEqual(t, used.Total().Total(), int64(6_000+each*(len(all)+1)))
-			require.GreaterOrEqual(t, used.Total().Total(), int64(4_000), "the limit is used")
+			require.GreaterOrEqual(t, used.Total().Total(), int64(3_000), "what a task does not use of its share is not used twice, but most is")
 			require.InDelta(t, float64(used.Total().Total())/1000, used.Cost, 1e-9)
 		})
 	}

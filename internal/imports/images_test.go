@@ -18,7 +18,7 @@ var nameImages = map[string]string{
 	"bench/embed/alone/main.go": "is linked to be weighed, and never run",
 	"persona_test.go":           "describes a runtime that there is not",
 	"prompt_test.go":            "describes runtimes that there are not",
-	"snapshot_setup_test.go":    "sets an agent up without Docker",
+	"setup_test.go":             "sets an agent up without Docker",
 }
 
 // anImage matches the name of an image in a text, with the registry that it names.
