@@ -24,7 +24,8 @@
 // to every user does: inotify has no process, and what programs under a tracer cost is
 // too much for each command. But commands of a container, and those of a sandbox with
 // namespaces, write through a mount of their own, and Linux tells root (CAP_SYS_ADMIN)
-// what is written through ours: see package writewatch. That is others' and stays. Anything
+// what is written through ours: see package writewatch. That is others' and stays, also
+// where it is told later, since a program has the file open until then. Anything
 // else counts as the agent's, since a restore that keeps all that commands have made would
 // be of no use, and is marked as unsure: others may have moved a file there, made a link,
 // or written from another container. A restore takes it back and names it, with the
@@ -381,7 +382,7 @@ func (b *Book) Take(ctx context.Context, w Workspace, e Entry) (Entry, error) {
 	if e, err = b.take(ctx, w, e, nil); err != nil {
 		return e, err
 	}
-	if e.Kind == End {
+	if e.Kind == End && len(b.others.doubts) == 0 {
 		b.others.end()
 	}
 	if len(b.seen) > maxEntries || b.grown() > maxGrowth {
@@ -455,6 +456,11 @@ func (b *Book) pending() bool {
 // changed since they were read last, if that is all, or nil.
 func (b *Book) take(ctx context.Context, w Workspace, e Entry, changed []string) (Entry, error) {
 	if w != nil {
+		if e.Work == nil && e.Kind != Restored {
+			if err := b.betweenTurns(ctx); err != nil {
+				return e, err
+			}
+		}
 		if err := b.read(ctx, w, &e, changed); err != nil {
 			return e, err
 		}

@@ -69,15 +69,31 @@ type others struct {
 	deaf  bool              // there can be none
 
 	since writewatch.Files // what was written since the last look began
+
+	dir    string // that is watched
+	doubts []doubt
+}
+
+// doubt is a file that differs in an entry, as the agent's, although a program had it open
+// for writing then. It is others' if the watch tells of it later. If the program closes it,
+// and the watch does not, it is the agent's.
+type doubt struct {
+	entry      int64
+	name, path string
+	inode      uint64
 }
 
 // begin watches a directory, where the system can do that.
 func (o *others) begin(dir string) {
+	if o.watch != nil && o.dir != dir {
+		o.end()
+	}
 	if o.watch != nil || o.deaf {
 		return
 	}
 	var err error
 	o.watch, err = writewatch.Open(dir)
+	o.dir = dir
 	o.deaf = err != nil // it would fail again
 }
 
@@ -116,18 +132,58 @@ func (o *others) looked() writewatch.Files {
 // maxLate is how many files are looked at for writers that are at work still.
 const maxLate = 1000
 
-// late returns those of some files that others turn out to have written, too.
-func (o *others) late(names []string, full func(name string) string) writewatch.Files {
+// late returns those of some files that others turn out to have written, too, and those
+// that may turn out so.
+func (o *others) late(names []string, full func(name string) string) (late, open writewatch.Files) {
 	if o.watch == nil || len(names) == 0 || len(names) > maxLate {
-		return nil
+		return nil, nil
 	}
 	var paths []string
 	for _, name := range names {
 		paths = append(paths, full(name))
 	}
-	files := o.watch.Late(paths)
-	maps.Copy(o.since, files)
-	return files
+	late, open = o.watch.Late(paths)
+	maps.Copy(o.since, late)
+	return late, open
+}
+
+// settle makes those files others' of which a watch has told since they were in doubt.
+func (b *Book) settle(ctx context.Context, written writewatch.Files) error {
+	theirs := map[int64][]string{}
+	b.others.doubts = slices.DeleteFunc(b.others.doubts, func(d doubt) bool {
+		is := written.Has(d.path, d.inode)
+		if is {
+			theirs[d.entry] = append(theirs[d.entry], d.name)
+		}
+		return is
+	})
+	if len(theirs) == 0 {
+		return nil
+	}
+	return b.rewrite(ctx, b.seen, func(e *Entry) {
+		if names := theirs[e.N]; names != nil && !e.Others {
+			e.setNot(append(names, e.Not...))
+		}
+	})
+}
+
+// betweenTurns settles what is in doubt, before files are looked at while no turn goes on.
+// The watch goes on as long as there is something.
+func (b *Book) betweenTurns(ctx context.Context) error {
+	o := &b.others
+	if o.watch == nil {
+		return nil
+	}
+	closed := map[string]bool{}
+	for _, d := range o.doubts {
+		closed[d.path] = !o.watch.IsOpen(d.path)
+	}
+	err := b.settle(ctx, o.watch.Written()) // which has those that were closed
+	o.doubts = slices.DeleteFunc(o.doubts, func(d doubt) bool { return closed[d.path] })
+	if o.since = nil; len(o.doubts) == 0 {
+		o.end()
+	}
+	return err
 }
 
 // mayChange reports whether a path is one that was changed, or a directory on the way
@@ -139,6 +195,9 @@ func (w *Work) mayChange(name string) bool {
 // attribute notes who has changed what differs from the entry before.
 func (b *Book) attribute(ctx context.Context, e *Entry) error {
 	written := b.others.looked()
+	if err := b.settle(ctx, written); err != nil {
+		return err
+	}
 	at := b.latest()
 	switch {
 	case e.On != "" || at < 0 || b.seen[at].Tree.IsZero() || b.seen[at].Dir != e.Dir:
@@ -167,12 +226,15 @@ func (b *Book) attribute(ctx context.Context, e *Entry) error {
 			seemed = append(seemed, c.Name)
 		}
 	}
-	late := b.others.late(seemed, full)
+	late, open := b.others.late(seemed, full)
 	for _, name := range seemed { // the agent's, as far as it was known
-		if late.Has(full(name), b.cache.Inode(name)) {
+		d := doubt{b.next + 1, name, full(name), b.cache.Inode(name)} // the entry is going to be added
+		if late.Has(d.path, d.inode) {
 			not = append(not, name)
-		} else {
-			e.Unsure = true
+			continue
+		}
+		if e.Unsure = true; open.Has(d.path, d.inode) && len(b.others.doubts) < maxNamed {
+			b.others.doubts = append(b.others.doubts, d)
 		}
 	}
 	if rest {
@@ -181,12 +243,16 @@ func (b *Book) attribute(ctx context.Context, e *Entry) error {
 			e.Only, e.Unsure = nil, true
 		}
 	}
-	if slices.Sort(not); len(not) > maxNamed {
-		e.Others = true
-		return nil
-	}
-	e.Not = slices.Compact(not)
+	e.setNot(not)
 	return nil
+}
+
+// setNot notes the files that others have written.
+func (e *Entry) setNot(names []string) {
+	slices.Sort(names)
+	if e.Not = slices.Compact(names); len(e.Not) > maxNamed {
+		e.Not, e.Others = nil, true
+	}
 }
 
 // RelativeTo returns paths of a workspace, which has some names, as a tree has them; nil

@@ -22,7 +22,7 @@ type Watch struct {
 
 	mu      sync.Mutex // guards what follows, and is held while some events are read
 	written Files
-	inside  Files // that commands have open for writing
+	inside  Files // that were open for writing for long, by commands as it seems
 	buf     [atOnce * eventSize]byte
 }
 
@@ -96,20 +96,22 @@ const (
 )
 
 // Late returns those of some files that others have written although the kernel did not say
-// so in time: what is written can be seen before the kernel tells of it. The writer has the
-// file open until then. A file that stays open, and is not told of, is one of a command,
-// such as the log of a job; it is waited for once.
-func (w *Watch) Late(paths []string) Files {
-	late := Files{}
+// so in time: what is written can be seen before the kernel tells of it, and what is written
+// to a mapped file is told when that is closed. The writer has the file open until then. A
+// file that stays open, and is not told of, is waited for once. It is in open, each time:
+// most likely it is one of a command, such as the log of a job, and what is told later, when
+// it is closed at the latest, proves that it is not.
+func (w *Watch) Late(paths []string) (late, open Files) {
+	late, open = Files{}, Files{}
 	for range lateWaits {
-		paths = slices.DeleteFunc(paths, func(path string) bool { return !w.isWrittenByOthers(path) })
+		paths = slices.DeleteFunc(paths, func(path string) bool { return !w.isWrittenByOthers(path, open) })
 		maps.Copy(late, w.Written()) // also of those that were closed just now
 		paths = slices.DeleteFunc(paths, func(path string) bool {
 			inode, _, err := identify(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW)
 			return err != nil || late.Has(path, inode)
 		})
 		if len(paths) == 0 {
-			return late
+			return late, open
 		}
 		time.Sleep(lateWait)
 	}
@@ -117,27 +119,45 @@ func (w *Watch) Late(paths []string) Files {
 	defer w.mu.Unlock()
 	for _, path := range paths {
 		if inode, born, err := identify(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW); err == nil && len(w.inside) < maxFiles {
-			w.inside[inode] = born
+			w.inside[inode], open[inode] = born, born
 		}
 	}
-	return late
+	return late, open
 }
 
-// isWrittenByOthers reports whether a program has a file open for writing that is not known
-// to be a command. The kernel refuses a lease of such a file (fcntl(2), F_SETLEASE).
-func (w *Watch) isWrittenByOthers(path string) bool {
+// isWrittenByOthers reports whether a program has a file open for writing that is not taken
+// for a command. It notes in open whether one has that is.
+func (w *Watch) isWrittenByOthers(path string, open Files) bool {
+	inode, born, ok := written(path)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	was, known := w.inside[inode]
+	if ok && known && was == born {
+		open[inode] = born
+		return false
+	}
+	return ok
+}
+
+// IsOpen reports whether a program has a file open for writing.
+func (w *Watch) IsOpen(path string) bool {
+	_, _, ok := written(path)
+	return ok
+}
+
+// written returns the inode of a file that a program has open for writing, and when it was
+// made. The kernel refuses a lease of such a file (fcntl(2), F_SETLEASE).
+func written(path string) (inode uint64, born unix.StatxTimestamp, ok bool) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return false
+		return 0, born, false
 	}
 	defer unix.Close(fd)
 	if _, err = unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_RDLCK); !errors.Is(err, unix.EAGAIN) {
-		return false
+		return 0, born, false
 	}
-	inode, _, err := identify(fd, "", unix.AT_EMPTY_PATH)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return err == nil && !w.inside.Has(path, inode)
+	inode, born, err = identify(fd, "", unix.AT_EMPTY_PATH)
+	return inode, born, err == nil
 }
 
 // read reads some events, and reports whether there may be more.

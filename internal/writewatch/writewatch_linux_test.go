@@ -70,11 +70,15 @@ func TestWhatProgramsOfThisMachineWriteIsTold(t *testing.T) {
 	require.NoError(t, err)
 	log := filepath.Join(dir, "log")
 	for range 2 {
-		late := w.Late([]string{log, f.Name(), filepath.Join(dir, "renamed"), filepath.Join(dir, "gone")})
+		late, open := w.Late([]string{log, f.Name(), filepath.Join(dir, "renamed"), filepath.Join(dir, "gone")})
 		require.False(t, late.Has(log, inode("log")))
+		require.True(t, open.Has(log, inode("log")))
+		require.False(t, open.Has(filepath.Join(dir, "renamed"), inode("renamed")))
 	}
+	require.True(t, w.IsOpen(log))
 	require.NoError(t, end.Close())
 	require.Error(t, command.Wait(), "there was nothing to read")
+	require.False(t, w.IsOpen(log))
 	require.NoError(t, w.Close())
 	require.Empty(t, w.Written(), "nothing is known any more")
 }

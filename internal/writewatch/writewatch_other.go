@@ -14,7 +14,10 @@ func Open(string) (*Watch, error) { return nil, errors.ErrUnsupported }
 func (*Watch) Written() Files { return nil }
 
 // Late returns nothing.
-func (*Watch) Late([]string) Files { return nil }
+func (*Watch) Late([]string) (late, open Files) { return nil, nil }
+
+// IsOpen returns false.
+func (*Watch) IsOpen(string) bool { return false }
 
 // Files are files that were written.
 type Files map[uint64]struct{}
