@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"strings"
 
 	"github.com/x/pygent/internal/filelock"
@@ -75,9 +74,9 @@ func create(root *os.Root, name string, perm fs.FileMode) (*os.File, string, err
 
 // isAt reports whether a name is still that of an open file.
 func isAt(root *os.Root, name string, f *os.File) bool {
-	now, err := root.Lstat(name)
-	opened, statErr := f.Stat()
-	return err == nil && statErr == nil && os.SameFile(now, opened)
+	now, _ := root.Lstat(name) // no file is the same as none
+	opened, _ := f.Stat()
+	return os.SameFile(now, opened)
 }
 
 // Name is the path of the file in the workspace.
@@ -161,7 +160,8 @@ func remove(root *os.Root, name string) error {
 	}
 	defer filelock.Close(f)
 	said, _ := io.ReadAll(io.LimitReader(f, maxPath+1))
-	if other := string(said); len(said) <= maxPath && other != name && filepath.IsLocal(other) && isMade(path.Base(other)) {
+	// Anybody may have written a marker; the root refuses what leads out of it.
+	if other := string(said); len(said) <= maxPath && path.Clean(other) != name && isMade(path.Base(other)) {
 		if info, err := root.Lstat(other); err == nil && info.Mode().IsRegular() {
 			if err := root.Remove(other); err != nil {
 				return err
