@@ -4,16 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/docker/docker/client"
 	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent/internal/sandbox"
 )
 
 // waitingEngine is an engine that answers nothing until open is called, pings apart if
@@ -227,6 +231,78 @@ func TestAnEngineThatIsAwayHasHalfAMinuteInAll(t *testing.T) {
 			})
 		})
 	}
+}
+
+// answering is an engine without a connection, for a test with synthetic time.
+type answering func(*http.Request) (*http.Response, error)
+
+func (a answering) RoundTrip(r *http.Request) (*http.Response, error) { return a(r) }
+
+// The half minute is one for all starts that wait for the same container's end. The next
+// container is asked about anew.
+func TestAnEngineIsAwayFromTheFirstDoubtOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var back atomic.Bool
+		engine, err := client.NewClientWithOpts(client.WithHost("tcp://"+t.Name()), client.WithHTTPClient(&http.Client{
+			Transport: answering(func(r *http.Request) (*http.Response, error) {
+				if !back.Load() {
+					return nil, errors.New("connection refused")
+				}
+				status := http.StatusInternalServerError // no other container can start
+				if strings.Contains(r.URL.Path, "/containers/") {
+					status = http.StatusNotFound
+				}
+				return &http.Response{StatusCode: status, Body: http.NoBody, Request: r}, nil
+			}),
+		}))
+		require.NoError(t, err)
+		stateOf(engine).silent.Store(false) // whatever an earlier run of this test has left
+		c := &commander{engine: engine, emit: func(sandbox.Event) {}}
+		c.life, c.end = context.WithCancel(t.Context())
+		defer c.end()
+		begin := func() *containerStart {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return c.begin()
+		}
+		lost := func(name string) *Container {
+			b := newContainer(engine, containerSpec{}, name, c.emit)
+			b.commands = &execCommander{box: b}
+			b.stream.Conn, _ = net.Pipe()
+			return b
+		}
+
+		c.last = lost("pygent-x-1")
+		begun := time.Now()
+		first := begin()
+		require.ErrorContains(t, first.awaitCleared(t.Context(), 5*time.Second), "Cannot connect", "why it is not known")
+		<-first.done
+		require.ErrorIs(t, first.err, ErrLost)
+
+		asked := time.Now()
+		second := begin()
+		require.Equal(t, begun, second.since)
+		err = second.awaitCleared(t.Context(), -1)
+		require.ErrorContains(t, err, "container pygent-x-1")
+		require.ErrorContains(t, err, "Cannot connect")
+		require.Equal(t, minEndTime, time.Since(asked), "the half minute is over")
+		back.Store(true)
+		<-second.done
+		require.NotErrorIs(t, second.err, ErrLost)
+
+		third := begin()
+		require.Empty(t, third.before)
+		require.NoError(t, third.awaitCleared(t.Context(), -1))
+		<-third.done
+
+		back.Store(false)
+		c.last = lost("pygent-x-2")
+		asked = time.Now()
+		fourth := begin()
+		require.Equal(t, asked, fourth.since)
+		<-fourth.done
+	})
 }
 
 // What the starts of a run have left is not forgotten when a later one fails otherwise, or
