@@ -196,17 +196,26 @@ func TestDenialForTheSessionIsAskedAboutAgain(t *testing.T) {
 }
 
 // TestToolsUnderBuiltinNamesAreCoveredCallByCall has a program's own tools with
-// other arguments than the built-in ones.
+// other arguments than the built-in ones, and with the same.
 func TestToolsUnderBuiltinNamesAreCoveredCallByCall(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"bash", "write_file"} {
+	for name, calls := range map[string][2]map[string]any{
+		"bash":                   {{"what": "a"}, {"what": "b"}},
+		"bash of a command":      {{"cmd": "x", "what": "a"}, {"cmd": "x", "what": "b"}},
+		"bash alike":             {{"cmd": "x", "timeout": 1}, {"cmd": "x", "timeout": 2}},
+		"write_file":             {{"what": "a"}, {"what": "b"}},
+		"write_file with a path": {{"path": "p", "what": "a"}, {"path": "p", "what": "b"}},
+		"write_file alike":       {{"path": "p", "content": "a"}, {"path": "p", "content": "b"}},
+	} {
 		t.Run(name, func(t *testing.T) {
 			asked := 0
+			name, _, _ := strings.Cut(name, " ")
 			own := plainTool(name, func(t *pygent.Tool) {
-				t.Parameters = json.RawMessage(`{"type":"object","properties":{"what":{"type":"string"}}}`)
+				t.Parameters = json.RawMessage(`{"type":"object","properties":{"what":{"type":"string"},"cmd":{"type":"string"},
+					"timeout":{"type":"integer"},"path":{"type":"string"},"content":{"type":"string"}}}`)
 			})
-			call := func(what string) pygenttest.Reply { return pygenttest.Call(name, map[string]any{"what": what}) }
-			agent := newAgent(t, pygenttest.NewScriptedModel(call("a"), call("b"), call("b"), stop), pygent.WithTools(own),
+			a, b := pygenttest.Call(name, calls[0]), pygenttest.Call(name, calls[1])
+			agent := newAgent(t, pygenttest.NewScriptedModel(a, b, b, stop), pygent.WithTools(own),
 				pygent.WithApproval(func(context.Context, pygent.ApprovalRequest) (pygent.Decision, error) {
 					asked++
 					return pygent.Decision{Allow: true, Session: true}, nil

@@ -293,6 +293,24 @@ func TestAlwaysCoversTheVeryCommandOnly(t *testing.T) {
 	require.Equal(t, `{"cmd":"echo old"}`, asked[3], "the changed arguments were allowed, not these")
 }
 
+// What a container writes harms no more than what its commands do, so that where only
+// commands are asked about, nobody is asked about a file, even one that git obeys.
+func TestFilesOfAContainerAreNoCommands(t *testing.T) {
+	t.Parallel()
+	var a asked
+	rt := runtimeCases()[1].new(t, pygent.WithWorkspace(t.TempDir()))
+	write := func(path string) pygenttest.Reply {
+		return pygenttest.Call("write_file", map[string]any{"path": path, "content": "x"})
+	}
+	agent := newAgentOn(t, rt, pygenttest.NewScriptedModel(write("plain"), write(".git/config"), stop),
+		pygent.WithApproval(a.approve), pygent.WithApprovalFor("bash"), pygent.WithConfirmBash(true))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Empty(t, a.names)
+	require.Len(t, results(agent), 3)
+	require.NotContains(t, strings.Join(results(agent), "\n"), "denied")
+}
+
 // "Always" never covers a file that git obeys, also where a container writes it.
 func TestAlwaysNeverCoversWhatGitObeys(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -228,6 +229,44 @@ func TestAPersonIsAskedAboutAWrittenCall(t *testing.T) {
 			continue
 		}
 		require.Equal(t, []string{"the model wrote it as text, which may repeat what it has read"}, why)
+	}
+}
+
+// Whoever can be asked by a task is asked about what its model writes.
+func TestAWrittenCallOfATaskIsAskedAbout(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int32
+	approve := func(_ context.Context, r pygent.ApprovalRequest) (pygent.Decision, error) {
+		asked.Add(1)
+		return pygent.Decision{Allow: r.Why == "the model wrote it as text, which may repeat what it has read"}, nil
+	}
+	for _, tt := range []struct {
+		who   string
+		opts  []pygent.Option
+		face  pygent.ApprovalFunc
+		asked int32
+	}{
+		{"the agent's user", nil, approve, 2},
+		{"the tasks'", []pygent.Option{pygent.TaskApproval(approve)}, nil, 2},
+		{"the task's own", []pygent.Option{pygent.TaskAgents(pygent.WithApproval(approve), pygent.WithConfirmBash(false))}, nil, 2},
+		{"nobody", nil, nil, 0},
+	} {
+		t.Run(tt.who, func(t *testing.T) {
+			asked.Store(0)
+			model := leavingModel(pygenttest.Text(writtenEcho), pygenttest.Text(writtenEcho), stop)
+			agent := newAgent(t, model, append(tt.opts, pygent.WithConfirmBash(false))...)
+			if tt.face != nil {
+				defer agent.FaceSession().Answers(t.Context(), pygent.FaceUser{Approve: tt.face})()
+			}
+			id, err := agent.Tasks().StartTask(t.Context(), "go", agent.Runtime())
+			require.NoError(t, err)
+			status, err := agent.Tasks().Wait(t.Context(), id)
+			require.NoError(t, err)
+			require.Equal(t, pygent.TaskFinished, status.State)
+			require.Equal(t, tt.asked, asked.Load())
+			last := model.Requests()[2].Messages
+			require.Contains(t, last[len(last)-1].Content, "hello\n", "it ran, at the latest as it came again")
+		})
 	}
 }
 
