@@ -249,6 +249,9 @@ func TestEngineThatIsWronglySaidToShareFiles(t *testing.T) {
 	t.Run("it has another directory of the name", func(t *testing.T) {
 		dir := t.TempDir()
 		write(t, dir, map[string]string{"f": "seed"})
+		local := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithWorkspace(dir))
+		bash(t, local, "true") // so that the cache has what is mounted
+		require.NoError(t, local.Cleanup())
 		twin(t, engine, dir)
 		r := newRemoteRuntime(t, pygent.WithWorkspace(dir), pygent.WithSharedFiles(true))
 		require.Equal(t, "seed", bash(t, r, "cat f; rm f; echo x >g").Output)
@@ -277,8 +280,8 @@ func TestRemoteEngineBehindASocketOfThisMachine(t *testing.T) {
 }
 
 // twin makes the engine's machine have a directory of the same name as dir, and
-// a guest at the same path as here, so that a container which mounts them
-// starts.
+// a guest and git's configuration at the same paths as here, so that a container which
+// mounts them starts.
 func twin(t *testing.T, engine *client.Client, dir string) {
 	t.Helper()
 	cache, err := os.UserCacheDir()
@@ -290,10 +293,12 @@ func twin(t *testing.T, engine *client.Client, dir string) {
 	defer func() {
 		require.NoError(t, engine.ContainerRemove(context.Background(), made.ID, container.RemoveOptions{Force: true}))
 	}()
-	guests, err := filepath.Glob(filepath.Join(cache, "guest-*"))
-	require.NoError(t, err)
-	for _, guest := range guests {
-		require.NoError(t, engine.CopyToContainer(t.Context(), made.ID, "/cache", tarOf(t, guest), container.CopyToContainerOptions{}))
+	for _, kind := range []string{"guest-*", "gitconfig-*"} {
+		files, err := filepath.Glob(filepath.Join(cache, kind))
+		require.NoError(t, err)
+		for _, file := range files {
+			require.NoError(t, engine.CopyToContainer(t.Context(), made.ID, "/cache", tarOf(t, file), container.CopyToContainerOptions{}))
+		}
 	}
 }
 

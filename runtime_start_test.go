@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/docker/docker/api/types/network"
+	"github.com/docker/docker/client"
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
@@ -117,6 +119,46 @@ func TestAStartThatContainerdLosesIsTriedAgain(t *testing.T) {
 	lost.Store(1)
 	require.Equal(t, "here\n", bash(t, r, "echo here").Output)
 	require.EqualValues(t, 2, starts.Load())
+}
+
+// Somebody, or the kernel, may kill a container before its guest has said anything.
+func TestAContainerThatIsKilledAtItsStartIsStartedAgain(t *testing.T) {
+	t.Parallel()
+	engine := testEngine(t)
+	var starts, kills atomic.Int64
+	host := proxyOf(t, engine, func(res *http.Response) error {
+		if !isStart(res.Request) || starts.Add(1) > kills.Load() {
+			return nil
+		}
+		name := path.Base(path.Dir(res.Request.URL.Path))
+		return engine.ContainerKill(res.Request.Context(), name, "KILL")
+	})
+	dir := realTempDir(t)
+	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithDockerHost(host), pygent.WithSharedFiles(true),
+		pygent.WithWorkspace(dir), pygent.WithTestAttached())
+	kills.Store(2)
+	_, err := r.Bash(t.Context(), "true")
+	require.ErrorIs(t, err, pygent.ErrRuntimeStart)
+	require.ErrorContains(t, err, "the container ended at its start")
+	require.Empty(t, containersOf(t, engine, dir))
+	starts.Store(0)
+	kills.Store(1)
+	require.Equal(t, "here\n", bash(t, r, "echo here").Output)
+	require.EqualValues(t, 2, starts.Load())
+}
+
+// proxyOf serves an engine, and lets change see its answers before the client does.
+func proxyOf(t *testing.T, engine *client.Client, change func(*http.Response) error) (host string) {
+	t.Helper()
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return engine.Dialer()(ctx) }}
+	server := httptest.NewServer(&httputil.ReverseProxy{Transport: transport, ModifyResponse: change, Rewrite: func(r *httputil.ProxyRequest) {
+		r.Out.URL.Scheme, r.Out.URL.Host = "http", "engine"
+	}})
+	t.Cleanup(func() {
+		server.Close()
+		transport.CloseIdleConnections()
+	})
+	return "tcp://" + server.Listener.Addr().String()
 }
 
 // Before it has started, a command looks as if it ran.

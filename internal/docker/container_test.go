@@ -1,0 +1,73 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/stretchr/testify/require"
+)
+
+// An engine without GPUs cannot show what it is asked for.
+func TestGPUsThatAreAskedFor(t *testing.T) {
+	t.Parallel()
+	for gpus, want := range map[string]container.DeviceRequest{
+		"all":          {Count: -1},
+		"1":            {Count: 1},
+		"12":           {Count: 12},
+		"device=0":     {DeviceIDs: []string{"0"}},
+		"device=0,1-a": {DeviceIDs: []string{"0", "1-a"}},
+	} {
+		want.Capabilities = [][]string{{"gpu"}}
+		require.NoError(t, CheckGPUs(gpus), gpus)
+		require.Equal(t, []container.DeviceRequest{want}, resources(Config{GPUs: gpus}).DeviceRequests, gpus)
+	}
+	require.NoError(t, CheckGPUs(""))
+	require.Empty(t, resources(Config{}).DeviceRequests)
+	for _, gpus := range []string{"0", "-1", "some", "device=", "1,2", "ALL"} {
+		require.ErrorContains(t, CheckGPUs(gpus), "want all, a number, or device=0,1", gpus)
+	}
+}
+
+func TestAUserWithoutAHomeGetsOne(t *testing.T) {
+	t.Parallel()
+	for user, want := range map[string]bool{
+		"": false, "0": false, "0:0": false, "0:1000": false, "root": false, "alice": false, "alice:1000": false, "9a": false, "a9": false,
+		"1000": true, "1000:1000": true, "9": true, "90:0": true,
+	} {
+		require.Equal(t, want, len(containerEnv(Config{User: user})) > 0, user)
+		require.Equal(t, []string{"HOME=/tmp"}, containerEnv(Config{User: user, ReadOnlyRoot: true}), "nobody can write another one")
+	}
+}
+
+// Nobody waits for long for the removal of what a start has left that nobody waits for, or
+// that a silent engine would have to remove. What an engine may yet make is removed later.
+func TestHowLongAFailedStartIsRemoved(t *testing.T) {
+	t.Parallel()
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, tt := range map[string]struct {
+		ctx    context.Context
+		failed error
+		want   time.Duration
+	}{
+		"any failure":      {t.Context(), errDiedAtStart, discardTime},
+		"a silent engine":  {t.Context(), fmt.Errorf("start: %w", errEngineSilent), lateTime},
+		"nobody waits":     {over, errDiedAtStart, lateTime},
+		"neither of these": {over, errEngineSilent, lateTime},
+	} {
+		require.Equal(t, tt.want, patienceAfter(tt.ctx, tt.failed), name)
+	}
+	engine, open := waitingEngine(t, true)
+	b := newContainer(engine, containerSpec{}, "pygent-x-1", nil)
+	require.NoError(t, b.discardAfter(t.Context(), fmt.Errorf("create: %w", leftError{error: errEngineLate})), "it is not asked")
+	left := leftError{}
+	require.True(t, errors.As(b.discardWithin(50*time.Millisecond), &left))
+	require.Equal(t, "pygent-x-1", left.container, "so that the end tries it again")
+	open()
+	require.NoError(t, b.discardAfter(t.Context(), errDiedAtStart))
+	require.True(t, b.end.removed)
+}
