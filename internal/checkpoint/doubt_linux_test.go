@@ -62,6 +62,32 @@ func TestWhatIsToldOfAWriterLaterCounts(t *testing.T) {
 	}
 }
 
+// A file that was closed and is not told of is the agent's: what others write to it in a
+// later turn does not make them the author of what came before.
+func TestWhatACommandHasClosedIsInDoubtNoLonger(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root may watch writers")
+	}
+	b := newBench(t)
+	b.set("u", "0000")
+	start := b.turn(func() {
+		b.look(checkpoint.Work{Watch: true})
+		closes := commanded(t, filepath.Join(b.work.dir, "u"))
+		b.look(checkpoint.Work{Ran: true, Apart: true, Watch: true})
+		closes()
+	})
+	b.turn(func() {
+		b.look(checkpoint.Work{Watch: true})
+		b.set("u", "user")
+		b.look(checkpoint.Work{Ran: true, Apart: true, Watch: true})
+	})
+	out := b.mustRestore(start.N)
+	require.Equal(t, "u=user", b.files())
+	require.Len(t, out.Kept, 1)
+	require.NotEmpty(t, out.Kept[0].Why, "both have changed it")
+}
+
 // mapped writes to a file as a program of this machine that has mapped it.
 func mapped(t *testing.T, name string) (closes func()) {
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
