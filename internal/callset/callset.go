@@ -213,7 +213,9 @@ func inEdit(arguments string) (*Set, error) {
 		return newPatch(diff, "", name)
 	}
 	if patch, ok := inEdits(given); ok && named {
-		return newPatch(patch, "", name)
+		if files, _, err := ofItself(name, patch); err != nil || len(files) > 0 {
+			return newPatch(patch, "", name)
+		} // else the file is to have a patch, or to have one no more
 	}
 	old, given1 := text(given, "oldtext")
 	content, ok := text(given, "newtext")
