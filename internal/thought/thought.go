@@ -129,9 +129,25 @@ func isShown(r rune) bool {
 	return !unicode.In(r, unicode.White_Space, unicode.Cf, unicode.Cc, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// begins reports whether a text begins with a tag, in any capitals.
+// begins reports whether a text begins with a tag, or a part of one, in any capitals. It
+// compares bytes: for strings.EqualFold, all parts of a character are the same.
 func begins(text, tag string) bool {
-	return len(text) >= len(tag) && strings.EqualFold(text[:len(tag)], tag)
+	if len(text) < len(tag) {
+		return false
+	}
+	for i := range len(tag) {
+		if lower(text[i]) != lower(tag[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func lower(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		return c - 'A' + 'a'
+	}
+	return c
 }
 
 // index returns where a text has a tag, in any capitals, and -1 without one.

@@ -74,6 +74,18 @@ func TestPiecesAreSplitLikeTheWhole(t *testing.T) {
 	}
 }
 
+// A part of a character is no part of a tag, whatever the tag's own characters are.
+func TestPiecesOfThoughtsHaveWholeCharacters(t *testing.T) {
+	t.Parallel()
+	var s thought.Splitter
+	for _, c := range []struct{ piece, thoughts string }{
+		{"◁think▷我看看文件", "我看看文件"}, {"é", "é"}, {"。◁", "。"}, {"x◁/THINK", "◁x"}, {"▷Hello.", ""},
+	} {
+		_, thoughts := s.Add(c.piece)
+		require.Equal(t, c.thoughts, thoughts)
+	}
+}
+
 func TestAStreamMayBeginWithinThoughts(t *testing.T) {
 	t.Parallel()
 	var s thought.Splitter
