@@ -33,7 +33,7 @@ type agent interface {
 	// Log is where the program logs, "" if that is not known, from where it has been the
 	// agent's, and the directories in which commands can have put another file in its place.
 	Log() (file string, from int64, writable []string)
-	// Left are the directories in the workspace that are made anew by each agent.
+	// MadeAnew is the directory in the workspace that each agent makes anew.
 	MadeAnew() string
 }
 

@@ -101,7 +101,7 @@ func (s *Snapshot) Dir() string { return s.dir }
 // Saved returns when the snapshot was taken.
 func (s *Snapshot) Saved() time.Time { return s.about.Saved }
 
-// pygent.Setup returns how the agent was set up. Of a stranger's snapshot it is not to be
+// Setup returns how the agent was set up. Of a stranger's snapshot it is not to be
 // trusted: [pygent.Setup.Options] chooses where commands run.
 func (s *Snapshot) Setup() pygent.Setup { return s.setup }
 
