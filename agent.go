@@ -83,7 +83,7 @@ type Agent struct {
 	recalled    bool         // the jobs of the conversation are among them; guarded by busy
 
 	memory   memory           // guarded by busy
-	keeper   checkpointKeeper // nil where no checkpoints are asked for; set by New
+	keeper   checkpointKeeper // set by New
 	skills   agentSkills
 	findings findings
 	refresh  guard.Baton // held while the system message is rebuilt
@@ -131,12 +131,33 @@ func applyOptions(opts []Option) options {
 	return o
 }
 
-func newAgent(ctx context.Context, o options) (_ *Agent, err error) {
+func newAgent(ctx context.Context, o options) (*Agent, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
 	o.settle()
 	a := &Agent{opts: o, logFrom: o.logSize(), log: o.logger, prompt: o.prompt, persona: o.persona.orDefault(), ended: make(chan struct{})}
+	if err := a.prepare(&o); err != nil {
+		return nil, err
+	}
+	if err := a.open(ctx, &o); err != nil {
+		return nil, errors.Join(err, a.extensions.close())
+	}
+	a.prepareTaskTools()
+	a.git = gitwatch.NewWatch(keptDirs(a.runtime)...)
+	a.keeper.Ready()
+	a.logStart()
+	o.saved.snapshot.tellNotTaken(a)
+	if err := a.extensions.ready(ctx); err != nil {
+		a.opts.lent = a.opts.lent || o.runtime != nil // it stays the caller's
+		return nil, errors.Join(err, a.Close())
+	}
+	return a, nil
+}
+
+// prepare makes the parts of the agent of which nothing has to be closed.
+func (a *Agent) prepare(o *options) (err error) {
+	a.keeper = noCheckpoints{a}
 	a.meter.above = o.spends
 	a.busy, a.refresh, a.question, a.jobs.telling = guard.NewBaton(), guard.NewBaton(), guard.NewBaton(), guard.NewBaton()
 	a.replay = feed.NewReplay(keptBefore, keptBytesBefore, mergeDeltas, sizeOf)
@@ -145,69 +166,59 @@ func newAgent(ctx context.Context, o options) (_ *Agent, err error) {
 	a.approver.Begin(FaceUser{Approve: o.approve, Answer: o.ask}, o.confirmBash, FaceUser.over)
 	a.listeners.always = a.handlerFeed(o.onEvent)
 	if a.tools, err = o.tooling(); err != nil {
-		return nil, err
+		return err
 	}
 	a.tools.changed = a.tellSettings
 	if a.commands, err = o.commandSet(); err != nil {
-		return nil, err
+		return err
 	}
 	if a.banned, err = ban.New(o.banned, o.bannedApps); err != nil {
-		return nil, err
+		return err
 	}
 	if a.id, err = o.agentID(); err != nil {
-		return nil, err
+		return err
 	}
 	if err := a.prepareTasks(); err != nil {
-		return nil, err
+		return err
 	}
-	if err := cmp.Or(a.wire(&o), a.checkCostLimit()); err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil && !a.isClosed() {
-			err = errors.Join(err, a.extensions.close())
-		}
-	}()
+	return cmp.Or(a.wire(o), a.checkCostLimit())
+}
+
+// open opens the extensions, the conversation and the workspace. If it fails, only
+// extensions have to be closed.
+func (a *Agent) open(ctx context.Context, o *options) error {
 	if err := a.extensions.open(ctx, a, o.extensions); err != nil {
-		return nil, err
+		return err
 	}
-	if err := a.openConversation(&o); err != nil {
-		return nil, err
+	if err := a.openConversation(o); err != nil {
+		return err
 	}
 	if err := o.saved.snapshot.checkUnused(a.history, o.historyFile); err != nil {
-		return nil, errors.Join(err, a.closeHistory())
+		return errors.Join(err, a.closeHistory())
 	}
-	putsBack := false
-	if a.keeper != nil {
-		putsBack, err = a.keeper.Open(ctx)
+	if err := a.openWorkspace(ctx, o); err != nil {
+		return errors.Join(err, a.keeper.Close(false), a.closeHistory())
 	}
-	if err == nil {
-		a.runtime, err = a.openRuntime(ctx, putsBack)
-	}
+	return nil
+}
+
+// openWorkspace opens the checkpoints, makes the runtime, and puts the files there that a
+// snapshot or a session has.
+func (a *Agent) openWorkspace(ctx context.Context, o *options) error {
+	putsBack, err := a.keeper.Open(ctx)
 	if err != nil {
-		return nil, errors.Join(err, a.closeCheckpoints(false), a.closeHistory())
+		return err
+	}
+	if a.runtime, err = a.openRuntime(ctx, putsBack); err != nil {
+		return err
 	}
 	if err = o.saved.snapshot.fill(ctx, a); err == nil {
-		err = a.fillSession(ctx)
+		err = a.keeper.Fill(ctx)
 	}
-	if err != nil {
-		if o.runtime == nil {
-			err = errors.Join(err, a.runtime.Cleanup())
-		}
-		return nil, errors.Join(err, a.closeCheckpoints(false), a.closeHistory())
+	if err != nil && o.runtime == nil {
+		err = errors.Join(err, a.runtime.Cleanup())
 	}
-	a.prepareTaskTools()
-	a.git = gitwatch.NewWatch(keptDirs(a.runtime)...)
-	if a.keeper != nil {
-		a.keeper.Ready()
-	}
-	a.logStart()
-	a.tellNotTaken()
-	if err := a.extensions.ready(ctx); err != nil {
-		a.opts.lent = a.opts.lent || o.runtime != nil // it stays the caller's
-		return nil, errors.Join(err, a.Close())
-	}
-	return a, nil
+	return err
 }
 
 // writableDirs returns the lasting directories of this machine that the agent's
@@ -350,11 +361,9 @@ func (a *Agent) Close() error {
 	err := errors.Join(a.closeTasks(), a.closeSources())
 	a.removeSkills()
 	err = errors.Join(err, a.extensions.closing())
-	if a.keeper != nil {
-		a.keeper.Closing()
-	}
+	a.keeper.Closing()
 	cleanup := a.cleanup()
-	err = errors.Join(err, cleanup, a.closeCheckpoints(cleanup == nil), a.closeHistory(), a.extensions.close())
+	err = errors.Join(err, cleanup, a.keeper.Close(cleanup == nil), a.closeHistory(), a.extensions.close())
 	a.tellGitChanges()
 	ctx, cancel = context.WithTimeout(context.Background(), guard.Grace)
 	defer cancel()

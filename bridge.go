@@ -3,6 +3,7 @@ package pygent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -42,6 +43,46 @@ type checkpointKeeper interface {
 	Find(id int64) (mark Rewind, hasFiles bool, err error)
 	Export(ctx context.Context, id int64, to Runtime) error
 }
+
+// noCheckpoints is what keeps those of an agent without.
+type noCheckpoints struct{ agent *Agent }
+
+// errNotKept says how checkpoints would be kept.
+var errNotKept = fmt.Errorf("%w: see checkpoint.Keep", ErrNoCheckpoints)
+
+func (noCheckpoints) Open(context.Context) (bool, error) { return false, nil }
+
+// Fill tells that the files of a session went with its temporary workspace.
+func (n noCheckpoints) Fill(context.Context) error {
+	a := n.agent
+	if rt, ours := RuntimeAs[*workspaceRuntime](a.runtime); ours && rt.info.Temporary && !a.opts.lent && a.session.WasTemporary("") {
+		a.tellAtFirst("the workspace of the session was temporary, and its files are gone: no checkpoint has them")
+	}
+	return nil
+}
+
+func (noCheckpoints) Ready()                                          {}
+func (noCheckpoints) Start(context.Context, bridge.Start) bridge.Turn { return nil }
+func (noCheckpoints) Await(context.Context) error                     { return nil }
+func (noCheckpoints) WorksAway(context.Context)                       {}
+func (noCheckpoints) Closing()                                        {}
+func (noCheckpoints) Close(bool) error                                { return nil }
+func (noCheckpoints) List() []Checkpoint                              { return nil }
+func (noCheckpoints) Before(int) (Checkpoint, error)                  { return Checkpoint{}, errNotKept }
+func (noCheckpoints) Differences(context.Context, int64, int64) ([]FileChange, bool, error) {
+	return nil, false, errNotKept
+}
+func (noCheckpoints) Undo(context.Context, int) (Restored, error) {
+	return Restored{}, fmt.Errorf("undo: %w", errNotKept)
+}
+func (noCheckpoints) Redo(context.Context) (Restored, error) {
+	return Restored{}, fmt.Errorf("redo: %w", errNotKept)
+}
+func (noCheckpoints) Restore(_ context.Context, id int64) (Restored, error) {
+	return Restored{}, fmt.Errorf("restore checkpoint %d: %w", id, errNotKept)
+}
+func (noCheckpoints) Find(int64) (Rewind, bool, error)             { return Rewind{}, false, errNotKept }
+func (noCheckpoints) Export(context.Context, int64, Runtime) error { return errNotKept }
 
 // sessionKeeper keeps the session of an agent: package sessions has the only one. All is
 // called by who makes or closes the agent, or holds busy.
@@ -333,31 +374,8 @@ func (i insideAgent) JobsRun(ctx context.Context) bool {
 	return err != nil || len(runningJobs(jobs)) > 0
 }
 
-// closeCheckpoints closes what keeps the checkpoints. cleaned says that the runtime is
-// cleaned up.
-func (a *Agent) closeCheckpoints(cleaned bool) error {
-	if a.keeper == nil {
-		return nil
-	}
-	return a.keeper.Close(cleaned)
-}
-
-// fillSession puts the files of a session back that went with its temporary workspace.
-func (a *Agent) fillSession(ctx context.Context) error {
-	if a.keeper != nil {
-		return a.keeper.Fill(ctx)
-	}
-	if rt, ours := RuntimeAs[*workspaceRuntime](a.runtime); ours && rt.info.Temporary && !a.opts.lent && a.session.WasTemporary("") {
-		a.tellAtFirst("the workspace of the session was temporary, and its files are gone: no checkpoint has them")
-	}
-	return nil
-}
-
 // startTurn makes the checkpoint before a turn, while the model is asked.
 func (r *run) startTurn(msg string) {
-	if r.agent.keeper == nil {
-		return
-	}
 	words := typed(UserMessage(msg, r.opts.parts...))
 	said := r.agent.unheard.list()
 	if words == "" && len(said) > 0 {
@@ -371,14 +389,6 @@ func (r *run) startTurn(msg string) {
 func typed(m Message) string {
 	m.Parts = slices.DeleteFunc(slices.Clone(m.Parts), func(p Part) bool { return p.FileName != "" })
 	return m.Text()
-}
-
-// awaitCheckpoint waits for a checkpoint that is made.
-func (r *run) awaitCheckpoint(ctx context.Context) error {
-	if r.agent.keeper == nil {
-		return nil
-	}
-	return r.agent.keeper.Await(ctx)
 }
 
 // Resting calls f while no run goes on.

@@ -211,9 +211,7 @@ func (r *run) give(ctx context.Context, read *readCall, result *ToolResult, last
 	so.media = append(so.media, result.media()...)
 	r.finished(result)
 	r.agent.changed.note(result.Changes...)
-	if r.agent.keeper != nil {
-		r.agent.keeper.WorksAway(ctx)
-	}
+	r.agent.keeper.WorksAway(ctx)
 	err := r.answer(Event{Type: EventToolDone, Call: call}, result, r.noteAfter(last))
 	if err == nil && mayChangeJobs(call.Name) {
 		r.noteJobs(ctx)

@@ -215,24 +215,15 @@ const (
 	maxTurnWords   = 100
 )
 
-// errNotKept says how checkpoints would be kept.
-var errNotKept = fmt.Errorf("%w: see checkpoint.Keep", ErrNoCheckpoints)
-
 // Checkpoints returns the checkpoints, the oldest first. It waits for one that is
 // being made. The agent may be at work.
 func (a *Agent) Checkpoints() []Checkpoint {
-	if a.keeper == nil {
-		return nil
-	}
 	return a.keeper.List()
 }
 
 // CheckpointBefore returns the checkpoint before the last turns, as many as said,
 // that were not undone. The error matches [ErrNothingToUndo] where there are fewer.
 func (a *Agent) CheckpointBefore(turns int) (Checkpoint, error) {
-	if a.keeper == nil {
-		return Checkpoint{}, errNotKept
-	}
 	return a.keeper.Before(turns)
 }
 
@@ -240,9 +231,6 @@ func (a *Agent) CheckpointBefore(turns int) (Checkpoint, error) {
 // for the files as they are now. There are at most 1,000 with 4 MiB of text, sorted
 // by path; more says that there are others. What is in .git is not told.
 func (a *Agent) Differences(ctx context.Context, from, to int64) (changes []FileChange, more bool, err error) {
-	if a.keeper == nil {
-		return nil, false, errNotKept
-	}
 	return a.keeper.Differences(ctx, from, to)
 }
 
@@ -250,18 +238,12 @@ func (a *Agent) Differences(ctx context.Context, from, to int64) (changes []File
 // them. See [Agent.Restore]. The error matches [ErrNothingToUndo] where there are
 // fewer.
 func (a *Agent) Undo(ctx context.Context, turns int) (Restored, error) {
-	if a.keeper == nil {
-		return Restored{}, fmt.Errorf("undo: %w", errNotKept)
-	}
 	return a.keeper.Undo(ctx, turns)
 }
 
 // Redo takes the last undo back, and the one before it the next time. The error
 // matches [ErrNothingToRedo] if there was none since the last turn.
 func (a *Agent) Redo(ctx context.Context) (Restored, error) {
-	if a.keeper == nil {
-		return Restored{}, fmt.Errorf("redo: %w", errNotKept)
-	}
 	return a.keeper.Redo(ctx)
 }
 
@@ -283,9 +265,6 @@ func (a *Agent) Redo(ctx context.Context) (Restored, error) {
 // has begun, it does not end with ctx. If the process is killed meanwhile, the next
 // agent with the same history and checkpoints makes the rest of it.
 func (a *Agent) Restore(ctx context.Context, id int64) (Restored, error) {
-	if a.keeper == nil {
-		return Restored{}, fmt.Errorf("restore checkpoint %d: %w", id, errNotKept)
-	}
 	return a.keeper.Restore(ctx, id)
 }
 
@@ -311,9 +290,6 @@ func (a *Agent) Fork(ctx context.Context, id int64, opts ...Option) (*Agent, err
 }
 
 func (a *Agent) fork(ctx context.Context, id int64, opts []Option) (*Agent, error) {
-	if a.keeper == nil {
-		return nil, errNotKept
-	}
 	mark, hasFiles, err := a.keeper.Find(id)
 	if err != nil {
 		return nil, err

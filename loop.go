@@ -205,7 +205,7 @@ func (r *run) do(ctx context.Context, msg string) (*Result, error) {
 	r.release() // listeners to the last event may append again
 	r.emitLast(Event{Type: EventRunEnd, Step: r.result.Steps, Usage: &r.result.Usage, Result: r.result})
 	if waits {
-		_ = r.awaitCheckpoint(context.Background())
+		_ = r.agent.keeper.Await(context.Background())
 	}
 	return r.result, err
 }
@@ -250,7 +250,7 @@ func (r *run) steps(ctx context.Context, msg string) error {
 // calls that were interrupted, for a resumed run by the rules of Resume.
 func (r *run) takeUp(ctx context.Context, msg string) error {
 	r.agent.tellRepairs()
-	if r.awaitCheckpoint(ctx) != nil {
+	if r.agent.keeper.Await(ctx) != nil {
 		return r.interrupted(ctx)
 	}
 	if err := r.agent.history.catchUp(ctx); err != nil {
@@ -259,7 +259,7 @@ func (r *run) takeUp(ctx context.Context, msg string) error {
 	r.recallJobs()
 	if r.opts.resume {
 		r.startTurn("")
-		if r.awaitCheckpoint(ctx) != nil { // calls may run again at once
+		if r.agent.keeper.Await(ctx) != nil { // calls may run again at once
 			return r.interrupted(ctx)
 		}
 		return r.resume(ctx)
@@ -299,7 +299,7 @@ func (r *run) step(ctx context.Context) error {
 		return err
 	}
 	if calls := resp.Message.ToolCalls; len(calls) > 0 {
-		_ = r.awaitCheckpoint(ctx) // calls don't run if it has ended
+		_ = r.agent.keeper.Await(ctx) // calls don't run if it has ended
 		return r.runCalls(ctx, calls)
 	}
 	return nil

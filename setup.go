@@ -422,8 +422,7 @@ func (s *savedAgent) checkEmpty(opts []RuntimeOption) error {
 }
 
 // tellNotTaken tells what the snapshot says and the agent does otherwise.
-func (a *Agent) tellNotTaken() {
-	s := a.opts.saved.snapshot
+func (s *savedAgent) tellNotTaken(a *Agent) {
 	if s == nil {
 		return
 	}
