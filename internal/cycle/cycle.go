@@ -29,7 +29,7 @@ const (
 )
 
 // waits matches the arguments of a command, as JSON, that waits.
-var waits = regexp.MustCompile(`(\\n|\b)sleep\s+[\d$"'.{\\]|--(wait|watch)\b`)
+var waits = regexp.MustCompile(`(\\[nt]|\b)sleep(\s|\\t)+[\d$"'.{\\]|--(wait|watch)\b`)
 
 // The number of calls in a row that fail, whatever they are, after each of which the model
 // should be told, and the number at which the agent counts as stuck.
