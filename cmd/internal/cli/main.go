@@ -286,10 +286,11 @@ type sessionCmd struct {
 
 // Help says when the exit code is another one than 0.
 func (sessionCmd) Help() string {
-	return `Without a terminal, or with TERM=dumb, the session is by lines. It goes on after an
-error, and then ends with the exit code that "pygent run" has for the first turn that
-did not end well, with 1 after a command that failed, or with 3 if nobody answered the
-last question. At a terminal that shows more, it ends with 0.`
+	return `Without a terminal, the session is by lines. It goes on after an error, and then ends
+with the exit code that "pygent run" has for the first turn that did not end well, with
+1 after a command that failed, or with 3 if nobody answered the last question. At a
+terminal with TERM=dumb, only the last turn counts, and no question. At a terminal that
+shows more, the session ends with 0.`
 }
 
 // Run talks with the user until the session ends.
