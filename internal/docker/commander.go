@@ -59,7 +59,7 @@ type commander struct {
 	shared  bool        // the engine may see our file system
 	proved  bool        // it is known whether it does
 	volume  string      // of the workspace, where it does not
-	place   place       // of the last container that was made
+	place   place       // of the last container that mounted the workspace's directory
 	socket  bool        // the engine may mount a socket of this process
 
 	image     imageKey // of the last container that was begun

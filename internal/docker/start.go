@@ -352,7 +352,6 @@ func (c *commander) launchRemote(ctx context.Context, p place, name string, know
 	if err != nil {
 		return nil, err
 	}
-	c.place = p
 	return c.mountFiles(ctx, box, c.volume)
 }
 
