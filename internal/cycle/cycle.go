@@ -28,8 +28,9 @@ const (
 	WaitsStuck = 20
 )
 
-// waits matches the arguments of a command, as JSON, that waits.
-var waits = regexp.MustCompile(`(\\[nt]|\b)sleep(\s|\\t)+[\d$"'.{\\]|--(wait|watch)\b`)
+// waits matches a call that waits: the arguments of a command, as JSON, or a tool that is
+// called so or has an argument for it.
+var waits = regexp.MustCompile(`(\\[nt]|\b)sleep(\s|\\t)+[\d$"'.{\\]|--(wait|watch)\b|^[^\x00]*(?i:sleep|wait)[^\x00]*\x00|"(sleep|wait)\w*":\s*[\d"]`)
 
 // The number of calls in a row that fail, whatever they are, after each of which the model
 // should be told, and the number at which the agent counts as stuck.
@@ -60,9 +61,10 @@ type entry struct {
 // in the same order and with the same results.
 type Found struct{ Calls, Times int }
 
-// Note adds a call with its result. If the last calls repeat so often that the model should
-// be told, it returns the shortest cycle among them. One call that keeps giving one result
-// is a cycle, as are two or three in turn; it depends on what they are how soon.
+// Note adds a call, a tool's name and its arguments with a NUL between, with its result. If
+// the last calls repeat so often that the model should be told, it returns the shortest
+// cycle among them. One call that keeps giving one result is a cycle, as are two or three
+// in turn; it depends on what they are how soon.
 func (l *Finder) Note(call, result string, failed bool) (Found, bool) {
 	l.recent = append(l.recent, entry{sha256.Sum256([]byte(call)), sha256.Sum256([]byte(result)), failed, waits.MatchString(call)})
 	l.recent = l.recent[max(0, len(l.recent)-maxCycle*WaitsStuck):]

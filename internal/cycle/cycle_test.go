@@ -59,9 +59,10 @@ func TestOtherResultsAreNoCycle(t *testing.T) {
 
 func TestWhoWaitsIsGivenTime(t *testing.T) {
 	for call, waits := range map[string]bool{
+		"wait\x00{\"seconds\":30}": true, "deploy_status\x00{\"wait\": 60}": true, "grep\x00{\"text\":\"wait\"}": false,
 		`bash{"cmd":"sleep 30; curl -s localhost/status"}`: true, `bash{"cmd":"make &\nsleep 5"}`: true, `bash{"cmd":"gh run watch --wait 7"}`: true,
 		`bash{"cmd":"until curl -s localhost; do\n\tsleep 5\ndone"}`: true,
-		`bash{"cmd":"curl -s localhost/status"}`: false, `bash{"cmd":"cat sleep.txt"}`: false, `bash{"cmd":"grep asleep 7","timeout":30}`: false,
+		`bash{"cmd":"curl -s localhost/status"}`:                     false, `bash{"cmd":"cat sleep.txt"}`: false, `bash{"cmd":"grep asleep 7","timeout":30}`: false,
 	} {
 		var l cycle.Finder
 		told, stuck := 0, 0
