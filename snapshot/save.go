@@ -68,9 +68,10 @@ func Save(ctx context.Context, a *pygent.Agent, dir string, opts ...SaveOption) 
 		}
 	}
 	from, _ := bridge.Inside(a)
-	s := &saving{setup: portable(a.Setup()), agent: from.(agent)}
+	s := &saving{agent: from.(agent)}
 	var made *Snapshot
 	err := s.agent.Resting(ctx, func(ctx context.Context) (err error) {
+		s.setup = portable(a.Setup())
 		made, err = s.save(ctx, dir, o)
 		return err
 	})
