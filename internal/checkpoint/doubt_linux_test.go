@@ -117,3 +117,23 @@ func commanded(t *testing.T, name string) (closes func()) {
 		require.Error(t, command.Wait(), "there was nothing to read")
 	}
 }
+
+// What changes while the watch misses something is perhaps others', and stays.
+func TestWhatTheWatchMissesStays(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root may watch writers")
+	}
+	b := newBench(t)
+	b.set("u", "0000")
+	ran := checkpoint.Work{Ran: true, Apart: true, Watch: true}
+	start := b.turn(func() {
+		b.look(checkpoint.Work{Watch: true})
+		commanded(t, filepath.Join(b.work.dir, "u"))()
+		b.Miss()
+		b.look(ran)
+	})
+	out := b.mustRestore(start.N)
+	require.Equal(t, "u=more", b.files())
+	require.Equal(t, []string{"u"}, keptNames(out.Kept))
+}

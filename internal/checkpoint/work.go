@@ -68,7 +68,8 @@ type others struct {
 	watch *writewatch.Watch // nil for none
 	deaf  bool              // there can be none
 
-	since writewatch.Files // what was written since the last look began
+	since  writewatch.Files // what was written since the last look began
+	missed int              // in how many looks from now on it is not known what was written
 
 	dir    string // that is watched
 	doubts []doubt
@@ -126,6 +127,9 @@ func (o *others) looked() writewatch.Files {
 	files := maps.Clone(during)
 	maps.Copy(files, o.since)
 	o.since = during
+	if o.missed = max(0, o.missed-1); o.watch.Missed() {
+		o.missed = 2 // as what is written during a look, it may belong to what comes after
+	}
 	return files
 }
 
@@ -202,8 +206,8 @@ func (b *Book) attribute(ctx context.Context, e *Entry) error {
 	switch {
 	case e.On != "" || at < 0 || b.seen[at].Tree.IsZero() || b.seen[at].Dir != e.Dir:
 		return nil // nobody else reaches a volume
-	case !e.Work.Ran:
-		e.Others = true
+	case !e.Work.Ran, e.Work.Only == nil && b.others.missed > 0:
+		e.Others = true // perhaps, and what is perhaps others' stays
 		return nil
 	}
 	changed, rest, not, seemed := map[string]bool{}, false, []string(nil), []string(nil)

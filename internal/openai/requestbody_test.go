@@ -40,7 +40,9 @@ func TestARequestTakesNoMoreMemoryForALongConversation(t *testing.T) {
 			})
 		}
 		short := cost(10)
-		require.Less(t, cost(5000), short+4096)
+		// The buffers of io.Discard, of 8 KiB, are in a pool that may be emptied meanwhile. A
+		// copy of the conversation would be of megabytes.
+		require.Less(t, cost(5000), short+(64<<10))
 	}
 }
 

@@ -23,6 +23,8 @@ type Watch struct {
 	mu      sync.Mutex // guards what follows, and is held while some events are read
 	written Files
 	inside  Files // that were open for writing for long, by commands as it seems
+	missed  bool  // something was written of which the kernel has not told
+	failed  int   // reads in a row
 	buf     [atOnce * eventSize]byte
 }
 
@@ -165,9 +167,17 @@ func (w *Watch) read(fd int) (more bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n, err := unix.Read(fd, w.buf[:])
-	if err != nil || n <= 0 {
-		return errors.Is(err, unix.EINTR)
+	switch {
+	case errors.Is(err, unix.EINTR):
+		return true
+	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EBADF), err == nil && n <= 0:
+		return false
+	case err != nil: // the kernel could not open the file of an event, and has dropped that
+		w.missed = true
+		w.failed++
+		return w.failed < queued
 	}
+	w.failed = 0
 	for rest := w.buf[:n]; len(rest) >= eventSize; {
 		event := (*unix.FanotifyEventMetadata)(unsafe.Pointer(&rest[0]))
 		if int(event.Event_len) < eventSize || int(event.Event_len) > len(rest) {
@@ -183,6 +193,7 @@ func (w *Watch) read(fd int) (more bool) {
 // that the kernel has dropped some.
 func (w *Watch) note(event *unix.FanotifyEventMetadata) {
 	if event.Fd < 0 {
+		w.missed = true
 		return
 	}
 	fd := int(event.Fd)
@@ -192,9 +203,22 @@ func (w *Watch) note(event *unix.FanotifyEventMetadata) {
 		return
 	}
 	inode, born, err := identify(fd, "", unix.AT_EMPTY_PATH)
-	if err == nil && len(w.written) < maxFiles {
-		w.written[inode] = born
+	if err != nil || len(w.written) >= maxFiles {
+		w.missed = true
+		return
 	}
+	w.written[inode] = born
+}
+
+// Missed reports whether files were written since the last call that Written does not have:
+// the kernel keeps only so many events, and drops one whose file it cannot open, because the
+// process has too many open, for example.
+func (w *Watch) Missed() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	missed := w.missed
+	w.missed = false
+	return missed
 }
 
 // identify returns the inode of a file, and when that was made; zero where the file system

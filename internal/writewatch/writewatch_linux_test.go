@@ -82,3 +82,59 @@ func TestWhatProgramsOfThisMachineWriteIsTold(t *testing.T) {
 	require.NoError(t, w.Close())
 	require.Empty(t, w.Written(), "nothing is known any more")
 }
+
+// The kernel opens a file for each event, and drops the event if it cannot.
+func TestWhatTheKernelCannotTellIsMissed(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root may watch writers")
+	}
+	const alone = "PYGENT_TEST_FEW_FILES"
+	if os.Getenv(alone) == "" { // the limit is one of the whole process
+		child := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+		child.Env = append(os.Environ(), alone+"=1")
+		out, err := child.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		require.Contains(t, string(out), "--- PASS: "+t.Name())
+		return
+	}
+	dir := t.TempDir()
+	w, err := writewatch.Open(dir)
+	require.NoError(t, err)
+	writer := exec.Command("sh", "-c", `while read name; do echo 1 > "$name"; echo; done`)
+	writer.Dir = dir
+	names, err := writer.StdinPipe()
+	require.NoError(t, err)
+	done, err := writer.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, writer.Start())
+	write := func(name string) {
+		_, err := names.Write([]byte(name + "\n"))
+		require.NoError(t, err)
+		_, err = done.Read(make([]byte, 1))
+		require.NoError(t, err)
+	}
+	write("told")
+	require.Len(t, w.Written(), 1)
+	require.False(t, w.Missed())
+
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 64, Max: 64}))
+	var open []*os.File
+	for err == nil {
+		var f *os.File
+		if f, err = os.Open(os.DevNull); err == nil {
+			open = append(open, f)
+		}
+	}
+	write("missed")
+	require.Empty(t, w.Written())
+	for _, f := range open {
+		require.NoError(t, f.Close())
+	}
+	require.True(t, w.Missed())
+	write("told again")
+	require.Len(t, w.Written(), 1)
+	require.False(t, w.Missed())
+	require.NoError(t, names.Close())
+	require.NoError(t, writer.Wait())
+	require.NoError(t, w.Close())
+}

@@ -13,6 +13,9 @@ func Open(string) (*Watch, error) { return nil, errors.ErrUnsupported }
 // Written returns nothing.
 func (*Watch) Written() Files { return nil }
 
+// Missed returns false.
+func (*Watch) Missed() bool { return false }
+
 // Late returns nothing.
 func (*Watch) Late([]string) (late, open Files) { return nil, nil }
 
