@@ -113,9 +113,7 @@ func (o *others) look() {
 	if o.watch == nil {
 		return
 	}
-	before := o.watch.Written()
-	maps.Copy(before, o.since)
-	o.since = before
+	o.since = joined(o.since, o.watch.Written())
 }
 
 // looked returns what is known to be written since the look before the last one began.
@@ -124,12 +122,20 @@ func (o *others) looked() writewatch.Files {
 		return nil
 	}
 	during := o.watch.Written()
-	files := maps.Clone(during)
-	maps.Copy(files, o.since)
+	files := joined(o.since, during)
 	o.since = during
 	if o.missed = max(0, o.missed-1); o.watch.Missed() {
 		o.missed = 2 // as what is written during a look, it may belong to what comes after
 	}
+	return files
+}
+
+// joined returns what is in either. An inode may be in both, of a file that is gone and of a
+// newer one, which counts.
+func joined(older, newer writewatch.Files) writewatch.Files {
+	files := writewatch.Files{}
+	maps.Copy(files, older)
+	maps.Copy(files, newer)
 	return files
 }
 
