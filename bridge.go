@@ -318,12 +318,17 @@ func (i insideAgent) Change(name string, before []byte, created bool, after stri
 	return formerText{data: before, missing: created}.becomes(name, after)
 }
 
-// Workspace describes the agent's runtime, if it is one of this package.
-func (i insideAgent) Workspace() (info RuntimeInfo, known bool) {
-	if rt, ours := RuntimeAs[*workspaceRuntime](i.agent.runtime); ours {
-		return rt.info, true
+// Workspace returns the directory of this machine that the workspace is, or comes back to
+// from a volume, and describes the runtime with HostDir as it is now. dir is "" for a runtime
+// that is not of this package.
+func (i insideAgent) Workspace() (dir string, info RuntimeInfo) {
+	rt, ours := RuntimeAs[*workspaceRuntime](i.agent.runtime)
+	if !ours {
+		return "", info
 	}
-	return info, false
+	info = rt.info
+	info.HostDir = rt.HostDir()
+	return rt.Dir(), info
 }
 
 // IsLent reports whether the runtime outlives the agent.

@@ -104,7 +104,7 @@ type agent interface {
 	NoteChanges(changes []pygent.FileChange)
 	Change(name string, before []byte, created bool, after string) pygent.FileChange
 
-	Workspace() (info pygent.RuntimeInfo, known bool)
+	Workspace() (dir string, info pygent.RuntimeInfo)
 	IsLent() bool
 	NextDir() string
 	BeginsEmpty() bool
@@ -195,7 +195,7 @@ func (k *keeper) Ready() {
 
 // besideOthers returns what to tell of others that work in the workspace; "" for nothing.
 func (k *keeper) besideOthers() string {
-	dir, info := k.workspace()
+	dir, info := k.agent.Workspace()
 	if dir == "" || info.Temporary || k.agent.IsLent() {
 		return ""
 	}
@@ -208,7 +208,7 @@ func (k *keeper) besideOthers() string {
 
 // isInside reports whether the checkpoints are in the workspace.
 func (k *keeper) isInside() bool {
-	dir, _ := k.workspace()
+	dir, _ := k.agent.Workspace()
 	if dir == "" {
 		return false
 	}
@@ -216,34 +216,11 @@ func (k *keeper) isInside() bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// The runtimes of package pygent have both. In a directory of this machine the files are read
+// workTree is a runtime of package pygent. In a directory of this machine the files are read
 // and changed there, also beside a container that mounts it: it takes half the time. The
 // guest is asked for what this process may not read or change, and for all of a volume.
-type (
-	workTree interface {
-		OpenWorkTree() (*sandbox.WorkTree, error)
-	}
-	directory interface {
-		Dir() string
-		HostDir() string // "" while the files are in a volume
-	}
-)
-
-// workspace returns the directory of this machine that the workspace is, or comes back to;
-// "" if that is not known.
-func (k *keeper) workspace() (dir string, info pygent.RuntimeInfo) {
-	rt, ours := pygent.RuntimeAs[directory](k.host.Agent.Runtime())
-	info, known := k.agent.Workspace()
-	if !ours || !known {
-		return "", info
-	}
-	return rt.Dir(), info
-}
-
-// isAway reports whether the files are in a volume.
-func (k *keeper) isAway() bool {
-	rt, ours := pygent.RuntimeAs[directory](k.host.Agent.Runtime())
-	return ours && rt.HostDir() == ""
+type workTree interface {
+	OpenWorkTree() (*sandbox.WorkTree, error)
 }
 
 // filesOf returns how the files of a runtime are read and changed; nil if they cannot be.
@@ -321,7 +298,7 @@ func (k *keeper) Close(cleaned bool) error {
 
 // cameHome notes that the files are back from a volume.
 func (k *keeper) cameHome() {
-	dir, info := k.workspace()
+	dir, info := k.agent.Workspace()
 	if dir == "" || k.agent.IsLent() || info.Temporary {
 		return
 	}

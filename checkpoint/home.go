@@ -81,7 +81,7 @@ func (k *keeper) filesBefore(away checkpoint.Entry) checkpoint.Workspace {
 // WorksAway notes that commands change files in a volume now, before the conversation
 // tells of it.
 func (k *keeper) WorksAway(ctx context.Context) {
-	if k.book == nil || !k.isAway() {
+	if dir, info := k.agent.Workspace(); k.book == nil || dir == "" || info.HostDir != "" {
 		return
 	}
 	if err := k.book.WentAway(context.WithoutCancel(ctx), k.keptFiles()); err != nil {
@@ -182,8 +182,8 @@ func (k *keeper) settleTemporary() {
 // ownTemporary reports whether the workspace is a temporary one that goes with the
 // agent.
 func (k *keeper) ownTemporary() bool {
-	info, known := k.agent.Workspace()
-	return known && info.Temporary && !k.agent.IsLent()
+	dir, info := k.agent.Workspace()
+	return dir != "" && info.Temporary && !k.agent.IsLent()
 }
 
 // Fill puts the files of the session into its new temporary workspace.

@@ -134,7 +134,7 @@ func (k *keeper) keepUnchanged(start, end checkpoint.Entry) {
 
 // looksAt looks at files before and after calls that may change some; nil does not.
 func (k *keeper) looksAt(files checkpoint.Workspace) *checkpoint.Turn {
-	dir, info := k.workspace()
+	dir, info := k.agent.Workspace()
 	if files == nil || dir == "" {
 		return nil
 	}

@@ -137,9 +137,8 @@ func (k *keeper) forkedFrom(from *keeper) error {
 
 // dirOfFork returns where the files of a fork with an id go.
 func (k *keeper) dirOfFork(id string) string {
-	rt, ours := pygent.RuntimeAs[directory](k.agent.Agent().Runtime())
-	if info, known := k.agent.Workspace(); ours && known && !info.Temporary && rt.HostDir() != "" {
-		return rt.HostDir() + "-" + id
+	if _, info := k.agent.Workspace(); !info.Temporary && info.HostDir != "" {
+		return info.HostDir + "-" + id
 	}
 	return "pygent-" + id
 }

@@ -28,7 +28,7 @@ type agent interface {
 	Said() []recap.Said
 	Messages() (all, current, anew int)
 	ModelName() string
-	Workspace() (info pygent.RuntimeInfo, known bool)
+	Workspace() (dir string, info pygent.RuntimeInfo)
 	IsClosed() bool
 	MayWrite(ctx context.Context, dir string) error
 	Fork(ctx context.Context, id int64, opts ...pygent.Option) (*pygent.Agent, error)
@@ -177,23 +177,14 @@ func (k *keeper) describe() {
 	i.Persona, i.Model = oneLine(a.Persona().Name, maxTitle), oneLine(k.agent.ModelName(), maxTitle)
 	_, i.Messages, _ = k.agent.Messages()
 	i.Usage = sum(k.before, a.Usage())
-	i.Workspace, i.Temporary = "", false
-	if info, known := k.agent.Workspace(); known {
-		i.Temporary = info.Temporary
-		dir, _ := pygent.RuntimeAs[directory](a.Runtime())
-		switch {
-		case !i.Temporary:
-			i.Workspace = dir.Dir()
-		case !k.agent.IsClosed():
-			i.Workspace = dir.HostDir()
-		}
+	dir, info := k.agent.Workspace()
+	i.Workspace, i.Temporary = dir, info.Temporary
+	switch {
+	case i.Temporary && k.agent.IsClosed():
+		i.Workspace = ""
+	case i.Temporary:
+		i.Workspace = info.HostDir
 	}
-}
-
-// directory is a runtime of package pygent.
-type directory interface {
-	Dir() string
-	HostDir() string // "" while the files are in a volume
 }
 
 // Ending writes the last state of the session, whose temporary workspace is gone.
