@@ -353,29 +353,39 @@ func (r *workspaceRuntime) sibling() (TaskRuntime, taskPrivate) {
 	private := taskPrivate{env: slices.Clone(o.env)}
 	c := ContainerConfig{Docker: DockerNever}
 	if r.Isolated() {
-		c = ContainerConfig{
-			Docker:       DockerRequired,
-			Image:        o.image,
-			Network:      o.network,
-			AllowedHosts: slices.Concat(o.allowedHosts, r.KeptHosts()),
-			NetworkLimit: o.networkLimit,
-			Memory:       o.memory,
-			CPUs:         o.cpus,
-			Pids:         o.pids,
-			User:         o.user,
-			Capabilities: slices.Clone(o.capabilities),
-			ReadOnly:     &o.readOnlyRoot,
-			GPUs:         o.gpus,
-		}
+		c = o.container()
+		c.Docker, c.AllowedHosts = DockerRequired, append(c.AllowedHosts, r.KeptHosts()...)
 		private.machine = ContainerConfig{DockerHost: o.dockerHost, SharedFiles: o.sharedFiles, Mounts: slices.Clone(o.mounts)}
 	}
-	local := LocalConfig{
+	return TaskRuntime{Kind: r.info.Kind, Container: c, Local: o.local(), MaxCopyBytes: o.copyLimit}, private
+}
+
+// container is what the options say of containers, without what is true of one machine only.
+func (o *runtimeOptions) container() ContainerConfig {
+	return ContainerConfig{
+		Docker:       o.docker,
+		Image:        o.image,
+		Network:      o.network,
+		AllowedHosts: slices.Clone(o.allowedHosts),
+		NetworkLimit: o.networkLimit,
+		Memory:       o.memory,
+		CPUs:         o.cpus,
+		Pids:         o.pids,
+		User:         o.user,
+		Capabilities: slices.Clone(o.capabilities),
+		ReadOnly:     &o.readOnlyRoot,
+		GPUs:         o.gpus,
+	}
+}
+
+// local is what the options say of commands on this machine.
+func (o *runtimeOptions) local() LocalConfig {
+	return LocalConfig{
 		Protection: o.protection,
 		Readable:   slices.Clone(o.readable),
 		Writable:   slices.Clone(o.writable),
 		Env:        slices.Clone(o.inherit),
 	}
-	return TaskRuntime{Kind: r.info.Kind, Container: c, Local: local, MaxCopyBytes: o.copyLimit}, private
 }
 
 // writableDirs returns the lasting directories of this machine that commands

@@ -125,31 +125,9 @@ func (s *Setup) describe(rt Runtime) {
 		return
 	}
 	o := ours.options
-	s.Runtime = TaskRuntime{
-		Kind: ours.info.Kind,
-		Container: ContainerConfig{
-			Docker:       o.docker,
-			Image:        o.image,
-			AllowedHosts: slices.Clone(o.allowedHosts),
-			NetworkLimit: o.networkLimit,
-			Memory:       o.memory,
-			CPUs:         o.cpus,
-			Pids:         o.pids,
-			User:         o.user,
-			Capabilities: slices.Clone(o.capabilities),
-			ReadOnly:     &o.readOnlyRoot,
-			GPUs:         o.gpus,
-		},
-		Local: LocalConfig{
-			Protection: o.protection,
-			Readable:   slices.Clone(o.readable),
-			Writable:   slices.Clone(o.writable),
-			Env:        slices.Clone(o.inherit),
-		},
-		MaxCopyBytes: o.copyLimit,
-	}
-	if o.network != noNetwork {
-		s.Runtime.Container.Network = o.network
+	s.Runtime = TaskRuntime{Kind: ours.info.Kind, Container: o.container(), Local: o.local(), MaxCopyBytes: o.copyLimit}
+	if o.network == noNetwork {
+		s.Runtime.Container.Network = ""
 	}
 	s.Machine = ContainerConfig{
 		DockerHost:  o.dockerHost,
