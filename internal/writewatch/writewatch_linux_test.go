@@ -83,6 +83,57 @@ func TestWhatProgramsOfThisMachineWriteIsTold(t *testing.T) {
 	require.Empty(t, w.Written(), "nothing is known any more")
 }
 
+// The kernel tells each listener of each write to the whole mount. One for each of many
+// agents in a process slows down all writers, and is told too much at last.
+func TestManyWatchesAreOneListener(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root may watch writers")
+	}
+	listeners := func() (n int) {
+		names, err := os.ReadDir("/proc/self/fd")
+		require.NoError(t, err)
+		for _, name := range names {
+			if target, err := os.Readlink("/proc/self/fd/" + name.Name()); err == nil && target == "anon_inode:[fanotify]" {
+				n++
+			}
+		}
+		return n
+	}
+	write := func(dir, name string) {
+		cmd := exec.Command("sh", "-c", `echo 1 > "$1"`, "sh", name)
+		cmd.Dir = dir
+		require.NoError(t, cmd.Run())
+	}
+	watches := map[string]*writewatch.Watch{}
+	for range 20 {
+		dir := t.TempDir()
+		write(dir, "before")
+		w, err := writewatch.Open(dir)
+		require.NoError(t, err)
+		watches[dir] = w
+	}
+	require.Equal(t, 1, listeners())
+	for dir := range watches {
+		write(dir, "f")
+	}
+	for dir, w := range watches {
+		info, err := os.Stat(filepath.Join(dir, "f"))
+		require.NoError(t, err)
+		written := w.Written()
+		require.Len(t, written, 1)
+		require.True(t, written.Has(filepath.Join(dir, "f"), info.Sys().(*syscall.Stat_t).Ino))
+		require.False(t, w.Missed())
+	}
+	for dir, w := range watches {
+		write(dir, "f")
+		require.Equal(t, 1, listeners())
+		require.NoError(t, w.Close())
+		require.NoError(t, w.Close(), "a second time does nothing")
+		require.Empty(t, w.Written())
+	}
+	require.Zero(t, listeners())
+}
+
 // The kernel opens a file for each event, and drops the event if it cannot.
 func TestWhatTheKernelCannotTellIsMissed(t *testing.T) {
 	if os.Geteuid() != 0 {
