@@ -63,3 +63,48 @@ func TestAFinishedRestoreLooksAtAllFiles(t *testing.T) {
 	require.Equal(t, []checkpoint.Kept{{Name: "b/f"}}, out.Kept)
 	require.Equal(t, out.Now.Tree, b.take(checkpoint.Start).Tree)
 }
+
+// A tool for files says what it has changed. Whatever else differs was changed by others,
+// wherever it stands among the names, and however much the watch has missed.
+func TestWhatAToolSaysIsAllThatIsTakenBack(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.set("a", "0", "m", "0", "z", "0")
+	start := b.turn(func() {
+		b.look(checkpoint.Work{})
+		b.set("a", "user", "m", "1", "z", "user")
+		b.Miss()
+		b.look(checkpoint.Work{Ran: true, Only: []string{"m"}})
+	})
+	out := b.mustRestore(start.N)
+	require.Equal(t, "a=user m=0 z=user", b.files())
+	require.Equal(t, []string{"a", "z"}, keptNames(out.Kept))
+	require.Empty(t, out.Unsure)
+
+	start = b.turn(func() {
+		b.look(checkpoint.Work{})
+		b.set("a", "theirs", "m", "2")
+		b.look(checkpoint.Work{Ran: true, Only: []string{"m"}})
+	})
+	b.mustRestore(start.N)
+	require.Equal(t, "a=theirs m=0 z=user", b.files(), "their change comes before, and nothing after")
+}
+
+// In a volume nobody else changes files: what a command has left running there is the
+// agent's, too.
+func TestWhatChangesInAVolumeIsTheAgents(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.work.as, b.work.on = b.work.dir, "volume"
+	b.set("a", "0", "b", "0")
+	start := b.turn(func() {
+		b.look(checkpoint.Work{Ran: true})
+		b.set("a", "1")
+		b.look(checkpoint.Work{})
+		b.set("b", "1")
+		b.look(checkpoint.Work{Ran: true})
+	})
+	out := b.mustRestore(start.N)
+	require.Equal(t, "a=0 b=0", b.files())
+	require.Empty(t, out.Unsure)
+}

@@ -61,6 +61,7 @@ type workspace struct {
 	opens int
 	scans int    // of the whole tree
 	made  func() // is called after a step; may be nil
+	seen  func() // is called once, when the tree was scanned; may be nil
 	fails error  // of opening the files
 }
 
@@ -100,6 +101,10 @@ func (t target) Make(ctx context.Context, s treedir.Step, content io.Reader) err
 
 func (t target) Scan(ctx context.Context, yield func(treedir.Entry) error) error {
 	t.of.scans++
+	if seen := t.of.seen; seen != nil {
+		t.of.seen = nil
+		defer seen()
+	}
 	return t.Local.Scan(ctx, yield)
 }
 

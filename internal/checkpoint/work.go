@@ -143,9 +143,9 @@ func joined(older, newer writewatch.Files) writewatch.Files {
 const maxLate = 1000
 
 // late returns those of some files that others turn out to have written, too, and those
-// that may turn out so.
+// that may turn out so. There are none without a watch.
 func (o *others) late(names []string, full func(name string) string) (late, open writewatch.Files) {
-	if o.watch == nil || len(names) == 0 || len(names) > maxLate {
+	if len(names) == 0 || len(names) > maxLate {
 		return nil, nil
 	}
 	var paths []string
@@ -293,7 +293,7 @@ func (b *Book) withoutCalls() []Entry {
 	var all []Entry
 	for at := range b.seen {
 		e := &b.seen[at]
-		if next := at + 1; e.Kind == call && at < last && plain(e) && next < len(b.seen) && b.seen[next].hasFiles() && plain(&b.seen[next]) &&
+		if next := at + 1; e.Kind == call && at < last && plain(e) && b.seen[next].hasFiles() && plain(&b.seen[next]) &&
 			e.Unsure == b.seen[next].Unsure && b.seen[next].Kind != Restored {
 			continue
 		}

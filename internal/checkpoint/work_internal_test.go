@@ -1,9 +1,14 @@
 package checkpoint
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent/internal/store"
 )
 
 func TestWhatMayHaveChangedIsAPathOrOnTheWayThere(t *testing.T) {
@@ -41,4 +46,42 @@ func TestEntriesOfCallsThatKnowMoreAreKept(t *testing.T) {
 	require.True(t, kept(plain, of(Restored, Note{})), "it comes about from another one")
 	require.True(t, kept(plain, of(restoring, Note{}), end), "it has no files")
 	require.True(t, kept(plain, plain), "the last turn goes on")
+}
+
+// A look that cannot be compared with the one before, or noted, fails, so that the turn
+// looks no more. Otherwise what others have changed until then would be the agent's.
+func TestALookThatCannotBeNotedFails(t *testing.T) {
+	t.Parallel()
+	dir, stores := t.TempDir(), t.TempDir()
+	write := func(text string) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "a"), []byte(text), 0o600))
+	}
+	open := func(stores string) *Book {
+		b, err := Open(t.Context(), stores, "log", "", false)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = b.Close() }) // its log is closed
+		_, err = b.Take(t.Context(), Local(dir), Entry{Note: Note{Kind: Start}})
+		require.NoError(t, err)
+		return b
+	}
+	fails := func(b *Book) {
+		_, err := b.Look(t.Context(), Local(dir), Work{Ran: true, Only: []string{"a"}})
+		require.Error(t, err)
+		require.Len(t, b.seen, 1)
+		s, err := store.Open(stores)
+		require.NoError(t, err)
+		_, err = s.Collect(t.Context(), nil)
+		require.NoError(t, errors.Join(err, s.Close()), "the tree that was taken is in no log, and holds up nothing")
+	}
+	write("of another store")
+	elsewhere := open(t.TempDir())
+	write("0")
+	b := open(stores)
+	write("1")
+	here := b.seen[0].Tree
+	b.seen[0].Tree = elsewhere.seen[0].Tree
+	fails(b)
+	b.seen[0].Tree = here
+	require.NoError(t, b.log.Close())
+	fails(b)
 }
