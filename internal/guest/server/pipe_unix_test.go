@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/x/pygent/internal/guest/wire"
 )
@@ -100,4 +101,35 @@ func TestOutputThatIsReadAndNotYetKeptIsNotOverlooked(t *testing.T) {
 	require.EqualValues(t, len("the end"), kept+waiting)
 	require.NoError(t, <-taken)
 	require.NoError(t, read.Close())
+}
+
+// Where a deadline can end the reading, all that is there is read first, however busy the
+// machine is. Where none can, nobody waits for a process that holds the pipe.
+func TestOutputIsGivenUpOnlyWhereNoDeadlineEndsIt(t *testing.T) {
+	read, write, err := os.Pipe()
+	require.NoError(t, err)
+	_, err = write.WriteString("the end")
+	require.NoError(t, err)
+	j, s := newJob(&fakeProcess{ended: make(chan struct{})}, newCapture(10, 10, nil), &wire.Run{}), newJobs()
+	j.taking.Lock() // nothing can be read
+	s.watch(j, read)
+	j.proc.Stop(0)
+	time.Sleep(2 * goneLimit) // it would be given up until then
+	require.False(t, isClosed(j.late))
+	j.taking.Unlock()
+	j.awaitOutput()
+	require.EqualValues(t, len("the end"), j.output.size())
+	require.NoError(t, write.Close())
+
+	var ends [2]int
+	require.NoError(t, unix.Pipe(ends[:]))
+	read, write = os.NewFile(uintptr(ends[0]), "read"), os.NewFile(uintptr(ends[1]), "write")
+	j = newJob(&fakeProcess{ended: make(chan struct{})}, newCapture(10, 10, nil), &wire.Run{})
+	s.watch(j, read)
+	j.proc.Stop(0)
+	j.awaitOutput()
+	require.True(t, isClosed(j.late))
+	require.False(t, isClosed(j.drained))
+	require.NoError(t, write.Close())
+	s.wait()
 }
