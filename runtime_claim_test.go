@@ -4,9 +4,11 @@ package pygent_test
 
 import (
 	"context"
+	"crypto/rand"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/docker/docker/api/types/container"
@@ -164,7 +166,7 @@ func lingering(t *testing.T, engine *client.Client, was robbed) string {
 	dead.Boot = "earlier"
 	gone := owner.Open(was.state, dead)
 	require.NoError(t, gone.Err())
-	const runtime = "0123456789abcdef"
+	runtime := strings.ToLower(rand.Text()[:12]) // other processes may run this test, too
 	name := owner.NamePrefix + runtime
 	labels := gone.Prove(owner.Container, name, gone.Labels(runtime, owner.HoldsNothing))
 	made, err := engine.ContainerCreate(t.Context(), &container.Config{
