@@ -9,6 +9,8 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent/internal/sandbox"
 )
 
 // An engine without GPUs cannot show what it is asked for.
@@ -70,4 +72,23 @@ func TestHowLongAFailedStartIsRemoved(t *testing.T) {
 	open()
 	require.NoError(t, b.discardAfter(t.Context(), errDiedAtStart))
 	require.True(t, b.end.removed)
+}
+
+// A model is told once what a new container lacks, and why there is one if that is known.
+func TestANewContainerIsToldOnce(t *testing.T) {
+	t.Parallel()
+	b := newContainer(nil, containerSpec{}, "pygent-x-1", nil)
+	res := sandbox.Result{}
+	b.tellNew(&res)
+	require.Empty(t, res.Note, "it is the first one")
+	b.second.Store(true)
+	b.tellNew(&res)
+	require.Equal(t, "this is a new container on the same workspace: what was installed or ran outside the workspace is gone", res.Note)
+	res.Note = "killed"
+	b.tellNew(&res)
+	require.Equal(t, "killed", res.Note)
+	b.second.Store(true)
+	b.reached = "ran out of memory"
+	b.tellNew(&res)
+	require.Equal(t, "killed; this is a new container on the same workspace, since the last one ran out of memory: what was installed or ran outside the workspace is gone", res.Note)
 }

@@ -1,7 +1,9 @@
 package docker
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -124,4 +126,28 @@ func TestAnUnseenSocketIsNoUnseenWorkspace(t *testing.T) {
 	require.False(t, p.missing(unseen(p.socket.path)))
 	require.True(t, p.missing(unseen(p.dir)))
 	require.True(t, p.missing(unseen("/home/user/.cache/pygent/guest-1")))
+}
+
+// closingFails are commands of a container that cannot be closed.
+type closingFails struct{ *execCommander }
+
+func (closingFails) Close() error { return errors.ErrUnsupported }
+
+// Whatever goes wrong with it, a container that is given up leaves no socket, and no
+// goroutine that watches it.
+func TestAContainerThatIsGivenUpForgetsItsSocket(t *testing.T) {
+	sockets := newCache(t)
+	b := newContainer(nil, containerSpec{}, "pygent-x-1", nil)
+	b.commands, b.socket = closingFails{}, listenForTest(t)
+	near, far := net.Pipe()
+	b.stream.Conn = near
+	watched := false
+	b.watched.Go(func() {
+		_, _ = io.Copy(io.Discard, far)
+		time.Sleep(10 * time.Millisecond) // it has more to do
+		watched = true
+	})
+	require.ErrorIs(t, b.hangUp(), errors.ErrUnsupported)
+	require.True(t, watched)
+	requireHolds(t, sockets, 0)
 }
