@@ -14,7 +14,6 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/checkpoint"
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/screen"
 	"github.com/x/pygent/internal/sessiondir"
@@ -295,18 +294,22 @@ func (k *keeping) setUp(cfg *pygent.Config, s *settings) error {
 	return nil
 }
 
-// newAgent makes the agent. A new session that cannot be kept goes on without that.
-func (k *keeping) newAgent(ctx context.Context, opts []pygent.Option) (agent *pygent.Agent, err error) {
+// newAgent makes the agent, in whose session people can type some commands. A new session
+// that cannot be kept goes on without that.
+func (k *keeping) newAgent(ctx context.Context, typed []pygent.Command, opts []pygent.Option) (agent *pygent.Agent, err error) {
 	ctx, stop := interruptible(ctx) // an engine is not waited for any longer, and a workspace that is being filled is removed
 	defer stop()
 	defer func() { agent, err = unlessInterrupted(ctx, agent, err) }()
-	if k.path == "" {
-		return pygent.NewWithContext(ctx, opts...)
+	with := func(session string) []pygent.Option {
+		return slices.Concat(opts, wired(typed, session, treesOf(k.dir)))
 	}
-	agent, err = pygent.NewWithContext(ctx, append(slices.Clip(opts), sessions.Keep(k.path), checkpoint.Keep(treesOf(k.dir)))...)
+	agent, err = pygent.NewWithContext(ctx, with(k.path)...)
+	if k.path == "" {
+		return agent, err
+	}
 	if errors.Is(err, sessions.ErrNotKept) && k.before.ID == "" {
 		notKept := err
-		if agent, err = pygent.NewWithContext(ctx, opts...); err == nil { // else that error says what is wrong
+		if agent, err = pygent.NewWithContext(ctx, with("")...); err == nil { // else that error says what is wrong
 			warnNotKept(notKept)
 			k.path = ""
 		}

@@ -320,13 +320,13 @@ func (c sessionCmd) Run(ctx context.Context, s *settings, parsed *kong.Context, 
 	}
 	var over atomic.Bool // whether the session has ended; until then it shows its events itself
 	show := lines.EventPrinter(screen.Stderr())
-	opts = append(opts, first, pygent.WithCommands(sessionCommands()...), pygent.WithResume(c.goesOnWithFile(cfg)), pygent.OnEvent(func(e pygent.Event) {
+	opts = append(opts, first, pygent.WithResume(c.goesOnWithFile(cfg)), pygent.OnEvent(func(e pygent.Event) {
 		if over.Load() && (e.Type == pygent.EventWarning || e.Type == pygent.EventNotice) {
 			show(e)
 		}
 	}))
 	made, company := newWorkspace(cfg), kept.company(cfg)
-	agent, err := kept.newAgent(tellingOfEngine(ctx), opts)
+	agent, err := kept.newAgent(tellingOfEngine(ctx), sessionCommands(), opts)
 	if err != nil {
 		return asUsage(s.nameOmitted(cfg, err))
 	}

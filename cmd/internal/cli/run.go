@@ -77,7 +77,7 @@ func (r *runCmd) Run(ctx context.Context, s *settings, out *output) error {
 	if talks {
 		making = tellingOfEngine(ctx)
 	}
-	agent, err := kept.newAgent(making, append(opts, pygent.OnEvent(seen.event)))
+	agent, err := kept.newAgent(making, nil, append(opts, pygent.OnEvent(seen.event)))
 	if err != nil {
 		return asUsage(s.nameOmitted(cfg, err))
 	}

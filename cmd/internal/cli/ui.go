@@ -200,10 +200,10 @@ func (u *uiOpener) open(ctx context.Context, s settings, goes goesOn, message []
 	if err != nil {
 		return nil, nil, cfg, err
 	}
-	opts = append(opts, pygent.WithCommands(commands.All()...), pygent.WithResume(goes.goesOnWithFile(cfg)),
+	opts = append(opts, pygent.WithResume(goes.goesOnWithFile(cfg)),
 		pygent.WithIO(nil, screen.Stdout()), pygent.WithFirstMessage(pygent.UserMessage(strings.Join(message, " "))))
 	made := newWorkspace(cfg)
-	agent, err := kept.newAgent(ctx, opts)
+	agent, err := kept.newAgent(ctx, commands.All(), opts)
 	if err == nil {
 		tellIf(made)
 		u.agents.follow(agent)
