@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docker/docker/client"
-
 	"github.com/x/pygent/internal/docker"
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/hostask"
@@ -57,12 +55,12 @@ func NewDockerRuntime(ctx context.Context, opts ...RuntimeOption) (Runtime, erro
 }
 
 // engine connects to the engine that the options name.
-func (o *runtimeOptions) engine(ctx context.Context) (*client.Client, error) {
+func (o *runtimeOptions) engine(ctx context.Context) (*docker.Engine, error) {
 	return docker.Connect(ctx, o.dockerHost, o.writableDirs(true, true)...)
 }
 
 // newDockerRuntime takes over the engine's client, even if it returns an error.
-func newDockerRuntime(ctx context.Context, o *runtimeOptions, engine *client.Client) (Runtime, error) {
+func newDockerRuntime(ctx context.Context, o *runtimeOptions, engine *docker.Engine) (Runtime, error) {
 	box, err := docker.New(ctx, engine, o.dockerConfig())
 	if err != nil {
 		return nil, err

@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/docker/docker/client"
 
 	"github.com/x/pygent/internal/sandbox"
 )
@@ -64,7 +63,7 @@ type Mount struct {
 // in the background: what goes wrong there is returned by the first command, and
 // the next one tries again. New takes over the engine's client, in case of an
 // error too. ctx bounds the copying of the initial files.
-func New(ctx context.Context, engine *client.Client, config Config) (*sandbox.Sandbox, error) {
+func New(ctx context.Context, engine *Engine, config Config) (*sandbox.Sandbox, error) {
 	if err := checkWorkspace(config.Workspace); err != nil {
 		return nil, errors.Join(err, engine.Close())
 	}

@@ -73,11 +73,14 @@ func (e endpoint) String() string {
 	return e.host + " (" + e.source + ")"
 }
 
+// Engine is a client of an engine. No other package of the library names its type.
+type Engine = client.Client
+
 // Connect returns a client of the first engine that answers. host
 // overrides the search. Without an answer the error matches
 // [ErrUnavailable] and says what was tried. No program is run that lies in the
 // owned directories.
-func Connect(ctx context.Context, host string, owned ...string) (*client.Client, error) {
+func Connect(ctx context.Context, host string, owned ...string) (*Engine, error) {
 	endpoints, err := findEndpoints(host, os.Getenv)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)

@@ -46,7 +46,7 @@ func judge(self *owner.Self, kind, name string, labels map[string]string) (l san
 
 // Leftovers lists what is or may be left on an engine, by anybody, and says how a
 // workspace is copied out of its volume.
-func Leftovers(ctx context.Context, engine *client.Client, c Config) ([]sandbox.Leftover, error) {
+func Leftovers(ctx context.Context, engine *Engine, c Config) ([]sandbox.Leftover, error) {
 	found, err := leftOnEngine(ctx, engine, c.Self(), filters.Arg("label", owner.LabelOwner))
 	for i, l := range found {
 		if l.Why == whyWorkspace {
@@ -101,7 +101,7 @@ func judgeContainer(self *owner.Self, c container.Summary) (l sandbox.Leftover, 
 
 // Prune removes leftovers that somebody has chosen, as [Remove] does. It connects
 // to the engine for the first that is there, and goes on after an error.
-func Prune(ctx context.Context, self *owner.Self, chosen []sandbox.Leftover, connect func(context.Context) (*client.Client, error)) error {
+func Prune(ctx context.Context, self *owner.Self, chosen []sandbox.Leftover, connect func(context.Context) (*Engine, error)) error {
 	var engine *client.Client
 	var failed error
 	for _, l := range chosen {
@@ -141,7 +141,7 @@ func sweepEngine(ctx context.Context, engine *client.Client, c Config) {
 // nothing but what carries our installation's id. Errors are no concern of the
 // sandbox that sweeps: the next process tries again, and [Leftovers] still lists
 // what is there.
-func Sweep(ctx context.Context, engine *client.Client, c Config) {
+func Sweep(ctx context.Context, engine *Engine, c Config) {
 	self := c.Self()
 	if err := self.Err(); err != nil {
 		c.Logger.Debug("nothing is removed that earlier processes left on the engine", "why", err)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"slices"
@@ -100,6 +101,27 @@ func TestAnAgentLinksNoEndpointOfTheSDK(t *testing.T) {
 	for _, path := range []string{"", "/responses", "/realtime"} {
 		require.NotContains(t, linked, sdk+path)
 	}
+}
+
+// One package of the library talks to the engine, so that the move to another client of it is
+// one change.
+func TestOnePackageImportsTheClientOfTheEngine(t *testing.T) {
+	if testing.Short() {
+		t.Skip("lists the packages")
+	}
+	t.Parallel()
+	importers := map[string]bool{}
+	for _, p := range listPackages(t, "linux") {
+		for _, path := range p.Imports {
+			if strings.HasPrefix(path, "github.com/docker/docker/") {
+				importers[shortPath(p.ImportPath)] = true
+			}
+		}
+	}
+	maps.DeleteFunc(importers, func(path string, _ bool) bool { // what only tests and measurements use
+		return strings.HasPrefix(path, "bench/") || path == "internal/enginetest"
+	})
+	require.Equal(t, map[string]bool{"internal/docker": true}, importers)
 }
 
 func TestWrongImportsAreFound(t *testing.T) {
