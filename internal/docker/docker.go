@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 
-
 	"github.com/x/pygent/internal/sandbox"
 )
 
