@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 // adaptation is what a model's server was found not to accept. Values are
@@ -118,13 +120,26 @@ func (c *call) adapt(err error) (change, bool) {
 }
 
 // demandNothing returns the request without the demand for a call, which no server has to
-// know. Some that refuse it do not say so.
+// know. Some that refuse it do not say so, and some fail at it as at a fault of their own:
+// with a status of 5xx, or by breaking the connection. An overload has other reasons.
 func (c *call) demandNothing(api *Error, refused bool) (change, bool) {
-	if !c.demands() || !refused && indexWord(api.Message, toolChoice) < 0 {
+	fails := api.Status == http.StatusNotImplemented || hungUp(api) || api.Retryable && !IsOverload(api.Status, api.Err)
+	named := indexWord(api.Message, toolChoice) >= 0
+	switch {
+	case !c.demands():
 		return change{}, false
+	case refused || named:
+		a, notice := c.withoutParam(toolChoice)
+		return change{a, notice, false}, true
+	case fails:
+		return change{adaptation{dropped: map[string]bool{toolChoice: true}}, "demanded no call any more: the server failed when it had to give one", false}, true
 	}
-	a, notice := c.withoutParam(toolChoice)
-	return change{a, notice, false}, true
+	return change{}, false
+}
+
+// hungUp reports whether the server closed the connection in place of an answer.
+func hungUp(api *Error) bool {
+	return errors.Is(api.Err, io.EOF) || errors.Is(api.Err, io.ErrUnexpectedEOF) || errors.Is(api.Err, syscall.ECONNRESET)
 }
 
 // demandLess returns the request without the demand for a call that the model did not heed,

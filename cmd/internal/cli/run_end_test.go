@@ -127,12 +127,18 @@ func TestARunWithWorkLeftIsNotEndedByAText(t *testing.T) {
 
 func TestAServerThatTakesNoDemandIsAskedWithoutIt(t *testing.T) {
 	t.Parallel()
+	failing := []string{"Groq", "by failing", "by lacking it", "by hanging up", "in a stream"}
 	for name, refusal := range map[string]pygenttest.Reply{
 		"by its name":     pygenttest.UnsupportedParameter("tool_choice"),
 		"while it thinks": pygenttest.Status(400, "invalid_request_error", "Thinking may not be enabled when tool_choice forces tool use."),
 		"by no name":      pygenttest.Status(400, "1210", "invalid argument"),
 		"Groq":            pygenttest.Status(400, "tool_use_failed", "Tool choice is required, but model did not call a tool"),
 		"as an old one":   pygenttest.Status(500, "", "tool_choice param requires --jinja flag"),
+		"without words":   pygenttest.Status(422, "", ""),
+		"by failing":      pygenttest.Status(500, "", "Internal Server Error"),
+		"by lacking it":   pygenttest.Status(501, "", "not implemented"),
+		"by hanging up":   pygenttest.Disconnect(),
+		"in a stream":     pygenttest.Status(500, "", "Internal Server Error").InStream(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -141,8 +147,19 @@ func TestAServerThatTakesNoDemandIsAskedWithoutIt(t *testing.T) {
 			got := finish(t, command(t, server.Env(), "run", "--no-docker", "Create hello.txt."))
 			require.Equal(t, 0, got.code, got.stderr)
 			require.Equal(t, "Created.\n", got.stdout)
-			require.Contains(t, got.stderr, map[bool]string{true: "demanded no call any more", false: "dropped parameter tool_choice"}[name == "Groq"])
+			require.Contains(t, got.stderr, map[bool]string{true: "demanded no call any more", false: "dropped parameter tool_choice"}[slices.Contains(failing, name)])
 			require.NotContains(t, server.Requests()[3].Fields, "tool_choice")
 		})
 	}
+}
+
+// A run whose model only writes made no progress, whatever the server says to the demand.
+func TestAServerThatFailsAtADemandDoesNotFailTheRun(t *testing.T) {
+	t.Parallel()
+	say := pygenttest.Text("I'll create it.")
+	server := pygenttest.NewServer(t, say, say, pygenttest.Status(500, "", "Internal Server Error"), say)
+	got := finish(t, command(t, server.Env(), "run", "--no-docker", "Create hello.txt."))
+	require.Equal(t, 5, got.code, got.stderr)
+	require.Contains(t, got.stderr, "took no step of the work")
+	require.Len(t, server.Requests(), 4)
 }
