@@ -202,7 +202,7 @@ func TestTimeOfAPersonDoesNotCountAgainstTheStep(t *testing.T) {
 		result, err := agent.RunUntilStop(t.Context(), "go", pygent.StepTimeout(time.Minute))
 		require.NoError(t, err)
 		require.Equal(t, pygent.StatusTimeout, result.Status)
-		require.Equal(t, "the step took longer than 1m0s", result.Reason)
+		require.Equal(t, "the step took longer than 1m0s (StepTimeout)", result.Reason)
 		require.Equal(t, []string{"done", "done"}, results(agent)[:2])
 		require.Equal(t, 2, result.Steps, "40 seconds fit, and twice 40 do not")
 		require.Equal(t, 3*time.Hour+100*time.Second, time.Since(begin))
@@ -219,7 +219,7 @@ func TestTimeOfAPersonCountsAgainstTheRun(t *testing.T) {
 		agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Call("writes", nil)), pygent.WithTools(plainTool("writes", nil)), pygent.WithApproval(wait))
 		result, err := agent.RunUntilStop(t.Context(), "go", pygent.StepTimeout(time.Second), pygent.MaxTime(time.Minute))
 		require.NoError(t, err)
-		require.Equal(t, "the run took longer than 1m0s", result.Reason)
+		require.Equal(t, "the run took longer than 1m0s (MaxTime)", result.Reason)
 		require.Equal(t, "not run: the run took too long", results(agent)[0])
 	})
 }

@@ -234,7 +234,7 @@ func (r *run) steps(ctx context.Context, msg string) error {
 		case hasEnded(r.opts.yield): // another executor goes on
 			return errYield
 		case r.result.Steps >= r.opts.MaxSteps:
-			r.end(StatusMaxSteps, r.stepLimit())
+			r.end(StatusMaxSteps, r.stepLimit()+" (MaxSteps)")
 		case r.endIfSpent():
 		default:
 			if err := r.step(ctx); err != nil {
@@ -333,10 +333,10 @@ func (r *run) interrupted(ctx context.Context) error {
 	case errors.Is(err, errHandler):
 		return r.fail(err)
 	case errors.Is(err, r.stepOver):
-		r.end(StatusTimeout, fmt.Sprintf("the step took longer than %s", r.opts.StepTimeout))
+		r.end(StatusTimeout, fmt.Sprintf("the step took longer than %s (StepTimeout)", r.opts.StepTimeout))
 		return nil
 	case errors.Is(err, r.timeOver):
-		r.end(StatusTimeout, fmt.Sprintf("the run took longer than %s", r.opts.MaxTime))
+		r.end(StatusTimeout, fmt.Sprintf("the run took longer than %s (MaxTime)", r.opts.MaxTime))
 		return nil
 	case errors.Is(err, context.DeadlineExceeded):
 		r.end(StatusTimeout, "the caller's deadline passed")
@@ -599,6 +599,6 @@ func (r *run) tookReply(ctx context.Context, resp *ChatResponse) {
 	case r.opts.replyEnds && r.trouble.CutBy == "" && !r.onlyWritten() && !r.putsOff():
 		r.end(StatusReplied, "")
 	case r.replies >= r.opts.maxReplies:
-		r.end(StatusReplied, fmt.Sprintf("%d replies in a row without a tool call", r.replies))
+		r.end(StatusReplied, fmt.Sprintf("%d replies in a row without a tool call (MaxReplies)", r.replies))
 	}
 }

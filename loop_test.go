@@ -426,7 +426,7 @@ func TestStepWithoutAMessageIsAnError(t *testing.T) {
 	}{
 		{pygenttest.NewScriptedModel(pygenttest.Text("")), pygent.ErrNoAnswer, "the model gave no answer"},
 		{filtered, pygent.ErrNoAnswer, "the model gave no answer: the provider's content filter withheld the answer"},
-		{waits, context.DeadlineExceeded, "the step took longer than 1s: context deadline exceeded"},
+		{waits, context.DeadlineExceeded, "the step took longer than 1s (StepTimeout): context deadline exceeded"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			agent := newAgentOn(t, nowhere{}, tt.model, pygent.StepTimeout(time.Second))

@@ -18,7 +18,7 @@ import (
 // Result is the outcome of a run.
 type Result struct {
 	Status    Status    `json:"status"`
-	Reason    string    `json:"reason,omitempty"`     // the status in words, if there is more to say
+	Reason    string    `json:"reason,omitempty"`     // the status in words, if there is more to say; of a limit with its option, as "(MaxSteps)"
 	APIError  *APIError `json:"api_error,omitempty"`  // the answer of the model's API that made the run fail
 	Message   Message   `json:"message,omitzero"`     // the model's last message; zero when there is none
 	Summary   string    `json:"summary,omitempty"`    // the model's words when it stopped or summed up; else its first reply after the last tool call; what stood beside other calls never

@@ -208,7 +208,7 @@ func (s *TaskStatus) end(limits Limits, cause, err error) {
 		s.State = TaskAwaitingUser
 	case errors.Is(cause, errTaskTimeout):
 		s.State, s.Timeout = TaskTimedOut, limits.MaxTime
-		s.Reason = fmt.Sprintf("the task took longer than %s", s.Timeout)
+		s.Reason = fmt.Sprintf("the task took longer than %s (MaxTime)", s.Timeout)
 	case errors.As(cause, &cancelled):
 		s.State, s.Reason = TaskCancelled, cancelled.Error()
 	case result.Status == StatusTimeout:

@@ -46,9 +46,9 @@ func TestTasksShareTheTokensOfTheRun(t *testing.T) {
 		want   []string // descriptions of the tasks, in the order of their start
 	}{
 		"a quarter each": {pygent.Limits{}, []string{
-			"error: 1300 tokens are spent, of 1250", "error: 1300 tokens are spent, of 1250"}},
+			"error: 1300 tokens are spent, of 1250 (MaxTokens)", "error: 1300 tokens are spent, of 1250 (MaxTokens)"}},
 		"what they ask for, while there is some": {pygent.Limits{MaxTokens: 4000}, []string{
-			"error: 4000 tokens are spent, of 4000", "error: 900 tokens are spent, of 900"}},
+			"error: 4000 tokens are spent, of 4000 (MaxTokens)", "error: 900 tokens are spent, of 900 (MaxTokens)"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			gate := make(chan struct{})
@@ -89,7 +89,7 @@ func TestWhatATaskDoesNotSpendGoesBack(t *testing.T) {
 	result, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxTokens(600))
 	require.NoError(t, err)
 	require.Equal(t, pygent.StatusBudget, result.Status, result.Reason)
-	require.Equal(t, "600 tokens are spent, of 600", result.Reason)
+	require.Equal(t, "600 tokens are spent, of 600 (MaxTokens)", result.Reason)
 	require.EqualValues(t, 500, result.Usage.Total())
 	require.EqualValues(t, 100, result.TaskUsage.Total())
 }
@@ -103,7 +103,7 @@ func TestRunStopsShortOfWhatItsTasksMaySpend(t *testing.T) {
 	agent := newAgent(t, model)
 	result, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxTokens(400))
 	require.NoError(t, err)
-	require.Equal(t, "300 tokens are spent and 100 set aside for tasks at work, of 400", result.Reason)
+	require.Equal(t, "300 tokens are spent and 100 set aside for tasks at work, of 400 (MaxTokens)", result.Reason)
 }
 
 func TestTasksOfTasksSpendTheSameTokens(t *testing.T) {
@@ -119,7 +119,7 @@ func TestTasksOfTasksSpendTheSameTokens(t *testing.T) {
 	require.Equal(t, pygent.StatusStopped, result.Status, result.Reason)
 	tasks := byPrompt(t, agent)
 	require.Equal(t, pygent.TaskFinished, tasks["Lead"].State)
-	require.Equal(t, "error: 500 tokens are spent, of 500", tasks["Sub"].String(), "a quarter of a quarter")
+	require.Equal(t, "error: 500 tokens are spent, of 500 (MaxTokens)", tasks["Sub"].String(), "a quarter of a quarter")
 	require.EqualValues(t, 500, tasks["Lead"].Result.TaskUsage.Total())
 	require.EqualValues(t, 800, result.TaskUsage.Total(), "of all of them, each once")
 }
@@ -159,8 +159,8 @@ func TestTaskOfAToolCallIsDelegatedByItsAgent(t *testing.T) {
 	}{
 		"said": {func(ctx context.Context) []pygent.TaskOption {
 			return []pygent.TaskOption{pygent.WithTaskCall(ctx)}
-		}, "error: 300 tokens are spent, of 250"},
-		"not said": {func(context.Context) []pygent.TaskOption { return nil }, "error: the limit of 20 steps is reached"},
+		}, "error: 300 tokens are spent, of 250 (MaxTokens)"},
+		"not said": {func(context.Context) []pygent.TaskOption { return nil }, "error: the limit of 20 steps is reached (MaxSteps)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var agent *pygent.Agent

@@ -38,10 +38,10 @@ func TestErrorOfATask(t *testing.T) {
 		"refused":  {want: "task refused failed: ask the model: model API: status 400 (bad): No such model [request req_scripted]", as: &api},
 		"broken":   {opts: []pygent.TaskOption{pygent.WithTaskModel(fails)}, want: "task broken failed: ask the model: the disk is full", is: sentinel},
 		"late": {opts: []pygent.TaskOption{hangs(), pygent.WithTaskLimits(pygent.Limits{MaxTime: time.Millisecond})},
-			want: "task late timed out: the task took longer than 1ms", is: context.DeadlineExceeded},
+			want: "task late timed out: the task took longer than 1ms (MaxTime)", is: context.DeadlineExceeded},
 		"unwanted": {opts: []pygent.TaskOption{hangs()}, cancel: true, want: "task unwanted was cancelled: the task was cancelled", is: context.Canceled},
 		"endless": {opts: []pygent.TaskOption{pygent.WithTaskLimits(pygent.Limits{MaxSteps: 2})},
-			want: "task endless failed: the limit of 2 steps is reached"},
+			want: "task endless failed: the limit of 2 steps is reached (MaxSteps)"},
 	} {
 		t.Run(prompt, func(t *testing.T) {
 			id := startTask(t, m, prompt, hollow{}, append(tt.opts, pygent.WithTaskID(prompt))...)

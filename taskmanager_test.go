@@ -132,7 +132,7 @@ func TestTaskStatusReadsInWords(t *testing.T) {
 		{"question", []pygenttest.Reply{pygenttest.Call("continue", map[string]any{"prompt": "Which?"})}, pygent.Limits{}, pygent.TaskAwaitingUser, "awaiting user"},
 		{"step timeout", []pygenttest.Reply{hang}, pygent.Limits{StepTimeout: 100 * time.Millisecond}, pygent.TaskTimedOut, "timeout after 100ms"},
 		{"task timeout", []pygenttest.Reply{hang}, pygent.Limits{MaxTime: 100 * time.Millisecond}, pygent.TaskTimedOut, "timeout after 100ms"},
-		{"steps", []pygenttest.Reply{callBash("echo a"), callBash("echo b")}, pygent.Limits{MaxSteps: 1}, pygent.TaskFailed, "error: the limit of 1 step is reached"},
+		{"steps", []pygenttest.Reply{callBash("echo a"), callBash("echo b")}, pygent.Limits{MaxSteps: 1}, pygent.TaskFailed, "error: the limit of 1 step is reached (MaxSteps)"},
 		{"model", []pygenttest.Reply{pygenttest.Status(400, "bad", "No such model")}, pygent.Limits{}, pygent.TaskFailed, "error: ask the model: model API: status 400 (bad): No such model [request req_scripted]"},
 	}
 	for _, tt := range tests {

@@ -263,9 +263,9 @@ func (r *run) spend(resp *ChatResponse) {
 	switch {
 	case r.budget.Limit()[budget.Cost] == 0:
 	case !known:
-		r.unknown = fmt.Sprintf("the cost is limited, but the answer came from the model %q, which has no price (WithPrices)", cut.Head(resp.Model, maxModelName))
+		r.unknown = fmt.Sprintf("the cost is limited (MaxCost), but the answer came from the model %q, which has no price (WithPrices)", cut.Head(resp.Model, maxModelName))
 	case u.Total() == 0 && resp.Cost == nil && price != (Price{}):
-		r.unknown = "the cost is limited, but the server did not say how many tokens the answer took"
+		r.unknown = "the cost is limited (MaxCost), but the server did not say how many tokens the answer took"
 	}
 }
 

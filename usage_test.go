@@ -149,11 +149,11 @@ func TestRunEndsWhenItsMoneyIsSpent(t *testing.T) {
 		steps  int
 		reason string
 	}{
-		"money":               {[]pygent.RunOption{pygent.MaxCost(0.3)}, 3, "the cost is 0.300, of at most 0.300"},
-		"the last crosses it": {[]pygent.RunOption{pygent.MaxCost(0.25)}, 3, "the cost is 0.300, of at most 0.250"},
-		"a tiny limit":        {[]pygent.RunOption{pygent.MaxCost(1e-12)}, 1, "the cost is 0.100, of at most 0.000000001"},
-		"tokens before it":    {[]pygent.RunOption{pygent.MaxCost(9), pygent.MaxTokens(200)}, 2, "200 tokens are spent, of 200"},
-		"it before tokens":    {[]pygent.RunOption{pygent.MaxCost(0.1), pygent.MaxTokens(9000)}, 1, "the cost is 0.100, of at most 0.100"},
+		"money":               {[]pygent.RunOption{pygent.MaxCost(0.3)}, 3, "the cost is 0.300, of at most 0.300 (MaxCost)"},
+		"the last crosses it": {[]pygent.RunOption{pygent.MaxCost(0.25)}, 3, "the cost is 0.300, of at most 0.250 (MaxCost)"},
+		"a tiny limit":        {[]pygent.RunOption{pygent.MaxCost(1e-12)}, 1, "the cost is 0.100, of at most 0.000000001 (MaxCost)"},
+		"tokens before it":    {[]pygent.RunOption{pygent.MaxCost(9), pygent.MaxTokens(200)}, 2, "200 tokens are spent, of 200 (MaxTokens)"},
+		"it before tokens":    {[]pygent.RunOption{pygent.MaxCost(0.1), pygent.MaxTokens(9000)}, 1, "the cost is 0.100, of at most 0.100 (MaxCost)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := 0
@@ -193,9 +193,9 @@ func TestRunEndsAfterAnAnswerOfUnknownCost(t *testing.T) {
 		reply  pygenttest.Reply
 		reason string // empty if the run goes on
 	}{
-		"another model":              {next.WithUsage(hundred).WithModel("other"), `the cost is limited, but the answer came from the model "other", which has no price (WithPrices)`},
+		"another model":              {next.WithUsage(hundred).WithModel("other"), `the cost is limited (MaxCost), but the answer came from the model "other", which has no price (WithPrices)`},
 		"another model that says it": {next.WithUsage(hundred).WithModel("other").WithCost(0.1), ""},
-		"no usage":                   {next.WithModel("m"), "the cost is limited, but the server did not say how many tokens the answer took"},
+		"no usage":                   {next.WithModel("m"), "the cost is limited (MaxCost), but the server did not say how many tokens the answer took"},
 		"the same with its date":     {next.WithUsage(hundred).WithModel("m-2025-01-01"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -223,7 +223,7 @@ func TestModelsThatReportTheirCostNeedNoPrice(t *testing.T) {
 	agent := newAgent(t, model, pygent.MaxCost(0.3))
 	result, err := agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
-	require.Equal(t, "the cost is 0.300, of at most 0.300", result.Reason)
+	require.Equal(t, "the cost is 0.300, of at most 0.300 (MaxCost)", result.Reason)
 	for url, want := range map[string]bool{
 		"https://openrouter.ai/api/v1": true, "https://eu.openrouter.ai/api/v1": true, "https://notopenrouter.ai/v1": false, "https://api.openai.com/v1": false,
 	} {
@@ -248,7 +248,7 @@ func TestTasksShareTheMoneyOfTheRun(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, pygent.StatusStopped, result.Status, result.Reason)
 	task := byPrompt(t, agent)["Spend"]
-	require.Equal(t, "error: the cost is 0.300, of at most 0.300", task.String(), "a quarter")
+	require.Equal(t, "error: the cost is 0.300, of at most 0.300 (MaxCost)", task.String(), "a quarter")
 	require.InDelta(t, 0.3, task.Usage.Cost, 1e-9)
 	require.InDelta(t, 0.3, result.TaskUsage.Cost, 1e-9)
 	require.InDelta(t, 0.6, result.Cost, 1e-9)
@@ -381,7 +381,7 @@ func TestAnAnswerThatSpendsTheBudgetIsCutOff(t *testing.T) {
 		"calls": {func(n int) pygent.Delta {
 			return pygent.Delta{Call: &pygent.CallDelta{Index: n % 2, Tool: "bash", Bytes: n/2 + 1}}
 		}, pygent.MaxTokens(1000), "of 1000"},
-		"money": {text, pygent.MaxCost(0.01), "of at most 0.0100"},
+		"money": {text, pygent.MaxCost(0.01), "of at most 0.0100 (MaxCost)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -72,7 +72,7 @@ func (r *Run[A]) OpenWithin(ask Sums, timeout time.Duration) (*Account[A], time.
 }
 
 // SpentInWords says where the tokens went, or the money, that the run can no
-// longer spend.
+// longer spend, and the name of the limit.
 func (r *Run[A]) SpentInWords() string {
 	spent, limit, left := r.Own().Sums().plus(r.Below().Sums()), r.Limit(), r.Left()
 	inTokens := limit[Tokens] > 0 && (left[Tokens] <= 0 || limit[Cost] == 0)
@@ -82,13 +82,13 @@ func (r *Run[A]) SpentInWords() string {
 	}
 	switch {
 	case inTokens && aside > 0:
-		return fmt.Sprintf("%d tokens are spent and %d set aside for tasks at work, of %d", spent[Tokens], aside, limit[Tokens])
+		return fmt.Sprintf("%d tokens are spent and %d set aside for tasks at work, of %d (MaxTokens)", spent[Tokens], aside, limit[Tokens])
 	case inTokens:
-		return fmt.Sprintf("%d tokens are spent, of %d", spent[Tokens], limit[Tokens])
+		return fmt.Sprintf("%d tokens are spent, of %d (MaxTokens)", spent[Tokens], limit[Tokens])
 	case aside > 0:
-		return fmt.Sprintf("the cost is %s, with %s set aside for tasks at work, of at most %s", InWords(spent[Cost]), InWords(aside), InWords(limit[Cost]))
+		return fmt.Sprintf("the cost is %s, with %s set aside for tasks at work, of at most %s (MaxCost)", InWords(spent[Cost]), InWords(aside), InWords(limit[Cost]))
 	}
-	return fmt.Sprintf("the cost is %s, of at most %s", InWords(spent[Cost]), InWords(limit[Cost]))
+	return fmt.Sprintf("the cost is %s, of at most %s (MaxCost)", InWords(spent[Cost]), InWords(limit[Cost]))
 }
 
 // InWords is an amount of money for people: with two digits after the point, and

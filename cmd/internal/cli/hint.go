@@ -32,13 +32,50 @@ func withHint(err error) error {
 // hint says what the user of the command can do about an error of the library,
 // or "". The library's errors do not know the flags.
 func hint(err error) string {
+	var end *endError
 	switch {
+	case errors.As(err, &end):
+		return end.hint()
 	case errors.Is(err, sessions.ErrInUse):
 		return "leave it there, or go on with another one: pygent sessions list --all"
 	case errors.Is(err, pygent.ErrDockerUnavailable):
 		return "--no-docker runs commands on this machine"
 	case errors.Is(err, pygent.ErrRuntimeStart) && strings.Contains(err.Error(), "pull image"):
 		return "--image chooses another image, and --no-docker runs commands on this machine"
+	}
+	return ""
+}
+
+// endError says how a run ended that reached a limit, or made no progress.
+type endError struct {
+	reason  string // in the words of the library
+	session string // the ID of the session that is kept; empty for none
+}
+
+// Error is the reason.
+func (e *endError) Error() string { return e.reason }
+
+// raised says for each limit of the library by which flag a person sets it. Its name ends the
+// reason of a run that reached it.
+var raised = map[string]string{
+	"(MaxSteps)":     "--max-steps N",
+	"(MaxToolCalls)": "-e PYGENT_MAX_TOOL_CALLS=N",
+	"(MaxTokens)":    "-e PYGENT_MAX_TOKENS=N",
+	"(MaxCost)":      "--max-cost AMOUNT",
+	"(MaxTime)":      "--timeout TIME",
+	"(StepTimeout)":  "-e PYGENT_STEP_TIMEOUT=TIME",
+}
+
+// hint says how a run goes on that has reached a limit, and how to set the limit.
+func (e *endError) hint() string {
+	for name, flag := range raised {
+		switch {
+		case !strings.HasSuffix(e.reason, name):
+		case e.session == "":
+			return flag + " sets another limit"
+		default:
+			return fmt.Sprintf("to go on: pygent run --resume %s %s", e.session, flag)
+		}
 	}
 	return ""
 }

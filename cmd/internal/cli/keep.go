@@ -378,10 +378,18 @@ func (k *keeping) name(cfg pygent.Config) string {
 	return short(cmp.Or(cfg.Snapshot, cfg.HistoryFile))
 }
 
+// id is the ID of the session that is kept, empty for none.
+func (k *keeping) id() string {
+	if k.path == "" {
+		return ""
+	}
+	return filepath.Base(k.path)
+}
+
 // tell says how the session goes on another time, if something was said in it.
 func (k *keeping) tell(agent *pygent.Agent) {
 	if k.path != "" && agent.State().Messages > 0 {
-		note("kept as session %s: pygent --resume %s goes on with it", filepath.Base(k.path), filepath.Base(k.path))
+		note("kept as session %s: pygent --resume %s goes on with it", k.id(), k.id())
 	}
 }
 

@@ -138,8 +138,11 @@ func TestRunTellsTheStatusByItsExitCode(t *testing.T) {
 		{"a question in text", []pygenttest.Reply{bash("true"), pygenttest.Text("Both are there. Which is it?")}, nil, 3, "Both are there. Which is it?\n", ""},
 		{"words beside a call", []pygenttest.Reply{pygenttest.TextAndCalls("I look.", bash("true")), call("continue", map[string]any{"prompt": "Which?"})}, nil, 3, "Which?\n", "I look."},
 		{"words beside a question", []pygenttest.Reply{pygenttest.TextAndCalls("It is 42.", call("continue", map[string]any{"prompt": "More?"}))}, nil, 3, "It is 42.\nMore?\n", ""},
-		{"steps", []pygenttest.Reply{call("bash", map[string]any{"cmd": "true"})}, []string{"--max-steps", "1"}, 4, "", "limit of 1 step is reached"},
-		{"time", []pygenttest.Reply{pygenttest.Text("late").WithGate(nil)}, []string{"--timeout", "300ms"}, 4, "", "took longer than 300ms"},
+		{"steps", []pygenttest.Reply{call("bash", map[string]any{"cmd": "true"})}, []string{"--max-steps", "1"}, 4, "", "limit of 1 step is reached (MaxSteps); to go on: pygent run --resume "},
+		{"time", []pygenttest.Reply{pygenttest.Text("late").WithGate(nil)}, []string{"--timeout", "300ms", "--no-session"}, 4, "", "took longer than 300ms (MaxTime); --timeout TIME sets another limit"},
+		{"a step", []pygenttest.Reply{pygenttest.Text("late").WithGate(nil)}, []string{"-e", "PYGENT_STEP_TIMEOUT=300ms"}, 4, "", "--resume "},
+		{"calls", []pygenttest.Reply{bash("true"), bash("echo"), pygenttest.Text("Half.")}, []string{"-e", "PYGENT_MAX_TOOL_CALLS=1", "--no-session"}, 4, "Half.\n", "(MaxToolCalls); -e PYGENT_MAX_TOOL_CALLS=N sets another limit"},
+		{"tokens", []pygenttest.Reply{bash("true").WithUsage(pygent.Usage{PromptTokens: 9})}, []string{"-e", "PYGENT_MAX_TOKENS=5", "--no-session"}, 4, "", "9 tokens are spent, of 5 (MaxTokens); -e PYGENT_MAX_TOKENS=N sets another limit"},
 		{"empty", []pygenttest.Reply{pygenttest.Text(""), pygenttest.Text("")}, nil, 5, "", "answered nothing"},
 		{"failed", []pygenttest.Reply{pygenttest.QuotaExceeded()}, nil, 1, "", "insufficient_quota"},
 	}
@@ -427,6 +430,23 @@ func TestRunHasItsOwnLimits(t *testing.T) {
 	got = finish(t, command(t, counting(t).Env(), "run", "--no-docker", "--max-steps", "120", "go"))
 	require.Equal(t, exitLimit, got.code, got.stderr)
 	require.Contains(t, got.stderr, "the limit of 120 steps is reached", "no limit that nobody set")
+}
+
+// The command that a run prints at its limit goes on with it.
+func TestARunThatReachedALimitGoesOnAsItSays(t *testing.T) {
+	t.Parallel()
+	server := pygenttest.NewServer(t, bash("touch a.txt"), bash("touch b.txt"), pygenttest.Text("Both are there."))
+	first := command(t, server.Env(), "run", "--no-docker", "--quiet", "--max-steps", "1", "Create a.txt and b.txt.")
+	got := finish(t, first)
+	require.Equal(t, exitLimit, got.code, got.stderr)
+	_, said, found := strings.Cut(got.stderr, "the limit of 1 step is reached (MaxSteps); to go on: pygent ")
+	require.True(t, found, got.stderr)
+	args := append([]string{"--no-docker"}, strings.Fields(strings.Replace(said, "N", "5", 1))...)
+	again := command(t, server.Env(), args...)
+	again.Env, again.Dir = first.Env, first.Dir
+	got = finish(t, again)
+	require.Equal(t, 0, got.code, got.stderr)
+	require.Equal(t, "Both are there.\n", got.stdout)
 }
 
 // interruptedRun makes a history in which a call has no result.
