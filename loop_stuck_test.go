@@ -61,6 +61,7 @@ func TestAlternatingCallsThatFindNothingNewAreFoundStuck(t *testing.T) {
 		"two":              {[]pygenttest.Reply{callBash("ls"), callBash("true")}, 20, "the last 2 calls gave the same results 10 times in a row"},
 		"one of two fails": {[]pygenttest.Reply{callBash("ls"), callBash("exit 3")}, 20, "the last 2 calls gave the same results 10 times in a row"},
 		"with a wait":      {[]pygenttest.Reply{callBash("sleep 0.01"), callBash("true")}, 40, "the last 2 calls gave the same results 20 times in a row"},
+		"a poll":           {[]pygenttest.Reply{callBash("echo curl pending")}, 10, "bash gave the same result 10 times in a row"},
 		"a wait":           {[]pygenttest.Reply{callBash("sleep 0.01; echo pending")}, 20, "bash gave the same result 20 times in a row"},
 	} {
 		t.Run(name, func(t *testing.T) {

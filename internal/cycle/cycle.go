@@ -5,6 +5,7 @@ package cycle
 import (
 	"crypto/sha256"
 	"regexp"
+	"strings"
 )
 
 // The number of repetitions at which the model should be told, and the number
@@ -15,7 +16,8 @@ const (
 )
 
 // The same for two or three calls in turn of which some go well: they may be work that
-// looks alike for a while.
+// looks alike for a while. So may one that asks for the state of something that runs
+// elsewhere, which has not changed yet.
 const (
 	InTurnTold  = 6
 	InTurnStuck = 10
@@ -30,7 +32,24 @@ const (
 
 // waits matches a call that waits: the arguments of a command, as JSON, or a tool that is
 // called so or has an argument for it.
-var waits = regexp.MustCompile(`(\\[nt]|\b)sleep(\s|\\t)+[\d$"'.{\\]|--(wait|watch)\b|^[^\x00]*(?i:sleep|wait)[^\x00]*\x00|"(sleep|wait)\w*":\s*[\d"]`)
+var waits = regexp.MustCompile(strings.Join([]string{
+	begins + `sleep(\s|\\t)+[\d$"'.{\\]`,
+	`--(wait|watch|follow)\b`,
+	begins + clients + `\s` + inCommand + `\b(wait|watch|rollout\s+status)\b`,
+	begins + `(tail|logs|journalctl)\s(` + inCommand + `\s)?-[a-zA-Z]*[fF]\b`,
+	`^[^\x00]*(?i:sleep|wait)[^\x00]*\x00`,
+	`"(sleep|wait)\w*":\s*[\d"]`,
+}, "|"))
+
+// asks matches a command that asks for the state of something that runs elsewhere.
+var asks = regexp.MustCompile(begins + `((curl|wget|nc|ping|pg_isready)\s|` + clients + `\s` + inCommand + `\b(ps|get|describe|status|logs|inspect|view|list|ls|checks|show|is-active|api)\b)`)
+
+// Parts of the patterns for commands. In JSON a line begins behind the letters \n.
+const (
+	begins    = `(\\[nt]|\b)`
+	clients   = `(kubectl|oc|docker|podman|gh|glab|aws|gcloud|az|systemctl)`
+	inCommand = `[^;|&"\\]*?`
+)
 
 // The number of calls in a row that fail, whatever they are, after each of which the model
 // should be told, and the number at which the agent counts as stuck.
@@ -54,7 +73,7 @@ type Finder struct {
 type entry struct {
 	call, result [sha256.Size]byte
 	failed       bool
-	waits        bool
+	waits, asks  bool
 }
 
 // Found describes a cycle: the last Calls calls were made Times times in a row,
@@ -66,7 +85,7 @@ type Found struct{ Calls, Times int }
 // cycle among them. One call that keeps giving one result is a cycle, as are two or three
 // in turn; it depends on what they are how soon.
 func (l *Finder) Note(call, result string, failed bool) (Found, bool) {
-	l.recent = append(l.recent, entry{sha256.Sum256([]byte(call)), sha256.Sum256([]byte(result)), failed, waits.MatchString(call)})
+	l.recent = append(l.recent, entry{sha256.Sum256([]byte(call)), sha256.Sum256([]byte(result)), failed, waits.MatchString(call), asks.MatchString(call)})
 	l.recent = l.recent[max(0, len(l.recent)-maxCycle*WaitsStuck):]
 	l.stuck = false
 	for calls := 1; calls <= maxCycle; calls++ {
@@ -89,7 +108,7 @@ func (l *Finder) bounds(calls int) (told, stuck int) {
 			return WaitsTold, WaitsStuck
 		}
 	}
-	if calls == 1 || l.AllFailed(calls) {
+	if asks := l.recent[len(l.recent)-1].asks; calls == 1 && !asks || l.AllFailed(calls) && !asks {
 		return Told, Stuck
 	}
 	return InTurnTold, InTurnStuck

@@ -58,11 +58,17 @@ func TestOtherResultsAreNoCycle(t *testing.T) {
 }
 
 func TestWhoWaitsIsGivenTime(t *testing.T) {
-	for call, waits := range map[string]bool{
-		"wait\x00{\"seconds\":30}": true, "deploy_status\x00{\"wait\": 60}": true, "grep\x00{\"text\":\"wait\"}": false,
-		`bash{"cmd":"sleep 30; curl -s localhost/status"}`: true, `bash{"cmd":"make &\nsleep 5"}`: true, `bash{"cmd":"gh run watch --wait 7"}`: true,
-		`bash{"cmd":"until curl -s localhost; do\n\tsleep 5\ndone"}`: true,
-		`bash{"cmd":"curl -s localhost/status"}`:                     false, `bash{"cmd":"cat sleep.txt"}`: false, `bash{"cmd":"grep asleep 7","timeout":30}`: false,
+	long, medium, short := [2]int{cycle.WaitsTold, cycle.WaitsStuck}, [2]int{cycle.InTurnTold, cycle.InTurnStuck}, [2]int{cycle.Told, cycle.Stuck}
+	for call, want := range map[string][2]int{
+		`bash{"cmd":"kubectl -n prod wait --for=condition=ready pod/a"}`: long, `bash{"cmd":"docker wait web"}`: long, `bash{"cmd":"cd x\ngh run watch 7"}`: long,
+		`bash{"cmd":"kubectl rollout status deploy/a"}`: long, `bash{"cmd":"timeout 20 tail -n 5 -f build.log"}`: long, `bash{"cmd":"tail -F a"}`: long,
+		`bash{"cmd":"docker logs -f web"}`: long, `bash{"cmd":"kubectl logs --follow web"}`: long, `bash{"cmd":"aws ec2 wait instance-running"}`: long,
+		`bash{"cmd":"tail -n 5 build.log"}`: short, `bash{"cmd":"tail a; grep -f b c"}`: short, `bash{"cmd":"grep wait docker.txt"}`: short,
+		`bash{"cmd":"docker ps"}`: medium, `bash{"cmd":"docker ps; grep wait a"}`: medium, `bash{"cmd":"ls\ncurl -fsS localhost/health"}`: medium, `bash{"cmd":"cat curl.txt"}`: short, `bash{"cmd":"docker build ."}`: short, `bash{"cmd":"gh pr view 7"}`: medium,
+		"wait\x00{\"seconds\":30}": long, "deploy_status\x00{\"wait\": 60}": long, "grep\x00{\"text\":\"wait\"}": short,
+		`bash{"cmd":"sleep 30; curl -s localhost/status"}`: long, `bash{"cmd":"make &\nsleep 5"}`: long, `bash{"cmd":"gh run watch --wait 7"}`: long,
+		`bash{"cmd":"until curl -s localhost; do\n\tsleep 5\ndone"}`: long,
+		`bash{"cmd":"curl -s localhost/status"}`:                     medium, `bash{"cmd":"cat sleep.txt"}`: short, `bash{"cmd":"grep asleep 7","timeout":30}`: short,
 	} {
 		var l cycle.Finder
 		told, stuck := 0, 0
@@ -73,10 +79,6 @@ func TestWhoWaitsIsGivenTime(t *testing.T) {
 			if l.Stuck() {
 				stuck = n
 			}
-		}
-		want := [2]int{cycle.Told, cycle.Stuck}
-		if waits {
-			want = [2]int{cycle.WaitsTold, cycle.WaitsStuck}
 		}
 		require.Equal(t, want, [2]int{told, stuck}, call)
 	}
