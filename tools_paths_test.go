@@ -17,6 +17,9 @@ func TestToolsFindTheFileThatAPathMeans(t *testing.T) {
 		bash(t, rt, "mkdir src; echo x=1 >src/main.py; printf old >caf\u00e9")
 		for _, tt := range []struct{ tool, path, want string }{
 			{"write_file", `src\new.py`, "created src/new.py"},
+			{"write_file", `src\b\new.py`, "created src/b/new.py"},
+			{"write_file", `lib\new.py`, "created lib/new.py"},
+			{"write_file", "./~/x", "!no file or directory ~"},
 			{"write_file", "file://localhost" + info.Workspace + "/a%20b", "created a b"},
 			{"write_file", "'src/main.py' ", "replaced src/main.py"},
 			{"write_file", "cafe\u0301", "replaced caf\u00e9"},
@@ -44,7 +47,7 @@ func TestToolsFindTheFileThatAPathMeans(t *testing.T) {
 			require.NoError(t, err, tt.path)
 			require.Contains(t, got.Content, tt.want)
 		}
-		require.Equal(t, "a b\ncaf\u00e9\nsrc\nsrc/main.py\nsrc/new.py\n", bash(t, rt, "LC_ALL=C; ls; ls src | sed s,^,src/,").Output)
+		require.Equal(t, "a b\ncaf\u00e9\nlib\nsrc\nsrc/b\nsrc/main.py\nsrc/new.py\n", bash(t, rt, "LC_ALL=C; ls; ls src | sed s,^,src/,").Output)
 		if info.HostDir != "" {
 			_, err := callOn(t, rt, "write_file", map[string]any{"path": info.HostDir + "/src/host", "content": "x"})
 			require.NoError(t, err)

@@ -89,8 +89,12 @@ func (p Place) Read(given string) (string, error) {
 // literal refuses a path that would begin with a file called "~", "$HOME" or "C:", as
 // "./~/x" does.
 func (p Place) literal(name string) error {
+	if p.Windows {
+		name = strings.ReplaceAll(name, `\`, "/")
+	}
 	top, rest, _ := strings.Cut(p.inside(path.Clean(name)), "/")
-	if top != "~" && !aVariable.MatchString(top) && !aDrive.MatchString(top) || p.Windows || p.Exists(top) {
+	isDrive := aDrive.MatchString(top) && !p.Windows
+	if top != "~" && !aVariable.MatchString(top) && !isDrive || p.Exists(top) {
 		return nil
 	}
 	return fmt.Errorf("%s: there is no file or directory %s; give a path of the workspace, such as %s", name, top, example(rest))
@@ -263,7 +267,8 @@ func (p Place) onDrive(name string) (string, error) {
 // shellQuoted are the characters before which a shell needs a backslash.
 const shellQuoted = " \t'\"`\\()[]{}<>|&;*?!#$~=,:"
 
-// slashed returns a path whose backslashes are those of a shell, or separate directories.
+// slashed returns a path whose backslashes are those of a shell, or separate directories,
+// as they do on Windows.
 func (p Place) slashed(name string) (string, error) {
 	if p.Windows || !strings.Contains(name, `\`) {
 		return name, nil
@@ -277,10 +282,7 @@ func (p Place) slashed(name string) (string, error) {
 	case ok && (strings.Contains(name, `\ `) || !p.Exists(top)):
 		return p.expanded(bare)
 	}
-	if top == "." || top == ".." || p.Exists(top) || p.Exists(slashes) || path.IsAbs(slashes) {
-		return slashes, nil
-	}
-	return "", fmt.Errorf("%s: directories are separated by /; write %s", name, slashes)
+	return slashes, nil
 }
 
 // unescaped removes the backslashes that a shell needs. ok is false if there are others.

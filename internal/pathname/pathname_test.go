@@ -94,7 +94,7 @@ func TestPathsOfAWorkspace(t *testing.T) {
 		`..\x`:                               "../x",
 		`app\(group)\page.tsx`:               "app/(group)/page.tsx",
 		`app\(group)`:                        "app/(group)",
-		`new\x.go`:                           "!directories are separated by /; write new/x.go",
+		`new\x.go`:                           "new/x.go",
 		`My\ Shot.png`:                       "My Shot.png",
 		`New\ Shot\ \(1\).png`:               "New Shot (1).png",
 		`"src/main.go"`:                      "src/main.go",
@@ -150,7 +150,7 @@ func TestPathsOfThisMachine(t *testing.T) {
 		`C:\Users\me\x`:             "/mnt/c/Users/me/x",
 		`D:\x`:                      "!which this machine does not have",
 		"/tmp/caf" + composed:       "/tmp/caf" + divided,
-		`new\x`:                     "!write new/x",
+		`new\x`:                     "new/x",
 		"$OTHER/x":                  "!variables",
 	} {
 		check(t, files("/tmp/My Shot.png", "/mnt/c/Users/me/x", "/tmp/caf"+divided), given, want)
@@ -162,6 +162,10 @@ func TestPathsOfThisMachine(t *testing.T) {
 	windows.Windows = true
 	check(t, windows, `C:\Users\me\a b`, `C:\Users\me\a b`)
 	check(t, windows, `"a\b" `, `a\b`)
+	check(t, windows, `~\x`, "/home/me/x")
+	for _, given := range []string{`.\~\x`, "./~/x", `.\$HOME`} {
+		check(t, windows, given, "!there is no file or directory")
+	}
 }
 
 func TestTheHostKnowsItsFiles(t *testing.T) {
