@@ -132,6 +132,9 @@ func (c *Console) takeKeys() (restore func()) {
 		return func() {}
 	}
 	c.mode, c.keys = mode, lineinput.NewReader(c.file, maxLine, c.aside.echo)
+	if screen.IsDumb() {
+		c.keys.TakeWholeLines(func() bool { return lineinput.More(c.file) })
+	}
 	c.aside.unfinished = c.keys.Typed
 	return func() {
 		if err := mode.Close(); err != nil {

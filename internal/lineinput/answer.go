@@ -62,7 +62,9 @@ func TooSoon(asked, came time.Time) bool { return came.Sub(asked) < AnswerDelay 
 //   - Input that is there already is dropped.
 //   - For a line that was pasted, even in part, ReadLine returns [ErrPasted]. A
 //     line counts as pasted if the terminal marks it so, or if its end comes
-//     together with other keys, since a person's keys come one by one.
+//     together with other keys, since a person's keys come one by one. From a
+//     terminal that sends whole lines, one line alone is typed: see
+//     [Reader.TakeWholeLines].
 //   - For the rest of a line that was begun before the question, such as a
 //     message, ReadLine returns [ErrBegun].
 //   - For a line with keys from before the question could be read, ReadLine
@@ -78,6 +80,11 @@ func (r *Reader) ExpectAnswer(on bool) {
 	r.drop()
 	r.answers, r.begun, r.asked = on, begun, time.Time{}
 }
+
+// TakeWholeLines says that the terminal may let people edit a line and send it with its end,
+// as the shells of editors do. One such line is an answer, if more reports that no other
+// input is there. Several at once are a paste as ever. Call it before ReadLine.
+func (r *Reader) TakeWholeLines(more func() bool) { r.more = more }
 
 // Asked records that the question whose answer is expected is on the screen now.
 func (r *Reader) Asked() {

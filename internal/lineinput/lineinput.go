@@ -52,6 +52,10 @@ type Reader struct {
 	paste   bool // whether the keys are inside a paste, by the terminal's marks
 	pasted  bool // whether a part of the line was pasted
 
+	// more reports whether more input is there, of a terminal that sends whole lines;
+	// nil for any other.
+	more func() bool
+
 	delay   time.Duration // how long after a question keys are too soon to answer it
 	asked   time.Time     // when the question appeared on the screen; zero before that
 	tooSoon bool          // whether the last keys that were read came too soon
@@ -152,13 +156,24 @@ func (r *Reader) drop() {
 }
 
 // read adds the keys that one read of the terminal returned. A person's keys
-// come one by one, so a line whose end comes with other keys was pasted.
+// come one by one, so a line whose end comes with other keys was pasted, unless the
+// terminal sends whole lines.
 func (r *Reader) read(keys []byte) {
-	r.keys = append(r.keys, keys...)
-	if len(keys) > 1 && bytes.ContainsAny(keys, "\r\n") {
+	if len(keys) > 1 && bytes.ContainsAny(keys, "\r\n") && !r.isWholeLine(keys) {
 		r.pasted = true
 	}
+	r.keys = append(r.keys, keys...)
 	r.tooSoon = r.tooEarly()
+}
+
+// isWholeLine reports whether keys are one line, and all that was sent, from a terminal
+// that sends lines.
+func (r *Reader) isWholeLine(keys []byte) bool {
+	if r.more == nil || len(r.keys) > 0 || len(r.line) > 0 || r.paste {
+		return false
+	}
+	text := bytes.TrimSuffix(bytes.TrimSuffix(keys, []byte("\n")), []byte("\r"))
+	return !bytes.ContainsAny(text, "\r\n\x1b") && !r.more()
 }
 
 // key processes one byte of input.

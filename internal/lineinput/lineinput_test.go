@@ -176,6 +176,41 @@ func TestAnswersAreTyped(t *testing.T) {
 	}
 }
 
+func TestALineAloneFromATerminalThatSendsLinesIsTyped(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		reads []string
+		more  bool
+		want  string
+		err   error
+	}{
+		{"a line", []string{"?@yes\n"}, false, "yes", nil},
+		{"with a carriage return", []string{"?@yes\r"}, false, "yes", nil},
+		{"with both", []string{"?@yes\r\n"}, false, "yes", nil},
+		{"key by key", []string{"?@y", "\n"}, false, "y", nil},
+		{"before it could be read", []string{"?y\n"}, false, "", ErrTooSoon},
+		{"several lines", []string{"?@make\ny\n"}, false, "", ErrPasted},
+		{"several with carriage returns", []string{"?@make\ry\r"}, false, "", ErrPasted},
+		{"a line of several", []string{"?@make\n"}, true, "", ErrPasted},
+		{"the end of a line", []string{"?@y", "es\n"}, false, "", ErrPasted},
+		{"the rest of a line", []string{"wh", "?@y\n"}, false, "", ErrBegun},
+		{"marked", []string{"?@" + pasteBegins + "y" + pasteEnds + "\n"}, false, "", ErrPasted},
+		{"marked, a line", []string{"?@" + pasteBegins, "y\n", pasteEnds}, false, "", ErrPasted},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				in := &chunks{left: tt.reads}
+				r := NewReader(in, 1000, func(string) {})
+				r.TakeWholeLines(func() bool { return tt.more })
+				in.reader = r
+				line, err := r.ReadLine()
+				require.ErrorIs(t, err, tt.err)
+				require.Equal(t, tt.want, line)
+			})
+		})
+	}
+}
+
 func TestAnswerAsksUntilSomebodyHasReadTheQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := &chunks{left: []string{

@@ -79,9 +79,28 @@ func TestPlainLinesTypedBlindAnswerNoQuestion(t *testing.T) {
 	require.Equal(t, []string{"error: denied by the user"}, term.ends())
 }
 
+// The shell of an editor, whose TERM is dumb, sends each line as a whole.
+func TestPlainALineSentAsAWholeAnswers(t *testing.T) {
+	for name, tt := range map[string]struct{ line, want string }{
+		"yes":      {"y\n", "42\n"},
+		"a word":   {"yes\n", "42\n"},
+		"always":   {"a\n", "42\n"},
+		"no":       {"n\n", "error: denied by the user"},
+		"a reason": {"not now please\n", "error: denied: the user says: not now please"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			term := asked(t, nil, bash("echo $((6*7))"))
+			term.expect("why not: ")
+			term.reads()
+			term.send(tt.line)
+			require.Contains(t, term.ends()[0], tt.want)
+		})
+	}
+}
+
 func TestPlainPastesAnswerNoQuestion(t *testing.T) {
 	for name, paste := range map[string]string{
-		"a line":               "y\n",
 		"lines":                "make\ny\ny\n",
 		"a carriage return":    "make\ry\r",
 		"marked":               "\x1b[200~y\x1b[201~",
