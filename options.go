@@ -463,7 +463,7 @@ func MaxTokens(n int64) RunOption { return runOption(func(o *runOptions) { o.Max
 // currency of [WithPrices]. The call that crosses the limit is the last, and an answer
 // that streams is cut off as by [MaxTokens]. What has no price cannot be limited: a run
 // does not start if the model that it asks has none, and ends with [StatusBudget] after an
-// answer of a model that has none.
+// answer of a model that has none, or whose tokens the server does not say, or wrongly.
 // For models whose provider says what an answer costs, as OpenRouter does in US
 // dollars, no price is needed; a model of your own is one if it has the method
 // ReportsCost() bool and that returns true. Default: no limit.

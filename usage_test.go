@@ -196,6 +196,11 @@ func TestRunEndsAfterAnAnswerOfUnknownCost(t *testing.T) {
 		"another model":              {next.WithUsage(hundred).WithModel("other"), `the cost is limited (MaxCost), but the answer came from the model "other", which has no price (WithPrices)`},
 		"another model that says it": {next.WithUsage(hundred).WithModel("other").WithCost(0.1), ""},
 		"no usage":                   {next.WithModel("m"), "the cost is limited (MaxCost), but the server did not say how many tokens the answer took"},
+		"a negative prompt":          {next.WithUsage(pygent.Usage{PromptTokens: -90, CompletionTokens: 10}).WithModel("m"), "the cost is limited (MaxCost), but the server did not say how many tokens the answer took"},
+		"a negative answer":          {next.WithUsage(pygent.Usage{PromptTokens: 90, CompletionTokens: -1}).WithModel("m"), "the cost is limited (MaxCost), but the server did not say how many tokens the answer took"},
+		"far too much":               {next.WithUsage(pygent.Usage{PromptTokens: 1e15, CompletionTokens: 10}).WithModel("m"), "the cost is limited (MaxCost), but the server did not say how many tokens the answer took"},
+		"too much":                   {next.WithUsage(pygent.Usage{PromptTokens: 1e11, CompletionTokens: 10}).WithModel("m"), "the cost is 100000000.01, of at most 1.00 (MaxCost)"},
+		"half of it, with a cost":    {next.WithUsage(pygent.Usage{PromptTokens: -90, CompletionTokens: 10}).WithModel("m").WithCost(0.1), ""},
 		"the same with its date":     {next.WithUsage(hundred).WithModel("m-2025-01-01"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
