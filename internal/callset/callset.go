@@ -44,6 +44,11 @@ type Set struct {
 	after []Call // what follows a patch
 
 	instead *Call // of a patch that cannot be applied; nil for none
+
+	// taken is the edit whose old texts are the patch, and removed are these texts: a file
+	// that holds them is to have them no more.
+	taken   Call
+	removed []string
 }
 
 // maxCalls is how many calls one can stand for.
@@ -214,7 +219,11 @@ func inEdit(arguments string) (*Set, error) {
 	}
 	if patch, ok := inEdits(given); ok && named {
 		if files, _, err := ofItself(name, patch); err != nil || len(files) > 0 {
-			return newPatch(patch, "", name)
+			set, err := newPatch(patch, "", name)
+			if err == nil {
+				set.taken, set.removed = Call{"edit_file", arguments}, oldTexts(given)
+			}
+			return set, err
 		} // else the file is to have a patch, or to have one no more
 	}
 	old, given1 := text(given, "oldtext")

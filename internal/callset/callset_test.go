@@ -248,7 +248,8 @@ func TestAPatchIsTakenOutOfACommand(t *testing.T) {
 
 func TestOtherCallsThatStandForSeveral(t *testing.T) {
 	t.Parallel()
-	files := map[string]string{"a": "x\ny\n", "empty": "", "open": "x"}
+	const blocks = "<<<<<<< SEARCH\nx\n=======\nz\n>>>>>>> REPLACE\n"
+	files := map[string]string{"a": "x\ny\n", "empty": "", "open": "x", "doc.md": "Write:\r\n\r\n" + strings.ReplaceAll(blocks, "\n", "\r\n")}
 	for _, c := range []struct {
 		tool, name, args string
 		want             []string
@@ -270,6 +271,8 @@ func TestOtherCallsThatStandForSeveral(t *testing.T) {
 		{"edit_file", "edit_file", `{"path":"notes.md","old_text":` + quote(patch("*** Update File: a", "@@", "-x", "+z")) + `,"new_text":""}`, nil, ""},
 		{"edit_file", "edit_file", `{"path":"notes.md","edits":[{"old_text":"--- a/a\n+++ b/a\n@@ -1 +1 @@\n-x\n+z\n","new_text":""}]}`, nil, ""},
 		{"edit_file", "edit_file", `{"path":"fix.patch","old_text":"","new_text":"--- a/a\n+++ b/a\n@@ -1 +1 @@\n-x\n+z\n"}`, []string{`write_file {"content":"--- a/a\n+++ b/a\n@@ -1 +1 @@\n-x\n+z\n","path":"fix.patch"}`}, ""},
+		{"edit_file", "edit_file", `{"path":"doc.md","old_text":` + quote(blocks) + `,"new_text":""}`, []string{`edit_file {"path":"doc.md","old_text":` + quote(blocks) + `,"new_text":""}`}, ""},
+		{"edit_file", "edit_file", `{"path":"doc.md","edits":[{"old_text":` + quote(strings.TrimSpace(blocks)) + `,"new_text":""}]}`, []string{`edit_file {"path":"doc.md","edits":[{"old_text":` + quote(strings.TrimSpace(blocks)) + `,"new_text":""}]}`}, ""},
 		{"edit_file", "edit_file", `{"path":"n","old_text":"","new_text":"z"}`, []string{`write_file {"content":"z","path":"n"}`}, ""},
 		{"edit_file", "edit_file", `{"path":"empty","old_text":"","new_text":"z"}`, []string{`write_file {"content":"z","path":"empty"}`}, ""},
 		{"edit_file", "edit_file", `{"path":"a","old_text":"","new_text":"z"}`, []string{`edit_file {"new_text":"z","old_text":"","path":"a"}`}, ""},

@@ -51,6 +51,9 @@ func (s *Set) plan(files Files) (calls []Call, note string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
+	if s.removes(files, located[0].path) {
+		return []Call{s.taken}, "", nil
+	}
 	p := newPlan(files, located)
 	for _, f := range located {
 		failing, err := p.add(f)
@@ -77,6 +80,16 @@ func (s *Set) plan(files Files) (calls []Call, note string, err error) {
 		calls = append(calls, step.Call)
 	}
 	return append(calls, s.after...), "", nil
+}
+
+// removes reports whether a file holds what an edit that could be a patch would remove.
+func (s *Set) removes(files Files, name string) bool {
+	if len(s.removed) == 0 {
+		return false
+	}
+	data, err := files.Read(name)
+	holds := plainEnds(string(charset.Text(data)))
+	return err == nil && !slices.ContainsFunc(s.removed, func(text string) bool { return !strings.Contains(holds, plainEnds(text)) })
 }
 
 // located returns the files of a patch with clean paths of the workspace.

@@ -14,7 +14,7 @@ import (
 // whole returns the patch that is all of a text, perhaps in a code block, with the name of
 // its file above.
 func whole(text string) (patch string, ok bool) {
-	lines := strings.Split(strings.TrimSpace(strings.ReplaceAll(text, "\r\n", "\n")), "\n")
+	lines := strings.Split(strings.TrimSpace(plainEnds(text)), "\n")
 	if n := len(lines); n > 2 && strings.HasPrefix(lines[0], "```") && lines[n-1] == "```" {
 		lines = lines[1 : n-1]
 	}
@@ -59,6 +59,25 @@ func inEdits(given map[string]json.RawMessage) (patch string, ok bool) {
 		return strings.Join(all, "\n"), len(all) > 0
 	}
 	return inTexts(given)
+}
+
+// plainEnds returns a text with line ends of one character.
+func plainEnds(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
+
+// oldTexts returns the old texts of the edits of a call, if each has one.
+func oldTexts(given map[string]json.RawMessage) (texts []string) {
+	list := []map[string]json.RawMessage{given}
+	if raw, several := given["edits"]; several && json.Unmarshal(raw, &list) != nil {
+		return nil
+	}
+	for _, one := range list {
+		old, _ := text(one, "oldtext")
+		if old == "" {
+			return nil
+		}
+		texts = append(texts, old)
+	}
+	return texts
 }
 
 // inTexts returns the only one of an old and a new text, if it is a patch.
