@@ -585,7 +585,7 @@ func (r *run) tookNothing(cutBy, thoughts string) {
 func (r *run) tookReply(ctx context.Context, resp *ChatResponse) {
 	r.replies++
 	r.written = r.writtenIn(resp.Message.Text())
-	if r.written.Tool != "" {
+	if r.written.Tool != "" && !r.written.Example() && !r.judge.Explains(resp.Message.Text(), r.written.Quotes()) {
 		why := ""
 		if r.agent.currentModel().leavesCalls() {
 			why = ": " + needsParser

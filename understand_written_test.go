@@ -136,6 +136,18 @@ func TestAnAnswerInJSONIsNoCall(t *testing.T) {
 	}
 }
 
+func TestAnExampleOfACallIsToldToNobody(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"A call looks so:\n\n```json\n{\"name\":\"bash\",\"arguments\":{\"cmd\":\"x\"}}\n```\n\nThe server reads it.",
+		"The test sends `{\"name\":\"bash\",\"arguments\":{\"cmd\":\"x\"}}` and waits.",
+	} {
+		agent := newAgentOn(t, nowhere{}, leavingModel(pygenttest.Text(text), stop))
+		notices, _ := noticesOf(t, agent, pygent.WithEndOnReply())
+		require.Empty(t, notices)
+	}
+}
+
 // Whether text may be a call is a question of the server.
 func TestTextOfAServerThatDeliversCallsIsNoCall(t *testing.T) {
 	t.Parallel()

@@ -61,7 +61,9 @@ func (u Usage) plausible() Usage {
 
 // lacks reports whether the tokens of the prompt or of an answer are missing: the server did
 // not say them, or a number that cannot be true.
-func (u Usage) lacks(m Message) bool { return u.PromptTokens == 0 || u.CompletionTokens == 0 && !isEmpty(m) }
+func (u Usage) lacks(m Message) bool {
+	return u.PromptTokens == 0 || u.CompletionTokens == 0 && !isEmpty(m)
+}
 
 // spending is a [Usage] in an account.
 type spending Usage

@@ -16,8 +16,11 @@ type Sign struct {
 	At    int    // how much of the text is before it, in bytes
 	Alone bool   // the text begins or ends with the call, so it is hardly an explanation
 
-	Quoted bool // the call is in a code block, or behind a colon, after something else
+	Quoted bool // the call is in a code block or a span of code, or behind a colon, after something else
 }
+
+// Example reports whether a text shows the call as an example: it quotes it, and says more.
+func (s Sign) Example() bool { return s.Quoted && !s.Alone }
 
 // Quotes returns the tool of a call that the text quotes; empty for none.
 func (s Sign) Quotes() string {
@@ -138,7 +141,8 @@ func alone(text string, at int, last bool) bool {
 // quoted reports whether what follows a text is quoted by it.
 func quoted(before string) bool {
 	said := strings.TrimSpace(lead.ReplaceAllString(afterThoughts(before), "\n"))
-	return said != "" && (strings.HasSuffix(said, ":") || strings.Count(before, "```")%2 == 1)
+	line := said[strings.LastIndexByte(said, '\n')+1:]
+	return said != "" && (strings.HasSuffix(said, ":") || strings.Count(before, "```")%2 == 1 || strings.Count(line, "`")%2 == 1)
 }
 
 func afterThoughts(text string) string {

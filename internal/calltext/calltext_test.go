@@ -161,3 +161,26 @@ func TestACallThatATextQuotes(t *testing.T) {
 		require.Equal(t, want, sign.Quoted, text)
 	}
 }
+
+// A call that is a part of what an answer says is no call that failed.
+func TestACallThatIsAnExample(t *testing.T) {
+	t.Parallel()
+	bash := func(name string) bool { return name == "bash" }
+	const call = `{"name": "bash", "arguments": {"cmd": "ls"}}`
+	for text, want := range map[string]bool{
+		"A call looks so:\n\n```json\n" + call + "\n```\n\nThe server reads it.":          true,
+		"The log has `" + call + "` in it.":                                               true,
+		"The test sends `" + call + "`":                                                   true,
+		"Models write\n<tool_call>\n" + call + "\n</tool_call>\nfor it.":                  false,
+		"<think>How?</think>The log has <tool_call>" + call + "</tool_call>, and no end.": false,
+		"Now.\n```json\n" + call + "\n```":                                                false,
+		"I list them.\n<tool_call>\n" + call + "\n</tool_call>":                           false,
+		"<think>I list them.</think>\n" + call + "\nThat lists them.":                     false,
+		"We look.assistantcommentary to=functions.bash json{\"cmd\":\"ls\"}":              false,
+		call: false,
+	} {
+		sign := calltext.In(text, bash, bash)
+		require.Equal(t, "bash", sign.Tool, text)
+		require.Equal(t, want, sign.Example(), text)
+	}
+}

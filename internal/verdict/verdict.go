@@ -87,7 +87,7 @@ type Text struct {
 func (j *Judge) Judge(t Text) Verdict {
 	j.waits, j.unmet = false, false
 	planned := Plans(t.Text)
-	t.HasCall = t.HasCall && !j.explains(t)
+	t.HasCall = t.HasCall && !j.Explains(t.Text, t.Quotes)
 	unfinished := t.HasCall || Announces(t.Text) || planned && !AsksUser(t.Text) && !j.prompt.plan && j.prompt.asked != Words
 	switch {
 	case !unfinished:
@@ -122,9 +122,10 @@ func (j *Judge) Judge(t Text) Verdict {
 	return Stuck
 }
 
-// explains reports whether a text shows a call because the user asked how one is made.
-func (j *Judge) explains(t Text) bool {
-	return t.Quotes != "" && !j.worked && j.prompt.isOfCalls(t.Quotes) && !slices.ContainsFunc(proseSentences(t.Text), announces)
+// Explains reports whether a text shows a call of the tool that it quotes because the user
+// asked how one is made.
+func (j *Judge) Explains(text, quotes string) bool {
+	return quotes != "" && !j.worked && j.prompt.isOfCalls(quotes) && !slices.ContainsFunc(proseSentences(text), announces)
 }
 
 // Waits notes a text that was an answer, but did not end the run because something
