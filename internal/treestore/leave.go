@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -47,13 +48,40 @@ func (l *LeftOut) Filter(ctx context.Context, name string, w io.Writer, export f
 }
 
 // copy copies an archive as it is, but for what is left out. Who reads it then checks it.
+// What may be the output of a build comes last, when it is known whether it is: the file that
+// says so may follow it in the archive.
 func (l *LeftOut) copy(w io.Writer, r io.Reader) error {
-	in, out := tar.NewReader(r), tar.NewWriter(w)
+	out := tar.NewWriter(w)
 	built := map[string]bool{} // the directories with a file that says how they are built
-	for {
+	var later spool
+	defer later.close()
+	err := l.pass(r, built, func(h *tar.Header, name string) (*tar.Writer, error) {
+		if !inTarget(name, h.Typeflag == tar.TypeDir) {
+			return out, nil
+		}
+		return later.writer()
+	})
+	if err != nil {
+		return err
+	}
+	if later.file != nil {
+		again, err := later.reader()
+		if err != nil {
+			return err
+		}
+		if err := l.pass(again, built, func(*tar.Header, string) (*tar.Writer, error) { return out, nil }); err != nil {
+			return err
+		}
+	}
+	return out.Close()
+}
+
+// pass copies each entry of an archive that is not left out, to where to says.
+func (l *LeftOut) pass(r io.Reader, built map[string]bool, to func(h *tar.Header, name string) (*tar.Writer, error)) error {
+	for in := tar.NewReader(r); ; {
 		h, err := in.Next()
 		if errors.Is(err, io.EOF) {
-			return out.Close()
+			return nil
 		}
 		if err != nil {
 			return err
@@ -65,12 +93,58 @@ func (l *LeftOut) copy(w io.Writer, r io.Reader) error {
 		if l.leaves(name, h.Typeflag == tar.TypeDir, built) {
 			continue
 		}
+		out, err := to(h, name)
+		if err != nil {
+			return err
+		}
 		if err := out.WriteHeader(h); err != nil {
 			return err
 		}
 		if _, err := io.Copy(out, in); err != nil {
 			return err
 		}
+	}
+}
+
+// inTarget reports whether an entry is a directory with the name of a build's output, or in one.
+func inTarget(name string, isDir bool) bool {
+	if !isDir {
+		name = path.Dir(name)
+	}
+	return slices.Contains(strings.Split(name, "/"), caches.Target)
+}
+
+// spool holds entries of an archive back, in a temporary file.
+type spool struct {
+	file *os.File
+	to   *tar.Writer
+}
+
+// writer returns where the next entry goes.
+func (s *spool) writer() (_ *tar.Writer, err error) {
+	if s.file == nil {
+		if s.file, err = os.CreateTemp("", "pygent-*.tar"); err != nil {
+			return nil, fmt.Errorf("hold back what a build may have made: %w", err)
+		}
+		s.to = tar.NewWriter(s.file)
+	}
+	return s.to, nil
+}
+
+// reader returns the archive of the entries, once all are written.
+func (s *spool) reader() (io.Reader, error) {
+	err := s.to.Close()
+	if err == nil {
+		_, err = s.file.Seek(0, io.SeekStart)
+	}
+	return s.file, err
+}
+
+// close removes the file.
+func (s *spool) close() {
+	if s.file != nil {
+		_ = s.file.Close()
+		_ = os.Remove(s.file.Name())
 	}
 }
 
