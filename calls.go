@@ -234,7 +234,7 @@ func (r *run) whyNot(ctx context.Context) string {
 	case ctx.Err() != nil:
 		return nudge.NotRun(context.Cause(ctx))
 	case r.result.ToolCalls >= r.opts.MaxToolCalls:
-		r.end(StatusMaxToolCalls, r.toolCallLimit()+" (MaxToolCalls)")
+		r.end(StatusMaxToolCalls, reached(r.opts.MaxToolCalls, "tool call")+" (MaxToolCalls)")
 		return nudge.CallLimit
 	}
 	return ""

@@ -234,7 +234,7 @@ func (r *run) steps(ctx context.Context, msg string) error {
 		case hasEnded(r.opts.yield): // another executor goes on
 			return errYield
 		case r.result.Steps >= r.opts.MaxSteps:
-			r.end(StatusMaxSteps, r.stepLimit()+" (MaxSteps)")
+			r.end(StatusMaxSteps, reached(r.opts.MaxSteps, "step")+" (MaxSteps)")
 		case r.endIfSpent():
 		default:
 			if err := r.step(ctx); err != nil {
@@ -405,11 +405,11 @@ func (r *run) limitNote() string {
 	case !r.sumsUp():
 		return ""
 	case r.result.Status == StatusMaxToolCalls:
-		return r.sayLast(r.toolCallLimit())
+		return r.sayLast(reached(r.opts.MaxToolCalls, "tool call"))
 	case r.result.Status != "":
 		return ""
 	case left == 0:
-		return r.sayLast(r.stepLimit())
+		return r.sayLast(reached(r.opts.MaxSteps, "step"))
 	}
 	return r.stepsLeft(left)
 }
@@ -429,12 +429,8 @@ func (r *run) sayLast(limit string) string {
 	return nudge.SumUp(limit, r.opts.final.name())
 }
 
-func (r *run) stepLimit() string {
-	return "the limit of " + numeral.Count(r.opts.MaxSteps, "step") + " is reached"
-}
-
-func (r *run) toolCallLimit() string {
-	return "the limit of " + numeral.Count(r.opts.MaxToolCalls, "tool call") + " is reached"
+func reached(limit int, of string) string {
+	return "the limit of " + numeral.Count(limit, of) + " is reached"
 }
 
 // sumsUp reports whether the model may sum up when this run reaches a limit. A

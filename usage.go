@@ -59,12 +59,6 @@ func (u Usage) plausible() Usage {
 	return u
 }
 
-// lacks reports whether the tokens of the prompt or of an answer are missing: the server did
-// not say them, or a number that cannot be true.
-func (u Usage) lacks(m Message) bool {
-	return u.PromptTokens == 0 || u.CompletionTokens == 0 && !isEmpty(m)
-}
-
 // spending is a [Usage] in an account.
 type spending Usage
 
@@ -270,7 +264,9 @@ func (r *run) spend(resp *ChatResponse) {
 	case r.budget.Limit()[budget.Cost] == 0:
 	case !known:
 		r.unknown = fmt.Sprintf("the cost is limited (MaxCost), but the answer came from the model %q, which has no price (WithPrices)", cut.Head(resp.Model, maxModelName))
-	case (u.Total() == 0 || resp.Message.Role != "" && u.lacks(resp.Message)) && resp.Cost == nil && price != (Price{}):
+	case resp.Cost != nil || price == (Price{}):
+	case u.PromptTokens == 0 && (u.CompletionTokens == 0 || resp.Message.Role != ""), u.CompletionTokens == 0 && !isEmpty(resp.Message):
+		// Also if it said numbers that cannot be true. An error has no message, and counts as said.
 		r.unknown = "the cost is limited (MaxCost), but the server did not say how many tokens the answer took"
 	}
 }
