@@ -1,9 +1,11 @@
 package docker
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -91,4 +93,26 @@ func TestANewContainerIsToldOnce(t *testing.T) {
 	b.reached = "ran out of memory"
 	b.tellNew(&res)
 	require.Equal(t, "killed; this is a new container on the same workspace, since the last one ran out of memory: what was installed or ran outside the workspace is gone", res.Note)
+}
+
+// The end of a container is told at once, unless it was wanted.
+func TestTheEndOfAContainerIsTold(t *testing.T) {
+	t.Parallel()
+	for _, closing := range []bool{false, true} {
+		var told []sandbox.Event
+		b := newContainer(nil, containerSpec{}, "pygent-x-1", func(e sandbox.Event) { told = append(told, e) })
+		b.commands = &execCommander{box: b}
+		b.stream.Reader = bufio.NewReader(strings.NewReader("said at the end"))
+		b.closing.Store(closing)
+		require.False(t, b.isGone())
+		b.watchStream()
+		require.True(t, b.isGone())
+		require.Zero(t, b.stream.Reader.Buffered(), "what it said was read")
+		if closing {
+			require.Empty(t, told)
+			continue
+		}
+		require.Len(t, told, 1)
+		require.Equal(t, []any{sandbox.Lost, "pygent-x-1"}, []any{told[0].Kind, told[0].Container})
+	}
 }

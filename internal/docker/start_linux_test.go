@@ -1,7 +1,9 @@
 package docker
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"io"
 	"math"
 	"net/http"
@@ -28,6 +30,7 @@ func refusing(t *testing.T, config Config, arch, reason string) (c *commander, t
 	t.Helper()
 	dir := t.TempDir()
 	reason = strings.ReplaceAll(reason, "DIR", dir)
+	config.Owner = owner.Open(t.TempDir(), owner.ThisPlace())
 	var mu sync.Mutex
 	var made []string
 	var events []sandbox.Event
@@ -41,10 +44,19 @@ func refusing(t *testing.T, config Config, arch, reason string) (c *commander, t
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			for _, kind := range []string{"container", "volume"} {
-				if strings.HasSuffix(r.URL.Path, "/"+kind+"s/create") {
-					made = append(made, kind)
+			for _, kind := range []string{owner.Container, owner.Volume} {
+				if !strings.HasSuffix(r.URL.Path, "/"+kind+"s/create") {
+					continue
 				}
+				var is struct {
+					Name   string
+					Labels map[string]string
+				}
+				err := json.NewDecoder(r.Body).Decode(&is)
+				if name := cmp.Or(is.Name, r.URL.Query().Get("name")); err != nil || !config.Owner.Proved(kind, name, is.Labels) {
+					kind += " that nobody may remove"
+				}
+				made = append(made, kind)
 			}
 			return answer(http.StatusBadRequest, `{"message":"`+reason+`"}`)
 		}),
@@ -54,7 +66,7 @@ func refusing(t *testing.T, config Config, arch, reason string) (c *commander, t
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, tree.Close()) })
 	shared := true
-	config.Owner, config.Workspace, config.Image, config.SharedFiles, config.NoSocket = owner.Open(t.TempDir(), owner.ThisPlace()), dir, "image", &shared, true
+	config.Workspace, config.Image, config.SharedFiles, config.NoSocket = dir, "image", &shared, true
 	c = newCommander(config, engine, sandbox.Workspace{Tree: tree}, nil)
 	t.Cleanup(c.end)
 	c.spec.hostOwner.Since = math.MaxInt64
@@ -84,12 +96,12 @@ func TestWhichEnginesGetACopyOfTheWorkspace(t *testing.T) {
 		shared  bool // may still see the workspace
 		told    int
 	}{
-		"it does not see it":       {Config{}, "amd64", unseen, false, false, "create a volume", []string{"container", "volume"}, false, 0},
-		"nor the repository":       {Config{}, "amd64", unseen, false, true, "create a volume", []string{"container", "volume"}, false, 1},
-		"it was seen before":       {Config{}, "amd64", unseen, true, false, errNotShared.Error(), []string{"container"}, true, 0},
-		"it has another reason":    {Config{}, "amd64", "no such device", false, false, "no such device", []string{"container"}, true, 0},
-		"it could not use a copy":  {Config{NoGuest: true}, "amd64", unseen, false, false, "pygent has no guest", []string{"container"}, false, 0},
-		"nor on that architecture": {Config{}, "sparc", unseen, false, false, `"image" is for linux/sparc`, []string{"container"}, false, 0},
+		"it does not see it":       {Config{}, "amd64", unseen, false, false, "create a volume", []string{owner.Container, owner.Volume}, false, 0},
+		"nor the repository":       {Config{}, "amd64", unseen, false, true, "create a volume", []string{owner.Container, owner.Volume}, false, 1},
+		"it was seen before":       {Config{}, "amd64", unseen, true, false, errNotShared.Error(), []string{owner.Container}, true, 0},
+		"it has another reason":    {Config{}, "amd64", "no such device", false, false, "no such device", []string{owner.Container}, true, 0},
+		"it could not use a copy":  {Config{NoGuest: true}, "amd64", unseen, false, false, "pygent has no guest", []string{owner.Container}, false, 0},
+		"nor on that architecture": {Config{}, "sparc", unseen, false, false, `"image" is for linux/sparc`, []string{owner.Container}, false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, told, asked := refusing(t, tt.config, tt.arch, tt.reason)
@@ -97,7 +109,7 @@ func TestWhichEnginesGetACopyOfTheWorkspace(t *testing.T) {
 				c.spec.view.repository = []mount.Mount{{Type: mount.TypeBind, Source: "/elsewhere", Target: "/elsewhere"}}
 			}
 			c.proved = tt.proved
-			box, err := c.launch(t.Context(), "pygent-x-1", func(string) {})
+			box, err := c.launch(t.Context(), owner.NamePrefix+c.spec.id+"-1", func(string) {})
 			require.ErrorContains(t, err, tt.err)
 			require.Nil(t, box)
 			require.Equal(t, tt.asked, asked())
@@ -123,7 +135,7 @@ func TestAStartThatCannotBeginMakesNothing(t *testing.T) {
 	newCache(t)
 	c, _, asked := refusing(t, Config{}, "amd64", "")
 	require.NoError(t, os.Remove(c.files.tree.Dir()))
-	_, err := c.launch(t.Context(), "pygent-x-1", func(string) {})
+	_, err := c.launch(t.Context(), owner.NamePrefix+c.spec.id+"-1", func(string) {})
 	require.ErrorContains(t, err, "probe the workspace")
 	require.Empty(t, asked())
 
