@@ -42,7 +42,7 @@ escape: ## attack the runtimes from within, with a minute of random attacks
 
 faults: engine images remote ## stop, kill and freeze an engine at each phase of a run
 	PYGENT_TEST_REQUIRE_DOCKER=1 PYGENT_TEST_FAULTS=1 go test -count=1 -timeout 30m -parallel 6 ./e2e/faults
-	eval "$$(scripts/remote.sh env)" && PYGENT_TEST_REQUIRE_DOCKER=1 go test -count=1 -run '$(FAULTS)' . ./internal/... ./cmd/...
+	eval "$$(scripts/remote.sh env)" && PYGENT_TEST_REQUIRE_DOCKER=1 go test -count=1 -run '$(FAULTS)' . ./checkpoint ./sessions ./snapshot ./internal/... ./cmd/...
 
 examples: ## run all examples and compare what they print
 	go test -count=1 ./examples

@@ -25,49 +25,6 @@ import (
 	"github.com/x/pygent/pygenttest"
 )
 
-// newAgent makes an agent on a local runtime. At the end of the test it closes
-// both, and checks that every provider would accept the history.
-func newAgent(t *testing.T, model pygent.Model, opts ...pygent.Option) *pygent.Agent {
-	t.Helper()
-	rt, err := pygent.NewLocalRuntime(t.Context())
-	require.NoError(t, err)
-	return newAgentOn(t, rt, model, opts...)
-}
-
-func newAgentOn(t *testing.T, rt pygent.Runtime, model pygent.Model, opts ...pygent.Option) *pygent.Agent {
-	t.Helper()
-	agent, err := pygent.New(append([]pygent.Option{
-		pygent.WithModel(model),
-		pygent.WithRuntime(rt),
-		pygent.WithRetry(pygent.RetryPolicy{BaseDelay: time.Millisecond}),
-	}, opts...)...)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		require.NoError(t, agent.Close())
-		if agent.History().Len() > 0 {
-			require.NoError(t, pygenttest.CheckConversation(agent.History().Messages()))
-		}
-	})
-	return agent
-}
-
-// results returns the contents of all tool messages in the history.
-func results(a *pygent.Agent) []string {
-	var all []string
-	for _, m := range a.History().Messages() {
-		if m.Role == pygent.RoleTool {
-			all = append(all, m.Content)
-		}
-	}
-	return all
-}
-
-func callBash(cmd string) pygenttest.Reply {
-	return pygenttest.Call("bash", map[string]any{"cmd": cmd})
-}
-
-var stop = pygenttest.Call("stop", map[string]any{"summary": "all done"})
-
 func TestRunStopsAtStopTool(t *testing.T) {
 	t.Parallel()
 	model := pygenttest.NewScriptedModel(callBash("echo one > f; cat f"), stop)
@@ -655,18 +612,6 @@ func TestDefaultModelServesNewAgents(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "from the default", result.Message.Text())
 }
-
-// nowhere is a runtime that does nothing, for tests of the loop alone.
-type nowhere struct{}
-
-func (nowhere) Bash(_ context.Context, cmd string, _ ...pygent.BashOption) (pygent.BashResult, error) {
-	return pygent.BashResult{Command: cmd}, nil
-}
-func (nowhere) ReadFile(context.Context, string) ([]byte, error) { return nil, fs.ErrNotExist }
-func (nowhere) WriteFile(context.Context, string, []byte) error  { return nil }
-func (nowhere) UploadFile(context.Context, string, string) error { return nil }
-func (nowhere) ExportFile(context.Context, string, string) error { return nil }
-func (nowhere) Cleanup() error                                   { return nil }
 
 func TestToolThatEndsItsGoroutineIsAnError(t *testing.T) {
 	t.Parallel()

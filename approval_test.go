@@ -298,7 +298,7 @@ func TestAlwaysCoversTheVeryCommandOnly(t *testing.T) {
 func TestFilesOfAContainerAreNoCommands(t *testing.T) {
 	t.Parallel()
 	var a asked
-	rt := runtimeCases()[1].new(t, pygent.WithWorkspace(t.TempDir()))
+	rt := runtimeCases()[1].New(t, pygent.WithWorkspace(t.TempDir()))
 	write := func(path string) pygenttest.Reply {
 		return pygenttest.Call("write_file", map[string]any{"path": path, "content": "x"})
 	}
@@ -315,11 +315,11 @@ func TestFilesOfAContainerAreNoCommands(t *testing.T) {
 func TestAlwaysNeverCoversWhatGitObeys(t *testing.T) {
 	t.Parallel()
 	for _, kind := range runtimeCases()[:2] {
-		t.Run(kind.name, func(t *testing.T) {
+		t.Run(kind.Name, func(t *testing.T) {
 			dir := t.TempDir()
 			require.NoError(t, os.MkdirAll(filepath.Join(dir, ".git", "hooks"), 0o755))
 			paths := []string{"plain", ".git/config", "sub/.git/hooks/post-checkout", ".GIT/info"}
-			if kind.name == "local" {
+			if kind.Name == "local" {
 				require.NoError(t, os.Symlink(".git", filepath.Join(dir, "link")))
 				paths = append(paths, "link/config")
 			}
@@ -330,7 +330,7 @@ func TestAlwaysNeverCoversWhatGitObeys(t *testing.T) {
 				}
 			}
 			asked, obeyed := map[string][]string{}, map[string]bool{}
-			agent := newAgentOn(t, kind.new(t, pygent.WithWorkspace(dir)), pygenttest.NewScriptedModel(append(replies, stop)...),
+			agent := newAgentOn(t, kind.New(t, pygent.WithWorkspace(dir)), pygenttest.NewScriptedModel(append(replies, stop)...),
 				pygent.WithApproval(func(_ context.Context, r pygent.ApprovalRequest) (pygent.Decision, error) {
 					path := r.Changes[0].Path
 					asked[path] = append(asked[path], r.Session)

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/checkpoint"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -280,9 +281,11 @@ func TestATraceThatPanicsIsLogged(t *testing.T) {
 func TestForksOpenAllExtensions(t *testing.T) {
 	t.Parallel()
 	x := newTraced()
-	k := openKeeper(t, t.TempDir(), pygent.WithExtension(x))
-	k.turn("echo 1 > a")
-	fork, err := k.Fork(t.Context(), k.Checkpoints()[0].ID)
+	agent := newAgentOf(t, pygent.WithExtension(x), checkpoint.Keep(t.TempDir()), pygent.WithDocker(pygent.DockerNever), pygent.WithWorkspace(t.TempDir()),
+		pygent.WithModel(pygenttest.NewScriptedModel(callBash("echo 1 > a"), stop)))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	fork, err := agent.Fork(t.Context(), agent.Checkpoints()[0].ID)
 	require.NoError(t, err)
 	require.NoError(t, fork.Close())
 	require.Equal(t, []string{"open", "ready", "closing", "close"}, x.noted()[len(x.noted())-4:])

@@ -33,13 +33,6 @@ func sample() []pygent.Message {
 	}
 }
 
-func jsonOf(t testing.TB, v any) string {
-	t.Helper()
-	b, err := json.Marshal(v)
-	require.NoError(t, err)
-	return string(b)
-}
-
 func openHistory(t testing.TB, path string) *pygent.History {
 	t.Helper()
 	h, err := pygent.OpenHistory(path)

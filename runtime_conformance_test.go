@@ -10,9 +10,9 @@ import (
 func TestRuntimesKeepTheirPromises(t *testing.T) {
 	t.Parallel()
 	for _, c := range runtimeCases() {
-		t.Run(c.name, func(t *testing.T) {
+		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
-			pygenttest.TestRuntime(t, func(t *testing.T) pygent.Runtime { return c.new(t) })
+			pygenttest.TestRuntime(t, func(t *testing.T) pygent.Runtime { return c.New(t) })
 		})
 	}
 }

@@ -16,20 +16,9 @@ import (
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/client"
 	"github.com/stretchr/testify/require"
+
 	"github.com/x/pygent"
 )
-
-// testEngine returns a client of the engine, to inspect what runtimes have
-// made.
-func testEngine(t *testing.T) *client.Client {
-	t.Helper()
-	requireDocker(t)
-	engine, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
-	require.NoError(t, err)
-	t.Cleanup(func() { engine.Close() })
-	engine.NegotiateAPIVersion(t.Context()) // ContainerList reads the version unguarded, which the first request sets
-	return engine
-}
 
 // containersOf returns the containers that mount dir as their workspace.
 func containersOf(t *testing.T, engine *client.Client, dir string) []container.Summary {

@@ -18,19 +18,19 @@ func TestContainerCannotChangeTheGuest(t *testing.T) {
 	cache, err := os.UserCacheDir()
 	require.NoError(t, err)
 	for _, c := range runtimeCases() {
-		if c.name != "docker" && c.name != "remote" {
+		if c.Name != "docker" && c.Name != "remote" {
 			continue
 		}
-		t.Run(c.name, func(t *testing.T) {
+		t.Run(c.Name, func(t *testing.T) {
 			before := guestsIn(t, cache)
-			r := c.new(t)
+			r := c.New(t)
 			require.Zero(t, bash(t, r, attack).ExitCode)
 			require.Equal(t, "alive\n", bash(t, r, "echo alive").Output)
 			require.NoError(t, r.Cleanup())
 			if len(before) > 0 {
 				require.Equal(t, before, guestsIn(t, cache))
 			}
-			require.Equal(t, "alive\n", bash(t, c.new(t), "echo alive").Output)
+			require.Equal(t, "alive\n", bash(t, c.New(t), "echo alive").Output)
 		})
 	}
 }

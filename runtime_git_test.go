@@ -102,7 +102,7 @@ func TestGitWorksInEveryLayout(t *testing.T) {
 	t.Parallel()
 	for _, kind := range gitRuntimes() {
 		for _, tt := range gitLayouts {
-			t.Run(kind.name+"/"+tt.name, func(t *testing.T) {
+			t.Run(kind.Name+"/"+tt.name, func(t *testing.T) {
 				t.Parallel()
 				w := newGitWorld(t)
 				tt.make(w)
@@ -111,7 +111,7 @@ func TestGitWorksInEveryLayout(t *testing.T) {
 				if tt.allow != "" {
 					opts = append(opts, pygent.WithRepositories(w.at(tt.allow)))
 				}
-				r := kind.new(t, opts...)
+				r := kind.New(t, opts...)
 				contained := r.(pygent.Describer).Describe(t.Context()).Protection != "none"
 				for _, command := range []string{
 					"git status --porcelain", "git add . && git -c user.name=u -c user.email=u@v.w commit -q -m second",
@@ -144,12 +144,12 @@ func TestWhereGitDoesNotWorkUserAndModelAreTold(t *testing.T) {
 			if tt.allow == "" || tt.name == "linked worktree, allowed" || tt.name == "relative worktree" || tt.name == "bare" {
 				continue
 			}
-			t.Run(kind.name+"/"+tt.name, func(t *testing.T) {
+			t.Run(kind.Name+"/"+tt.name, func(t *testing.T) {
 				t.Parallel()
 				w := newGitWorld(t)
 				tt.make(w)
 				opts := []pygent.RuntimeOption{pygent.WithWorkspace(w.at(tt.ws))}
-				info := kind.new(t, opts...).(pygent.Describer).Describe(t.Context())
+				info := kind.New(t, opts...).(pygent.Describer).Describe(t.Context())
 				if info.Protection == "none" {
 					t.Skip("commands are not confined here")
 				}
@@ -165,11 +165,11 @@ func TestWhereGitDoesNotWorkUserAndModelAreTold(t *testing.T) {
 func TestNoneEndsWhatAWorktreeMayDoUnasked(t *testing.T) {
 	t.Parallel()
 	for _, kind := range gitRuntimes() {
-		t.Run(kind.name, func(t *testing.T) {
+		t.Run(kind.Name, func(t *testing.T) {
 			t.Parallel()
 			w := newGitWorld(t)
 			w.repo("main")
-			r := kind.new(t, pygent.WithWorkspace(w.at("main-tree")), pygent.WithRepositories("none"))
+			r := kind.New(t, pygent.WithWorkspace(w.at("main-tree")), pygent.WithRepositories("none"))
 			info := r.(pygent.Describer).Describe(t.Context())
 			if info.Protection == "none" {
 				t.Skip("commands are not confined here")
@@ -195,10 +195,10 @@ func TestAnEngineElsewhereShowsNoRepository(t *testing.T) {
 func TestTheWorkspaceIsAlsoAtItsOwnPathInAContainer(t *testing.T) {
 	t.Parallel()
 	for _, kind := range runtimeCases()[1:] {
-		t.Run(kind.name, func(t *testing.T) {
+		t.Run(kind.Name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			r := kind.new(t, pygent.WithWorkspace(dir))
+			r := kind.New(t, pygent.WithWorkspace(dir))
 			require.NoError(t, r.WriteFile(t.Context(), "script", []byte("#!/bin/sh\necho yes\n")))
 			require.Equal(t, "/workspace\nyes\n", bash(t, r, "chmod +x script; pwd; "+dir+"/script").Output)
 			require.Empty(t, r.(pygent.Describer).Describe(t.Context()).Notes)
@@ -220,9 +220,9 @@ func TestTheUsersIdentityHasTheLowestRank(t *testing.T) {
 	w.git("", "init", "-q", "work/repo")
 	t.Setenv("HOME", w.at("home"))
 	for _, kind := range runtimeCases()[1:] {
-		t.Run(kind.name, func(t *testing.T) {
-			r := kind.new(t, pygent.WithWorkspace(w.at("work/repo")))
-			if kind.name == "busybox" { // it has no git
+		t.Run(kind.Name, func(t *testing.T) {
+			r := kind.New(t, pygent.WithWorkspace(w.at("work/repo")))
+			if kind.Name == "busybox" { // it has no git
 				require.Contains(t, bash(t, r, "cat $GIT_CONFIG_SYSTEM").Output, "email = \"a@work\"")
 				return
 			}
@@ -244,7 +244,7 @@ func TestGitChangesOfARepositoryElsewhereAreTold(t *testing.T) {
 			"granted": {nil, []string{"worktrees/main-tree/config.worktree"}, "hooks/pre-commit"},
 			"allowed": {[]string{"main"}, []string{"worktrees/main-tree/config.worktree", "hooks/pre-commit"}, "hooks/none"},
 		} {
-			t.Run(kind.name+"/"+name, func(t *testing.T) {
+			t.Run(kind.Name+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				w := newGitWorld(t)
 				w.repo("main")
@@ -252,7 +252,7 @@ func TestGitChangesOfARepositoryElsewhereAreTold(t *testing.T) {
 				for _, dir := range tt.allowed {
 					opts = append(opts, pygent.WithRepositories(w.at(dir)))
 				}
-				r := kind.new(t, opts...)
+				r := kind.New(t, opts...)
 				if r.(pygent.Describer).Describe(t.Context()).Protection == "none" {
 					t.Skip("commands are not confined here")
 				}
@@ -275,21 +275,21 @@ func TestGitChangesOfARepositoryElsewhereAreTold(t *testing.T) {
 func TestNothingIsShownInPlaceOfARepository(t *testing.T) {
 	t.Parallel()
 	for _, kind := range gitRuntimes() {
-		t.Run(kind.name, func(t *testing.T) {
+		t.Run(kind.Name, func(t *testing.T) {
 			t.Parallel()
 			w := newGitWorld(t)
 			w.repo("main")
 			w.write("secret/key")
-			r := kind.new(t, pygent.WithWorkspace(w.at("main-tree")))
+			r := kind.New(t, pygent.WithWorkspace(w.at("main-tree")))
 			if r.(pygent.Describer).Describe(t.Context()).Protection == "none" {
 				t.Skip("commands are not confined here")
 			}
-			if kind.name == "docker" { // its container starts by itself
+			if kind.Name == "docker" { // its container starts by itself
 				require.Zero(t, bash(t, r, "git status").ExitCode)
 			}
 			require.NoError(t, os.Rename(w.at("main/.git/refs"), w.at("main/.git/was")))
 			require.NoError(t, os.Symlink(w.at("secret"), w.at("main/.git/refs")))
-			if kind.name == "docker" {
+			if kind.Name == "docker" {
 				engine := testEngine(t)
 				require.NoError(t, engine.ContainerKill(t.Context(), containersOf(t, engine, w.at("main-tree"))[0].ID, "KILL"))
 				require.Eventually(t, func() bool { return len(containersOf(t, engine, w.at("main-tree"))) == 0 }, 30*time.Second, time.Millisecond)
@@ -307,7 +307,7 @@ func TestWhatIsStagedElsewhereOutlivesAPruneAndAGC(t *testing.T) {
 	t.Parallel()
 	for _, kind := range gitRuntimes() {
 		for _, tt := range gitLayouts[:3] {
-			t.Run(kind.name+"/"+tt.name, func(t *testing.T) {
+			t.Run(kind.Name+"/"+tt.name, func(t *testing.T) {
 				t.Parallel()
 				w := newGitWorld(t)
 				tt.make(w)
@@ -315,7 +315,7 @@ func TestWhatIsStagedElsewhereOutlivesAPruneAndAGC(t *testing.T) {
 				if tt.allow != "" {
 					opts = append(opts, pygent.WithRepositories(w.at(tt.allow)))
 				}
-				r := kind.new(t, opts...)
+				r := kind.New(t, opts...)
 				bash(t, r, "git worktree prune; git gc -q --prune=now")
 				require.NoError(t, r.Cleanup())
 				require.Equal(t, "A  staged\n", w.git("main-tree", "status", "--porcelain"))

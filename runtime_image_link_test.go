@@ -37,24 +37,6 @@ func imageWithLink(t *testing.T, engine *client.Client, name, target string) (id
 	return committed.ID
 }
 
-// imageOf makes an image like another one that names a user of its own.
-func imageOf(t *testing.T, user, base string) (id string) {
-	t.Helper()
-	engine := testEngine(t)
-	made, err := engine.ContainerCreate(t.Context(), &container.Config{Image: base, Cmd: []string{"true"}}, nil, nil, nil, "")
-	require.NoError(t, err)
-	defer func() {
-		require.NoError(t, engine.ContainerRemove(t.Context(), made.ID, container.RemoveOptions{Force: true}))
-	}()
-	committed, err := engine.ContainerCommit(t.Context(), made.ID, container.CommitOptions{Changes: []string{"USER " + user}})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		_, err := engine.ImageRemove(context.Background(), committed.ID, image.RemoveOptions{Force: true})
-		require.NoError(t, err)
-	})
-	return committed.ID
-}
-
 // TestImageCannotLeadTheGuestIntoTheWorkspace starts an image that knows where guests
 // were before they had a place that no image can know.
 func TestImageCannotLeadTheGuestIntoTheWorkspace(t *testing.T) {

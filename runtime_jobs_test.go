@@ -22,21 +22,6 @@ import (
 	"github.com/x/pygent/pygenttest"
 )
 
-// collect reads a job's output until the job has ended.
-func collect(t *testing.T, jobs pygent.JobRunner, id string) (string, pygent.Job) {
-	t.Helper()
-	var text strings.Builder
-	for offset := int64(0); ; {
-		out, err := jobs.JobOutput(t.Context(), id, offset, 10*time.Second)
-		require.NoError(t, err)
-		text.WriteString(out.Text)
-		offset = out.Next
-		if !out.Job.Running && out.Text == "" {
-			return text.String(), out.Job
-		}
-	}
-}
-
 func TestJobsRunInTheBackground(t *testing.T) {
 	t.Parallel()
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {

@@ -213,12 +213,12 @@ func TestAsNobodyVeryDeepWorkspacesAreRemoved(t *testing.T) {
 		return // only TestNormalUserCanRemoveVeryDeepWorkspaces runs this
 	}
 	for _, kind := range runtimeCases()[:2] {
-		t.Run(kind.name, func(t *testing.T) {
+		t.Run(kind.Name, func(t *testing.T) {
 			temp := t.TempDir()
 			t.Setenv("TMPDIR", temp)
 			// Landlock checks all parents of each new file, which would take
 			// too long here.
-			r := kind.new(t, pygent.WithLocalProtection(pygent.ProtectionOff))
+			r := kind.New(t, pygent.WithLocalProtection(pygent.ProtectionOff))
 			require.Zero(t, bash(t, r, deepScript, pygent.BashTimeout(-1)).ExitCode)
 			require.NoError(t, r.Cleanup())
 			require.Empty(t, entries(t, temp))

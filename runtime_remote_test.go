@@ -21,33 +21,12 @@ import (
 	"github.com/docker/docker/api/types/volume"
 	"github.com/docker/docker/client"
 	"github.com/stretchr/testify/require"
+
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/enginetest"
 	"github.com/x/pygent/internal/owner"
+	"github.com/x/pygent/internal/testkit"
 )
-
-// onRemote returns the options of a runtime on an engine that does not see our
-// file system, such as the one that scripts/remote.sh starts.
-func onRemote(t *testing.T) []pygent.RuntimeOption {
-	t.Helper()
-	host := requireEngine(t, "PYGENT_TEST_REMOTE_ENGINE")
-	enginetest.NeedAt(t, host, testImage())
-	return []pygent.RuntimeOption{pygent.WithDockerHost(host), pygent.WithImage(testImage())}
-}
-
-// requireEngine returns the engine's address from an environment variable. It
-// skips the test if the variable is not set.
-func requireEngine(t *testing.T, variable string) string {
-	t.Helper()
-	host := os.Getenv(variable)
-	if host == "" {
-		if os.Getenv("PYGENT_TEST_REQUIRE_DOCKER") == "1" {
-			t.Fatalf("%s is required: scripts/remote.sh env prints it", variable)
-		}
-		t.Skipf("%s is not set: see scripts/remote.sh", variable)
-	}
-	return host
-}
 
 func newRemoteRuntime(t *testing.T, opts ...pygent.RuntimeOption) pygent.Runtime {
 	t.Helper()
@@ -58,7 +37,7 @@ func newRemoteRuntime(t *testing.T, opts ...pygent.RuntimeOption) pygent.Runtime
 // leaves containers or volumes of this process there, and so cannot be parallel.
 func remoteEngine(t *testing.T) *client.Client {
 	t.Helper()
-	host := requireEngine(t, "PYGENT_TEST_REMOTE_ENGINE")
+	host := testkit.RequireEngine(t, "PYGENT_TEST_REMOTE_ENGINE")
 	enginetest.NeedAt(t, host, testImage())
 	engine, err := client.NewClientWithOpts(client.WithHost(host), client.WithAPIVersionNegotiation())
 	require.NoError(t, err)
@@ -363,7 +342,7 @@ func TestRemotePortsAndJobs(t *testing.T) {
 
 func TestRemoteThroughSSH(t *testing.T) {
 	remoteEngine(t)
-	t.Setenv("DOCKER_HOST", requireEngine(t, "PYGENT_TEST_SSH_ENGINE"))
+	t.Setenv("DOCKER_HOST", testkit.RequireEngine(t, "PYGENT_TEST_SSH_ENGINE"))
 	dir := t.TempDir()
 	write(t, dir, map[string]string{"f": "seed"})
 	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithWorkspace(dir))

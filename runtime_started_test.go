@@ -22,9 +22,9 @@ import (
 // counts on the numbers of jobs.
 func forEachStarted(t *testing.T, test func(t *testing.T, r pygent.Runtime)) {
 	for _, c := range runtimeCases() {
-		t.Run(c.name, func(t *testing.T) {
-			if c.name == "local" {
-				test(t, c.new(t))
+		t.Run(c.Name, func(t *testing.T) {
+			if c.Name == "local" {
+				test(t, c.New(t))
 				return
 			}
 			test(t, started.lend(t, c))
@@ -50,10 +50,10 @@ type startedRuntime struct {
 
 // lend returns a runtime until the end of a test.
 func (s *startedRuntimes) lend(t *testing.T, kind runtimeCase) pygent.Runtime {
-	r, ok := s.take(kind.name)
+	r, ok := s.take(kind.Name)
 	if !ok {
 		var err error
-		r.Runtime, err = kind.construct(context.Background(), kind.options(t)...)
+		r.Runtime, err = kind.Construct(context.Background(), kind.Options(t)...)
 		require.NoError(t, err)
 		if r.trace, err = traceOf(r.Runtime); err != nil {
 			err = errors.Join(err, r.Cleanup())
@@ -62,7 +62,7 @@ func (s *startedRuntimes) lend(t *testing.T, kind runtimeCase) pygent.Runtime {
 	}
 	t.Cleanup(func() {
 		if !t.Failed() && r.clear() == nil {
-			s.put(kind.name, r)
+			s.put(kind.Name, r)
 			return
 		}
 		require.NoError(t, r.Cleanup())

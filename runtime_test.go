@@ -15,83 +15,21 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/enginetest"
 	"github.com/x/pygent/pygenttest"
 )
 
-// runtimeCase is a kind of runtime to which the common tests apply.
-type runtimeCase struct {
-	name      string
-	construct func(ctx context.Context, opts ...pygent.RuntimeOption) (pygent.Runtime, error)
-	options   func(t *testing.T) []pygent.RuntimeOption // those that make it of the kind
-}
-
-// new returns a new runtime of the kind until the end of a test.
-func (c runtimeCase) new(t *testing.T, opts ...pygent.RuntimeOption) pygent.Runtime {
-	t.Helper()
-	return newTestRuntime(t, c.construct, append(c.options(t), opts...)...)
-}
-
-func runtimeCases() []runtimeCase {
-	onImage := func(image string) func(*testing.T) []pygent.RuntimeOption {
-		return func(t *testing.T) []pygent.RuntimeOption {
-			requireDocker(t)
-			return []pygent.RuntimeOption{pygent.WithImage(image)}
-		}
-	}
-	return []runtimeCase{
-		{"local", pygent.NewLocalRuntime, func(*testing.T) []pygent.RuntimeOption { return nil }},
-		{"docker", pygent.NewDockerRuntime, onImage(testImage())},
-		{"busybox", pygent.NewDockerRuntime, onImage(testBusyboxImage())},
-		{"remote", pygent.NewDockerRuntime, onRemote},
-	}
-}
-
 func testImage() string { return enginetest.Image() }
 
 func testBusyboxImage() string { return enginetest.Busybox() }
 
-// requireDocker skips a test if no engine answers.
-func requireDocker(t *testing.T) {
-	t.Helper()
-	if err := dockerAnswers(); err != nil {
-		if os.Getenv("PYGENT_TEST_REQUIRE_DOCKER") == "1" {
-			t.Fatalf("an engine is required: %v", err)
-		}
-		t.Skipf("no engine: %v", err)
-	}
-}
-
-var dockerAnswers = sync.OnceValue(func() error {
-	r, err := pygent.NewDockerRuntime(context.Background(), pygent.WithImage(testImage()))
-	if err != nil {
-		return err
-	}
-	return errors.Join(r.Cleanup(), enginetest.Has("", testImage(), testBusyboxImage()))
-})
-
-func newTestRuntime(t *testing.T, construct func(context.Context, ...pygent.RuntimeOption) (pygent.Runtime, error), opts ...pygent.RuntimeOption) pygent.Runtime {
-	t.Helper()
-	r, err := construct(t.Context(), opts...)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, r.Cleanup()) })
-	return r
-}
-
 // forEachRuntime runs a test against a new runtime of each kind.
 func forEachRuntime(t *testing.T, test func(t *testing.T, r pygent.Runtime), opts ...pygent.RuntimeOption) {
 	for _, c := range runtimeCases() {
-		t.Run(c.name, func(t *testing.T) { test(t, c.new(t, opts...)) })
+		t.Run(c.Name, func(t *testing.T) { test(t, c.New(t, opts...)) })
 	}
-}
-
-func bash(t *testing.T, r pygent.Runtime, cmd string, opts ...pygent.BashOption) pygent.BashResult {
-	t.Helper()
-	res, err := r.Bash(t.Context(), cmd, opts...)
-	require.NoError(t, err)
-	require.Equal(t, cmd, res.Command)
-	return res
 }
 
 func workspaceOf(t *testing.T, r pygent.Runtime) string {
@@ -371,10 +309,10 @@ func TestWriteFileKeepsTheMode(t *testing.T) {
 
 func TestWorkspaceIsKeptOrRemoved(t *testing.T) {
 	for _, c := range runtimeCases() {
-		t.Run(c.name, func(t *testing.T) {
+		t.Run(c.Name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "new", "ws")
 			for i := range 2 {
-				r := c.new(t, pygent.WithWorkspace(dir))
+				r := c.New(t, pygent.WithWorkspace(dir))
 				bash(t, r, "echo run >>log")
 				data, err := r.ReadFile(t.Context(), "log")
 				require.NoError(t, err)
@@ -385,7 +323,7 @@ func TestWorkspaceIsKeptOrRemoved(t *testing.T) {
 
 			temp := t.TempDir()
 			t.Setenv("TMPDIR", temp)
-			r := c.new(t)
+			r := c.New(t)
 			bash(t, r, "mkdir d 2>/dev/null; echo x >d/f; chmod 555 d 2>/dev/null; true")
 			require.NotEmpty(t, entries(t, temp))
 			require.NoError(t, r.Cleanup())
@@ -437,12 +375,12 @@ func TestCleanupEndsRunningCommands(t *testing.T) {
 func TestDescribeKnowsTheShell(t *testing.T) {
 	t.Parallel()
 	for _, c := range runtimeCases() {
-		t.Run(c.name, func(t *testing.T) {
-			r := c.new(t)
+		t.Run(c.Name, func(t *testing.T) {
+			r := c.New(t)
 			info := r.(pygent.Describer).Describe(t.Context())
-			require.Equal(t, map[string]string{"local": "bash", "docker": "bash", "busybox": "sh", "remote": "bash"}[c.name], info.Shell)
-			require.Equal(t, c.name != "local", r.(pygent.Isolator).Isolated())
-			require.Equal(t, c.name == "local", info.Network)
+			require.Equal(t, map[string]string{"local": "bash", "docker": "bash", "busybox": "sh", "remote": "bash"}[c.Name], info.Shell)
+			require.Equal(t, c.Name != "local", r.(pygent.Isolator).Isolated())
+			require.Equal(t, c.Name == "local", info.Network)
 			require.Empty(t, info.Fallback)
 		})
 	}

@@ -61,8 +61,8 @@ func delegateAs(t *testing.T, rt pygent.Runtime, script string, files []string, 
 func TestDelegatedFilesDoNotReplaceFilesOfTheHost(t *testing.T) {
 	t.Parallel()
 	for _, kind := range runtimeCases() {
-		t.Run(kind.name, func(t *testing.T) {
-			rt, home := kind.new(t), newCanary(t)
+		t.Run(kind.Name, func(t *testing.T) {
+			rt, home := kind.New(t), newCanary(t)
 			// In the workspace p/d leads to a directory of the workspace. If up
 			// were staged as a directory instead of a link, p/d would lead to
 			// the canary.
@@ -81,8 +81,8 @@ func TestDelegatedFilesDoNotReplaceFilesOfTheHost(t *testing.T) {
 func TestDelegatedPathsThroughLinksStayOnTheirSide(t *testing.T) {
 	t.Parallel()
 	for _, kind := range runtimeCases() {
-		t.Run(kind.name, func(t *testing.T) {
-			rt, home := kind.new(t), newCanary(t)
+		t.Run(kind.Name, func(t *testing.T) {
+			rt, home := kind.New(t), newCanary(t)
 			// In the workspace real/d is a directory. The path p/d, which is
 			// staged first, is a link to the canary.
 			got, seen := delegateAs(t, rt,
@@ -97,10 +97,10 @@ func TestDelegatedPathsThroughLinksStayOnTheirSide(t *testing.T) {
 func TestDelegatedLinksAreNotReadOnTheHost(t *testing.T) {
 	t.Setenv("PYGENT_TEST_CANARY", "the-key-of-the-host")
 	for _, kind := range runtimeCases()[1:] { // without the local runtime, whose commands may read what the user may
-		t.Run(kind.name, func(t *testing.T) {
+		t.Run(kind.Name, func(t *testing.T) {
 			home := newCanary(t)
 			for _, files := range [][]string{{"."}, {"env", "keys"}, {"dir"}} {
-				rt := kind.new(t)
+				rt := kind.New(t)
 				got, seen := delegateAs(t, rt,
 					"mkdir dir && ln -s /proc/self/environ env && ln -s "+home.dir+" keys && cp -P env keys dir/", files,
 					"find . -type f -exec cat {} + ; cat env dir/env keys/* dir/keys/* 2>&1")
@@ -145,8 +145,8 @@ func TestWhatChangesBetweenDelegatedFilesLeadsNowhere(t *testing.T) {
 func TestAnOddInstructionsFileEndsNothing(t *testing.T) {
 	t.Parallel()
 	for _, kind := range runtimeCases() {
-		t.Run(kind.name, func(t *testing.T) {
-			rt, home := kind.new(t), newCanary(t)
+		t.Run(kind.Name, func(t *testing.T) {
+			rt, home := kind.New(t), newCanary(t)
 			for script, want := range map[string]string{
 				"ln -s " + home.dir + "/authorized_keys AGENTS.md": "outside the workspace",
 				"ln -s /etc/passwd AGENTS.md":                      "outside the workspace",

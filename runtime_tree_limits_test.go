@@ -18,8 +18,8 @@ func TestHolesAreCopiedAsHoles(t *testing.T) {
 	}
 	t.Parallel()
 	for _, kind := range runtimeCases() {
-		t.Run(kind.name, func(t *testing.T) {
-			rt := kind.new(t, pygent.MaxCopyBytes(1<<20))
+		t.Run(kind.Name, func(t *testing.T) {
+			rt := kind.New(t, pygent.MaxCopyBytes(1<<20))
 			require.Zero(t, bash(t, rt, "mkdir d; truncate -s 8G d/sparse; printf end | dd of=d/sparse bs=1 seek=4294967296 conv=notrunc 2>/dev/null").ExitCode)
 			for _, what := range []string{"d", "d/sparse"} {
 				dest := filepath.Join(t.TempDir(), "out")
@@ -51,8 +51,8 @@ func TestCopiesBeyondALimitLeaveNothing(t *testing.T) {
 	t.Parallel()
 	hundred := strings.Repeat("d/", 100) // by one mkdir: programs start slowly in a container
 	for _, kind := range runtimeCases() {
-		t.Run(kind.name, func(t *testing.T) {
-			rt := kind.new(t, pygent.MaxCopyBytes(1<<20))
+		t.Run(kind.Name, func(t *testing.T) {
+			rt := kind.New(t, pygent.MaxCopyBytes(1<<20))
 			bash(t, rt, "mkdir small big; echo x >small/f; head -c 900000 /dev/urandom >big/a; cp big/a big/b; "+
 				"mkdir deep && cd deep && for i in 1 2 3; do mkdir -p "+hundred+" && cd "+hundred+"; done")
 			parent := t.TempDir()

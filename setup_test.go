@@ -39,14 +39,6 @@ func everySetting(t *testing.T) []pygent.Option {
 	}
 }
 
-func newAgentOf(t *testing.T, opts ...pygent.Option) *pygent.Agent {
-	t.Helper()
-	a, err := pygent.New(opts...)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, a.Close()) })
-	return a
-}
-
 func TestSetupDescribesTheAgentThatItsOptionsMake(t *testing.T) {
 	t.Parallel()
 	a := newAgentOf(t, everySetting(t)...)

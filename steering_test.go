@@ -16,20 +16,6 @@ import (
 	"github.com/x/pygent/pygenttest"
 )
 
-// quick returns an agent without a runtime of its own that could cost time.
-func quick(t *testing.T, model pygent.Model, opts ...pygent.Option) *pygent.Agent {
-	t.Helper()
-	agent, err := pygent.New(append([]pygent.Option{pygent.WithModel(model), pygent.WithRuntime(noRuntime{}), pygent.WithInstructions(false)}, opts...)...)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, agent.Close()) })
-	return agent
-}
-
-// noRuntime runs nothing.
-type noRuntime struct{ pygent.Runtime }
-
-func (noRuntime) Cleanup() error { return nil }
-
 // users returns the texts of the messages in the user's role.
 func users(agent *pygent.Agent) []string {
 	var texts []string

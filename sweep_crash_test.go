@@ -21,6 +21,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/owner"
+	"github.com/x/pygent/internal/testkit"
 )
 
 // crash runs this test binary as a process that makes a runtime and dies.
@@ -202,7 +203,7 @@ func TestProcessesThatStartAndSweepAtOnce(t *testing.T) {
 
 func TestPruneRemovesWhatACrashLeft(t *testing.T) {
 	kinds := map[string]pygent.RuntimeOption{"local": pygent.WithDocker(pygent.DockerNever)}
-	if dockerAnswers() == nil {
+	if testkit.DockerAnswers() == nil {
 		kinds["docker"] = pygent.WithDocker(pygent.DockerRequired)
 		kinds["volume"] = pygent.WithDocker(pygent.DockerRequired)
 	}

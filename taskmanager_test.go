@@ -58,8 +58,8 @@ func errOf[T any](_ T, err error) error { return err }
 func TestTaskWorksOnFilesInItsOwnWorkspace(t *testing.T) {
 	t.Parallel()
 	for _, parent := range runtimeCases() {
-		t.Run(parent.name, func(t *testing.T) {
-			rt := parent.new(t)
+		t.Run(parent.Name, func(t *testing.T) {
+			rt := parent.New(t)
 			require.NoError(t, rt.WriteFile(t.Context(), "src/in.txt", []byte("from the parent\n")))
 			require.NoError(t, rt.WriteFile(t.Context(), "other.txt", []byte("stays\n")))
 			m := newTasks(t, pygenttest.NewScriptedModel(

@@ -67,7 +67,7 @@ func notices(messages []pygent.Message) []string {
 func TestAgentDelegatesWaitsAndCollects(t *testing.T) {
 	t.Parallel()
 	for _, rt := range runtimeCases()[:2] {
-		t.Run(rt.name, func(t *testing.T) {
+		t.Run(rt.Name, func(t *testing.T) {
 			model := pygenttest.NewScriptedModel(follow(
 				always(callBash("echo 'func Add()' > add.go")),
 				always(delegate("Write the tests", "add.go")),
@@ -80,7 +80,7 @@ func TestAgentDelegatesWaitsAndCollects(t *testing.T) {
 			)).RepeatLast().On("Write the tests",
 				callBash("sed s/func/test/ add.go > add_test.go"),
 				pygenttest.Call("stop", map[string]any{"summary": "one test"}))
-			agent := newAgentOn(t, rt.new(t), model)
+			agent := newAgentOn(t, rt.New(t), model)
 			result, err := agent.RunUntilStop(t.Context(), "make it tested")
 			require.NoError(t, err)
 			require.Equal(t, pygent.StatusStopped, result.Status, result.Reason)
@@ -406,7 +406,7 @@ func TestDelegationOverHTTP(t *testing.T) {
 		})
 	}
 	for _, rt := range runtimeCases()[:2] {
-		t.Run(rt.name, func(t *testing.T) {
+		t.Run(rt.Name, func(t *testing.T) {
 			server := pygenttest.NewServer(t,
 				callBash("echo 1 > a; echo 2 > b"),
 				pygenttest.Calls(delegate("Double a", "a"), delegate("Double b", "b")),
@@ -419,7 +419,7 @@ func TestDelegationOverHTTP(t *testing.T) {
 				On("Double b", callBash("echo $((2 * $(cat b))) > b2; ls"), stop)
 			model, err := pygent.NewOpenAIModel(pygent.OpenAIBaseURL(server.URL()))
 			require.NoError(t, err)
-			agent := newAgentOn(t, rt.new(t), model)
+			agent := newAgentOn(t, rt.New(t), model)
 			result, err := agent.RunUntilStop(t.Context(), "Have the numbers doubled.")
 			require.NoError(t, err)
 			require.Equal(t, pygent.StatusStopped, result.Status, results(agent))

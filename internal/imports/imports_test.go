@@ -60,7 +60,7 @@ var layers = [][]string{
 		"lines", "otel", "script", "terminal", "web",
 	},
 	{ // Packages that use the root as a user would.
-		"bench/...", "cmd/...", "commands", "e2e/...", "examples/...", "internal/persontest", "pygenttest",
+		"bench/...", "cmd/...", "commands", "e2e/...", "examples/...", "internal/persontest", "internal/testkit", "pygenttest",
 	},
 }
 
@@ -70,6 +70,7 @@ var withinLayer = map[string][]string{
 	"cmd/...":             {"commands"},
 	"examples/...":        {"pygenttest"},
 	"internal/persontest": {"pygenttest"},
+	"internal/testkit":    {"pygenttest"},
 	"terminal":            {"lines"},
 	"internal/transient":  {"internal/filelock"},
 	"internal/tree":       {"internal/patherr"},

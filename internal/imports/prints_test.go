@@ -17,7 +17,7 @@ import (
 // programs, and what only tests use.
 var mayPrint = []string{
 	"bench", "cmd", "e2e", "examples", "internal/cmdtest", "internal/guest/confine/enter", "internal/guest/supervise", "internal/hush",
-	"internal/persontest", "internal/standin", "internal/termtest", "internal/screen", "terminal",
+	"internal/persontest", "internal/standin", "internal/termtest", "internal/testkit", "internal/screen", "terminal",
 }
 
 // printers are what writes to the streams or the log of the whole process.

@@ -1,4 +1,4 @@
-package pygent_test
+package checkpoint_test
 
 import (
 	"context"
@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/enginetest"
+	"github.com/x/pygent/internal/testkit"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -31,9 +33,9 @@ func TestUndoKeepsWhatOthersChangedBetweenCalls(t *testing.T) {
 	var k *keeper
 	model := pygenttest.NewScriptedModel(
 		pygenttest.Call("write_file", map[string]any{"path": "a", "content": "agent 1\n"}),
-		callBash("echo 2 >> a; echo new > b; rm gone"),
+		testkit.CallBash("echo 2 >> a; echo new > b; rm gone"),
 		pygenttest.Call("edit_file", map[string]any{"path": "both", "old_text": "0", "new_text": "agent"}),
-		callBash("mv moved.user moved; cat mine >/dev/null"),
+		testkit.CallBash("mv moved.user moved; cat mine >/dev/null"),
 		pygenttest.Text("done"),
 	)
 	step := 0
@@ -73,12 +75,12 @@ func TestUndoKeepsWhatOthersChangedBetweenCalls(t *testing.T) {
 func TestUndoKeepsWhatOthersChangedWhileACommandRan(t *testing.T) {
 	t.Parallel()
 	for name, opts := range map[string][]pygent.Option{
-		"local": nil, "docker": {pygent.WithDocker(pygent.DockerRequired), pygent.WithImage(testImage())},
+		"local": nil, "docker": {pygent.WithDocker(pygent.DockerRequired), pygent.WithImage(enginetest.Image())},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if opts != nil {
-				requireDocker(t)
+				testkit.RequireDocker(t)
 			}
 			k := openKeeper(t, t.TempDir(), opts...)
 			if os.Geteuid() != 0 {

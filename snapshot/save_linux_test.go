@@ -1,4 +1,4 @@
-package pygent_test
+package snapshot_test
 
 import (
 	"io/fs"
@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/checkpoint"
+	"github.com/x/pygent/internal/testkit"
 	"github.com/x/pygent/sessions"
 	"github.com/x/pygent/snapshot"
 )
@@ -30,11 +32,11 @@ func TestSaveSaysWhereItCannotSave(t *testing.T) {
 	}
 	require.NoError(t, os.WriteFile("file", []byte("mine"), 0o600))
 	require.NoError(t, os.Mkdir("real", 0o700))
-	for name, to := range map[string]string{"to-dir": "real", "to-work": hostDir(t, a), "to-nothing": filepath.Join(base, "nothing"), "to-file": "file"} {
+	for name, to := range map[string]string{"to-dir": "real", "to-work": testkit.HostDir(t, a), "to-nothing": filepath.Join(base, "nothing"), "to-file": "file"} {
 		require.NoError(t, os.Symlink(to, name))
 	}
 	require.NoError(t, a.Runtime().WriteFile(t.Context(), "large", []byte(strings.Repeat("x", 200_000))))
-	before := treeOf(t, base)
+	before := testkit.TreeOf(t, base)
 	for name, c := range map[string]struct {
 		dir  string
 		is   error
@@ -42,8 +44,8 @@ func TestSaveSaysWhereItCannotSave(t *testing.T) {
 	}{
 		"a full disk":                   {full + "/snap", syscall.ENOSPC, "no space left on device"},
 		"a read-only disk":              {ro + "/snap", syscall.EROFS, "read-only file system"},
-		"the workspace":                 {hostDir(t, a), nil, "commands can change it"},
-		"below the workspace":           {hostDir(t, a) + "/a/b", nil, "commands can change it"},
+		"the workspace":                 {testkit.HostDir(t, a), nil, "commands can change it"},
+		"below the workspace":           {testkit.HostDir(t, a) + "/a/b", nil, "commands can change it"},
 		"the workspace by a link":       {"to-work", nil, "commands can change it"},
 		"below the workspace by a link": {"to-work/snap", nil, "commands can change it"},
 		"a file":                        {"file", snapshot.ErrExists, "it exists already"},
@@ -64,7 +66,7 @@ func TestSaveSaysWhereItCannotSave(t *testing.T) {
 					require.ErrorContains(t, err, c.want)
 				}
 			}
-			require.Equal(t, before, treeOf(t, base))
+			require.Equal(t, before, testkit.TreeOf(t, base))
 		})
 	}
 	s, err := snapshot.Save(t.Context(), a, "real/../snap") // relative
@@ -113,13 +115,13 @@ func TestSecretsAreNotSaved(t *testing.T) {
 		"PYGENT_LOG_FILE": filepath.Join(base, "log"), "PYGENT_MODEL": "m",
 	}}.Load()
 	require.NoError(t, err)
-	a := newAgentOf(t, append(c.Options(), sessions.Keep(filepath.Join(base, "sessions", "1abc")), withTrees(base), pygent.WithRetry(pygent.RetryPolicy{MaxAttempts: 1}))...)
+	a := testkit.NewAgent(t, append(c.Options(), sessions.Keep(filepath.Join(base, "sessions", "1abc")), checkpoint.Keep(filepath.Join(base, "trees")), pygent.WithRetry(pygent.RetryPolicy{MaxAttempts: 1}))...)
 	_, err = a.RunUntilStop(t.Context(), "hello") // no server answers: the error is not kept either
 	require.Error(t, err)
 	_, err = snapshot.Save(t.Context(), a, filepath.Join(base, "snap"))
 	require.NoError(t, err)
 	require.NoError(t, a.Close())
-	found := treeOf(t, base)
+	found := testkit.TreeOf(t, base)
 	require.Contains(t, found, "sessions/1abc/session.json")
 	require.Contains(t, found, "snap/snapshot.json")
 	require.Contains(t, found, "snap/history.json")

@@ -1,4 +1,4 @@
-package pygent_test
+package checkpoint_test
 
 import (
 	"context"
@@ -17,6 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/enginetest"
+	"github.com/x/pygent/internal/testkit"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -28,7 +30,7 @@ const (
 // inAVolume are the options of an agent whose files are in a volume of the engine.
 func inAVolume() []pygent.Option {
 	return []pygent.Option{
-		pygent.WithDocker(pygent.DockerRequired), pygent.WithImage(testImage()), pygent.WithSharedFiles(false),
+		pygent.WithDocker(pygent.DockerRequired), pygent.WithImage(enginetest.Image()), pygent.WithSharedFiles(false),
 		pygent.WithSurvey(false), pygent.WithInstructions(false),
 	}
 }
@@ -76,7 +78,7 @@ func said(messages []pygent.Message) (n int) {
 // gets what the last checkpoint has.
 func TestFilesThatWereInAVolumeComeBack(t *testing.T) {
 	t.Parallel()
-	requireDocker(t)
+	testkit.RequireDocker(t)
 	pruneVolumes(t)
 	first := contents{"a": "1\n", "b": "1\n", "d/f": "1\n", "given": "0", "both": "1\n", "mine": "0"}
 	second := contents{"a": "2\n", "b": "2\n", "new": "2\n", "given": "0", "both": "2\n", "mine": "0"}
@@ -139,7 +141,7 @@ func TestFilesThatWereInAVolumeComeBack(t *testing.T) {
 // TestFilesThatAVolumeGaveBackAreNotFetchedAgain ends a process as usual.
 func TestFilesThatAVolumeGaveBackAreNotFetchedAgain(t *testing.T) {
 	t.Parallel()
-	requireDocker(t)
+	testkit.RequireDocker(t)
 	base := t.TempDir()
 	k := openKeeper(t, base, inAVolume()...)
 	k.turn("echo 1 > a")
@@ -155,7 +157,7 @@ func TestFilesThatAVolumeGaveBackAreNotFetchedAgain(t *testing.T) {
 // files belong.
 func TestFilesOfAVolumeDoNotGoToAnotherDirectory(t *testing.T) {
 	t.Parallel()
-	requireDocker(t)
+	testkit.RequireDocker(t)
 	pruneVolumes(t)
 	base := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(base, "work"), 0o755))
@@ -163,7 +165,7 @@ func TestFilesOfAVolumeDoNotGoToAnotherDirectory(t *testing.T) {
 	dieAway(t, base, "after the second turn")
 	other := t.TempDir()
 	k := openKeeper(t, base, pygent.WithWorkspace(other))
-	require.Empty(t, namesIn(t, other))
+	require.Empty(t, testkit.NamesIn(t, other))
 	require.NoError(t, k.Close())
 	k = openKeeper(t, base)
 	require.Equal(t, "2\n", k.files()["a"])
@@ -202,9 +204,9 @@ func TestAwayKillChild(t *testing.T) {
 	if base == "" {
 		return
 	}
-	k := openKeeper(t, base, append(inAVolume(), pygent.WithModel(writer()), pygent.WithTools(writeAll()))...)
+	k := openKeeper(t, base, append(inAVolume(), pygent.WithModel(testkit.TurnWriter()), pygent.WithTools(testkit.WriteTurn()))...)
 	inVolume := func() {
-		bash(t, k.Runtime(), "true")
+		testkit.Bash(t, k.Runtime(), "true")
 		require.NoError(t, os.WriteFile(inVolumeMark(base), nil, 0o644))
 	}
 	if rand.IntN(3) > 0 { // else it may be killed while the files move, or before
@@ -229,7 +231,7 @@ func TestAwayKillChild(t *testing.T) {
 // one moment in the directory. PYGENT_VOLUME_KILLS sets how often.
 func TestAKilledVolumeIsOldOrNew(t *testing.T) {
 	t.Parallel()
-	requireDocker(t)
+	testkit.RequireDocker(t)
 	pruneVolumes(t)
 	base := t.TempDir()
 	kills := 3
@@ -240,9 +242,9 @@ func TestAKilledVolumeIsOldOrNew(t *testing.T) {
 	require.NoError(t, err)
 	back, restored := 0, 0
 	for round := range kills {
-		killChild(t, self, "TestAwayKillChild", awayKillEnv+"="+base)
+		testkit.KillChild(t, self, "TestAwayKillChild", awayKillEnv+"="+base)
 		inDirectory := os.Remove(inVolumeMark(base)) != nil
-		k := openKeeper(t, base, pygent.WithModel(writer()), pygent.WithTools(writeAll()))
+		k := openKeeper(t, base, pygent.WithModel(testkit.TurnWriter()), pygent.WithTools(testkit.WriteTurn()))
 		mixed := inDirectory && k.cutOff()
 		if mixed {
 			// What the turn has written into the directory itself stays, as it does without a

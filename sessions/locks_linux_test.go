@@ -1,4 +1,4 @@
-package pygent_test
+package sessions_test
 
 import (
 	"fmt"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/checkpoint"
+	"github.com/x/pygent/internal/testkit"
 	"github.com/x/pygent/pygenttest"
 	"github.com/x/pygent/sessions"
 )
@@ -49,7 +50,7 @@ func TestClosedFilesAreNotInUseWhileAProcessStarts(t *testing.T) {
 	for i := range 3 {
 		agent, err := pygent.New(
 			sessions.Keep(filepath.Join(kept, "1abc")), checkpoint.Keep(checkpoints), pygent.WithWorkspace(workspace),
-			pygent.WithModel(pygenttest.NewScriptedModel(callBash(fmt.Sprintf("echo %d >f", i)), stop)), pygent.WithDocker(pygent.DockerNever))
+			pygent.WithModel(pygenttest.NewScriptedModel(testkit.CallBash(fmt.Sprintf("echo %d >f", i)), testkit.Stop)), pygent.WithDocker(pygent.DockerNever))
 		require.NoError(t, err)
 		_, err = agent.RunUntilStop(t.Context(), "go")
 		require.NoError(t, err)

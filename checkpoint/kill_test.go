@@ -1,13 +1,11 @@
-package pygent_test
+package checkpoint_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -17,14 +15,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/testkit"
 	"github.com/x/pygent/pygenttest"
 )
 
 const checkpointChildEnv = "PYGENT_TEST_CHECKPOINT_CHILD"
-
-// filesOfTurn is how many files each turn writes. They have its number in them, and
-// the conversation has it, too.
-const filesOfTurn = 40
 
 // TestCheckpointChild is the process that TestAKilledUndoIsOldOrNew kills: it makes
 // turns, takes them back and brings them back until it dies. Without its environment
@@ -35,7 +30,7 @@ func TestCheckpointChild(t *testing.T) {
 	if base == "" {
 		return
 	}
-	k := openKeeper(t, base, pygent.WithModel(writer()), pygent.WithTools(writeTurn(base)))
+	k := openKeeper(t, base, pygent.WithModel(testkit.TurnWriter()), pygent.WithTools(writeTurn(base)))
 	fmt.Println("open")
 	for n := 0; ; n++ {
 		k.turn(fmt.Sprint("turn ", time.Now().UnixNano()))
@@ -49,25 +44,12 @@ func TestCheckpointChild(t *testing.T) {
 	}
 }
 
-// writer is a model that has the tool write what the user says.
-func writer() pygent.Model {
-	return pygent.ModelFunc(func(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
-		last := req.Messages[len(req.Messages)-1]
-		if last.Role != pygent.RoleUser {
-			return &pygent.ChatResponse{Message: pygent.AssistantMessage("done")}, nil
-		}
-		n := strings.TrimPrefix(last.Text(), "turn ")
-		call := pygent.ToolCall{ID: "c" + n, Name: "write_turn", Arguments: fmt.Sprintf(`{"n":%q}`, n)}
-		return &pygent.ChatResponse{Message: pygent.AssistantMessage("", call)}, nil
-	})
-}
-
 // writeTurn is a tool that writes all files anew, each of them at once.
 func writeTurn(base string) pygent.Tool {
 	return pygent.NewTool("write_turn", "", func(_ context.Context, _ pygent.Runtime, in struct {
 		N string `json:"n"`
 	}) (string, error) {
-		for i := range filesOfTurn {
+		for i := range testkit.FilesOfTurn {
 			dir, temp := filepath.Join(base, "work", fmt.Sprint("d", i%5)), filepath.Join(base, "temp")
 			err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(temp, []byte(in.N), 0o644))
 			if err == nil {
@@ -98,8 +80,8 @@ func TestAKilledUndoIsOldOrNew(t *testing.T) {
 	require.NoError(t, err)
 	finished, working := 0, 0
 	for round := range kills {
-		killChild(t, self, "TestCheckpointChild", checkpointChildEnv+"="+base)
-		k := openKeeper(t, base, pygent.WithModel(writer()), pygent.WithTools(writeTurn(base)))
+		testkit.KillChild(t, self, "TestCheckpointChild", checkpointChildEnv+"="+base)
+		k := openKeeper(t, base, pygent.WithModel(testkit.TurnWriter()), pygent.WithTools(writeTurn(base)))
 		words := map[string]bool{}
 		for _, text := range k.files() {
 			words[text] = true
@@ -138,28 +120,6 @@ func TestAKilledUndoIsOldOrNew(t *testing.T) {
 		require.NoError(t, k.Close())
 	}
 	t.Logf("%d restores are in the history; %d of %d kills were in the middle of a turn", finished, working, kills)
-}
-
-// killChild runs a test of this binary in a process of its own, and kills it at a
-// random moment after it has said that it is open.
-func killChild(t *testing.T, self, test, env string) {
-	child := exec.Command(self, "-test.run=^"+test+"$", "-test.v")
-	child.Env = append(os.Environ(), env)
-	child.Stderr = os.Stderr
-	out, err := child.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, child.Start())
-	lines := bufio.NewScanner(out)
-	for lines.Scan() && lines.Text() != "open" {
-	}
-	kill := time.AfterFunc(time.Duration(rand.Int64N(int64(300*time.Millisecond))), func() { _ = child.Process.Kill() })
-	defer kill.Stop()
-	var rest strings.Builder
-	for lines.Scan() {
-		rest.WriteString(lines.Text() + "\n")
-	}
-	require.Error(t, child.Wait())
-	require.Equal(t, -1, child.ProcessState.ExitCode(), "it ended by itself: %s", rest.String())
 }
 
 // leftovers returns the temporary files in a directory.

@@ -1,24 +1,31 @@
-package pygent_test
+package snapshot_test
 
 import (
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/enginetest"
+	"github.com/x/pygent/internal/testkit"
 	"github.com/x/pygent/pygenttest"
 	"github.com/x/pygent/snapshot"
 )
+
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 // savedAgent is an agent with files and a conversation that was compacted.
 func savedAgent(t *testing.T, opts ...pygent.Option) *pygent.Agent {
@@ -28,7 +35,7 @@ func savedAgent(t *testing.T, opts ...pygent.Option) *pygent.Agent {
 		pygenttest.Text("made"),
 		pygenttest.Text("again"),
 	)
-	a := newAgentOf(t, append([]pygent.Option{pygent.WithModel(model), pygent.WithModelName("m-1"), pygent.WithEndOnReply(), pygent.WithDocker(pygent.DockerNever)}, opts...)...)
+	a := testkit.NewAgent(t, append([]pygent.Option{pygent.WithModel(model), pygent.WithModelName("m-1"), pygent.WithEndOnReply(), pygent.WithDocker(pygent.DockerNever)}, opts...)...)
 	for _, text := range []string{"make files", "and again"} {
 		_, err := a.RunUntilStop(t.Context(), text)
 		require.NoError(t, err)
@@ -51,46 +58,7 @@ func goesOn(t *testing.T, s *snapshot.Snapshot, opts ...pygent.Option) (*pygent.
 	t.Helper()
 	model := pygenttest.NewScriptedModel(pygenttest.Text("on"))
 	opts = append([]pygent.Option{pygent.WithModel(model), pygent.WithDocker(pygent.DockerNever)}, opts...)
-	return newAgentOf(t, append(opts, s.Options()...)...), model
-}
-
-// treeOf describes everything below a directory.
-func treeOf(t *testing.T, dir string) map[string]string {
-	t.Helper()
-	all := map[string]string{}
-	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		info, err := d.Info()
-		if err != nil {
-			return err
-		}
-		content := ""
-		switch {
-		case info.Mode().IsRegular():
-			data, err := os.ReadFile(path)
-			if err != nil {
-				return err
-			}
-			content = string(data)
-		case info.Mode()&fs.ModeSymlink != 0:
-			content, err = os.Readlink(path)
-		}
-		rel, _ := filepath.Rel(dir, path)
-		if rel != "." {
-			all[rel] = info.Mode().String() + " " + content
-		}
-		return err
-	}))
-	return all
-}
-
-func hostDir(t *testing.T, a *pygent.Agent) string {
-	t.Helper()
-	d, ok := pygent.RuntimeAs[pygent.Describer](a.Runtime())
-	require.True(t, ok)
-	return d.Describe(t.Context()).HostDir
+	return testkit.NewAgent(t, append(opts, s.Options()...)...), model
 }
 
 func TestSavedAgentGoesOnWhereItWas(t *testing.T) {
@@ -99,30 +67,23 @@ func TestSavedAgentGoesOnWhereItWas(t *testing.T) {
 	_, err := a.Compact(t.Context())
 	require.NoError(t, err)
 	s := saved(t, a)
-	before := treeOf(t, s.Dir())
+	before := testkit.TreeOf(t, s.Dir())
 
 	b, model := goesOn(t, s)
 	require.Equal(t, a.State().Settings, b.State().Settings)
 	require.Equal(t, a.Setup().BannedCommands, b.Setup().BannedCommands)
-	require.NotEqual(t, asJSON(t, a.History().Messages()), asJSON(t, a.History().Conversation()), "nothing was compacted")
-	require.Equal(t, asJSON(t, a.History().Conversation()), asJSON(t, b.History().Conversation()))
-	require.Equal(t, asJSON(t, a.History().Entries()), asJSON(t, b.History().Entries()))
-	require.Equal(t, treeOf(t, hostDir(t, a)), treeOf(t, hostDir(t, b)))
+	require.NotEqual(t, testkit.JSON(t, a.History().Messages()), testkit.JSON(t, a.History().Conversation()), "nothing was compacted")
+	require.Equal(t, testkit.JSON(t, a.History().Conversation()), testkit.JSON(t, b.History().Conversation()))
+	require.Equal(t, testkit.JSON(t, a.History().Entries()), testkit.JSON(t, b.History().Entries()))
+	require.Equal(t, testkit.TreeOf(t, testkit.HostDir(t, a)), testkit.TreeOf(t, testkit.HostDir(t, b)))
 
 	_, err = b.RunUntilStop(t.Context(), "go on")
 	require.NoError(t, err)
 	require.Equal(t, "m-1", model.Requests()[0].Model)
 	sent := model.Requests()[0].Messages
-	require.Equal(t, asJSON(t, a.History().Conversation()[1:]), asJSON(t, sent[1:len(sent)-1]))
+	require.Equal(t, testkit.JSON(t, a.History().Conversation()[1:]), testkit.JSON(t, sent[1:len(sent)-1]))
 	require.NoError(t, b.Runtime().WriteFile(t.Context(), "src/x.go", []byte("other")))
-	require.Equal(t, before, treeOf(t, s.Dir()), "the snapshot has changed")
-}
-
-func asJSON(t *testing.T, v any) string {
-	t.Helper()
-	data, err := json.MarshalIndent(v, "", " ")
-	require.NoError(t, err)
-	return string(data)
+	require.Equal(t, before, testkit.TreeOf(t, s.Dir()), "the snapshot has changed")
 }
 
 // everyRestriction are settings that a snapshot may carry to another agent.
@@ -140,7 +101,7 @@ func everyRestriction() []pygent.Option {
 func TestSnapshotIsReadWithPlainTools(t *testing.T) {
 	t.Parallel()
 	s := saved(t, savedAgent(t))
-	work := treeOf(t, filepath.Join(s.Dir(), "workspace"))
+	work := testkit.TreeOf(t, filepath.Join(s.Dir(), "workspace"))
 	require.Equal(t, "-rwxr-x--- package x\n", work["src/x.go"])
 	require.Equal(t, "src/x.go", work["link"][len("Lrwxrwxrwx "):])
 	require.Contains(t, work, ".git/HEAD")
@@ -188,27 +149,17 @@ func TestSaveReplacesOnlySnapshots(t *testing.T) {
 	require.NoError(t, err)
 	count, _ := s.Files()
 	require.EqualValues(t, 4, count)
-	require.Equal(t, []string{"empty", "full", "snap"}, namesIn(t, base))
-	require.Equal(t, []string{"mine"}, namesIn(t, full))
-}
-
-func namesIn(t *testing.T, dir string) (names []string) {
-	t.Helper()
-	entries, err := os.ReadDir(dir)
-	require.NoError(t, err)
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	return names
+	require.Equal(t, []string{"empty", "full", "snap"}, testkit.NamesIn(t, base))
+	require.Equal(t, []string{"mine"}, testkit.NamesIn(t, full))
 }
 
 func TestSaveRefusesAPlaceThatCommandsReach(t *testing.T) {
 	t.Parallel()
 	a := savedAgent(t)
-	_, err := snapshot.Save(t.Context(), a, filepath.Join(hostDir(t, a), "snap"))
+	_, err := snapshot.Save(t.Context(), a, filepath.Join(testkit.HostDir(t, a), "snap"))
 	require.ErrorContains(t, err, "commands can change it")
 	link := filepath.Join(t.TempDir(), "link")
-	require.NoError(t, os.Symlink(hostDir(t, a), link))
+	require.NoError(t, os.Symlink(testkit.HostDir(t, a), link))
 	_, err = snapshot.Save(t.Context(), a, filepath.Join(link, "src"), snapshot.Replace())
 	require.ErrorContains(t, err, "commands can change it")
 	_, err = snapshot.Save(t.Context(), a, "")
@@ -220,7 +171,7 @@ func TestSaveIsRefusedWhileARunGoesOn(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "snap")
 	var a *pygent.Agent
 	saved := errors.New("not called")
-	a = newAgentOf(t, pygent.WithModel(pygenttest.NewScriptedModel(pygenttest.Text("x"))), pygent.WithEndOnReply(), pygent.WithDocker(pygent.DockerNever),
+	a = testkit.NewAgent(t, pygent.WithModel(pygenttest.NewScriptedModel(pygenttest.Text("x"))), pygent.WithEndOnReply(), pygent.WithDocker(pygent.DockerNever),
 		pygent.OnEvent(func(e pygent.Event) {
 			if e.Type == pygent.EventStep {
 				_, saved = snapshot.Save(context.Background(), a, dir)
@@ -246,14 +197,14 @@ func TestCancelledSaveLeavesNothing(t *testing.T) {
 			if replace != nil {
 				_, err := snapshot.Save(t.Context(), a, dir)
 				require.NoError(t, err)
-				old = treeOf(t, base)
+				old = testkit.TreeOf(t, base)
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			rt := cancelsExport{a.Runtime(), cancel}
-			b := newAgentOf(t, pygent.WithModel(pygenttest.NewScriptedModel()), pygent.LendRuntime(rt))
+			b := testkit.NewAgent(t, pygent.WithModel(pygenttest.NewScriptedModel()), pygent.LendRuntime(rt))
 			_, err := snapshot.Save(ctx, b, dir, replace...)
 			require.ErrorIs(t, err, context.Canceled)
-			require.Equal(t, len(old), len(treeOf(t, base)))
+			require.Equal(t, len(old), len(testkit.TreeOf(t, base)))
 			require.ErrorIs(t, func() error { _, err := snapshot.Save(ctx, a, dir, replace...); return err }(), context.Canceled)
 		})
 	}
@@ -279,7 +230,7 @@ func TestSnapshotGoesOnlyToEmptyPlaces(t *testing.T) {
 	base := append([]pygent.Option{pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithDocker(pygent.DockerNever)}, s.Options()...)
 	_, err := pygent.New(append(base, pygent.WithWorkspace(used))...)
 	require.ErrorContains(t, err, "the workspace has files already")
-	require.Equal(t, []string{"mine"}, namesIn(t, used))
+	require.Equal(t, []string{"mine"}, testkit.NamesIn(t, used))
 
 	path := filepath.Join(t.TempDir(), "h.json")
 	h, err := pygent.OpenHistory(path)
@@ -290,12 +241,12 @@ func TestSnapshotGoesOnlyToEmptyPlaces(t *testing.T) {
 	require.ErrorContains(t, err, "has 1 message already")
 
 	work, fresh := filepath.Join(t.TempDir(), "work"), filepath.Join(t.TempDir(), "h.json")
-	a := newAgentOf(t, append(base, pygent.WithWorkspace(work), pygent.WithHistoryFile(fresh))...)
-	require.Equal(t, asJSON(t, s.Messages()), asJSON(t, a.History().Messages()))
+	a := testkit.NewAgent(t, append(base, pygent.WithWorkspace(work), pygent.WithHistoryFile(fresh))...)
+	require.Equal(t, testkit.JSON(t, s.Messages()), testkit.JSON(t, a.History().Messages()))
 	require.FileExists(t, filepath.Join(work, "src", "x.go"))
 	read, err := pygent.ReadHistory(fresh)
 	require.NoError(t, err)
-	require.Equal(t, asJSON(t, s.Messages()), asJSON(t, read.Messages()))
+	require.Equal(t, testkit.JSON(t, s.Messages()), testkit.JSON(t, read.Messages()))
 }
 
 func TestSnapshotFillsTheRuntimeOfTheCaller(t *testing.T) {
@@ -303,7 +254,7 @@ func TestSnapshotFillsTheRuntimeOfTheCaller(t *testing.T) {
 	s := saved(t, savedAgent(t))
 	rt, err := pygent.NewLocalRuntime(t.Context())
 	require.NoError(t, err)
-	a := newAgentOf(t, append(s.Options(), pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithRuntime(rt))...)
+	a := testkit.NewAgent(t, append(s.Options(), pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithRuntime(rt))...)
 	data, err := a.Runtime().ReadFile(t.Context(), "src/x.go")
 	require.NoError(t, err)
 	require.Equal(t, "package x\n", string(data))
@@ -313,7 +264,7 @@ func TestSnapshotFillsTheRuntimeOfTheCaller(t *testing.T) {
 
 // slowUploads is a runtime whose uploads end only with their context.
 type slowUploads struct {
-	nowhere
+	testkit.Nowhere
 	begun func()
 }
 
@@ -364,7 +315,7 @@ func TestASnapshotThatIsInterruptedWhileItIsFilledInLeavesNothing(t *testing.T) 
 		asked.n.Store(n)
 		a, err = pygent.NewWithContext(asked, append(base, pygent.WithDocker(pygent.DockerNever), pygent.WithWorkspace(work))...)
 	}
-	require.Equal(t, asJSON(t, s.Messages()), asJSON(t, a.History().Messages()))
+	require.Equal(t, testkit.JSON(t, s.Messages()), testkit.JSON(t, a.History().Messages()))
 	require.FileExists(t, filepath.Join(work, "src", "x.go"))
 	require.NoError(t, a.Close())
 }
@@ -410,7 +361,7 @@ func TestSnapshotHasTheLogAndNoKey(t *testing.T) {
 		"PYGENT_LOG_FILE": log, "TOKEN": "secret-3", "PYGENT_OPENAI_HEADERS": `{"X-Key":"secret-4"}`,
 	}}.Load()
 	require.NoError(t, err)
-	a := newAgentOf(t, c.Options()...)
+	a := testkit.NewAgent(t, c.Options()...)
 	f, err := os.OpenFile(log, os.O_APPEND|os.O_WRONLY, 0)
 	require.NoError(t, err)
 	_, err = f.WriteString("of this one\n")
@@ -419,7 +370,7 @@ func TestSnapshotHasTheLogAndNoKey(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(s.Dir(), "pygent.log"))
 	require.NoError(t, err)
 	require.Equal(t, "of this one\n", string(data))
-	for name, content := range treeOf(t, s.Dir()) {
+	for name, content := range testkit.TreeOf(t, s.Dir()) {
 		require.NotContains(t, strings.ToLower(content), "secret", name)
 	}
 }
@@ -496,7 +447,7 @@ func TestASaveTellsHowFarItIs(t *testing.T) {
 	var told []pygent.ProgressInfo
 	var mu sync.Mutex
 	work := t.TempDir()
-	a := newAgentOf(t, pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithDocker(pygent.DockerNever), pygent.WithWorkspace(work),
+	a := testkit.NewAgent(t, pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithDocker(pygent.DockerNever), pygent.WithWorkspace(work),
 		pygent.OnEvent(func(e pygent.Event) {
 			if e.Type == pygent.EventSaving {
 				mu.Lock()
@@ -522,4 +473,134 @@ func TestASaveTellsHowFarItIs(t *testing.T) {
 	}
 	last := told[len(told)-1]
 	require.Equal(t, pygent.ProgressInfo{Text: "saving", Current: 2 * (large + 1), Total: 2 * (large + 1)}, last)
+}
+
+// TestAWorkspaceOfEveryKindIsSaved saves the workspace of each kind of runtime, and
+// goes on in another one of the same kind, both lent and the agent's own.
+func TestAWorkspaceOfEveryKindIsSaved(t *testing.T) {
+	t.Parallel()
+	for _, c := range testkit.RuntimeKinds() {
+		t.Run(c.Name, func(t *testing.T) {
+			rt := c.New(t)
+			a := testkit.NewAgent(t, pygent.WithModel(pygenttest.NewScriptedModel()), pygent.LendRuntime(rt))
+			made := testkit.Bash(t, rt, "umask 022; mkdir -p src .git && echo x >src/x && chmod 750 src/x && ln -s src/x link && ln -s /etc/passwd out && mkfifo pipe && echo ref >.git/HEAD && mkdir shut && echo y >shut/y && chmod 500 shut")
+			require.Zero(t, made.ExitCode, made.Output)
+			dir := filepath.Join(t.TempDir(), "snap")
+			_, err := snapshot.Save(t.Context(), a, dir)
+			require.NoError(t, err)
+			s, err := snapshot.Load(t.Context(), dir)
+			require.NoError(t, err)
+			require.Equal(t, []string{"pipe (no regular file)"}, s.LeftOut())
+			count, _ := s.Files()
+			require.EqualValues(t, 5, count)
+
+			other := c.New(t)
+			testkit.NewAgent(t, append(s.Options(), pygent.WithModel(pygenttest.NewScriptedModel()), pygent.LendRuntime(other))...)
+			const look = "cat src/x .git/HEAD shut/y; readlink link; readlink out; ls -ld shut src/x | cut -c1-10; ls -A"
+			require.Equal(t, "x\nref\ny\nsrc/x\n/etc/passwd\ndr-x------\n-rwxr-x---\n.git\nlink\nout\nshut\nsrc\n",
+				testkit.Bash(t, other, look).Output)
+		})
+	}
+}
+
+func TestAnAgentOfItsOwnContainerGoesOn(t *testing.T) {
+	t.Parallel()
+	for name, options := range map[string]func(testing.TB) []pygent.RuntimeOption{
+		"docker": func(t testing.TB) []pygent.RuntimeOption {
+			testkit.RequireDocker(t)
+			return []pygent.RuntimeOption{pygent.WithImage(enginetest.Image())}
+		},
+		"remote": testkit.OnRemote,
+	} {
+		t.Run(name, func(t *testing.T) {
+			var base []pygent.Option
+			for _, o := range options(t) {
+				base = append(base, o)
+			}
+			base = append(base, pygent.WithDocker(pygent.DockerRequired), pygent.WithEndOnReply())
+			model := pygenttest.NewScriptedModel(pygenttest.Call("write_file", map[string]any{"path": "f", "content": "kept"}), pygenttest.Text("written"))
+			a := testkit.NewAgent(t, append(base, pygent.WithModel(model))...)
+			_, err := a.RunUntilStop(t.Context(), "write")
+			require.NoError(t, err)
+			s := saved(t, a)
+			require.NoError(t, a.Close())
+
+			model = pygenttest.NewScriptedModel(pygenttest.Call("bash", map[string]any{"cmd": "cat f; echo more >>f"}), pygenttest.Text("read"))
+			b := testkit.NewAgent(t, append(append(base, pygent.WithModel(model)), s.Options()...)...)
+			_, err = b.RunUntilStop(t.Context(), "read")
+			require.NoError(t, err)
+			sent := model.Requests()[1].Messages
+			require.Contains(t, sent[len(sent)-1].Content, "kept")
+			data, err := os.ReadFile(filepath.Join(s.Dir(), "workspace", "f"))
+			require.NoError(t, err)
+			require.Equal(t, "kept", string(data))
+		})
+	}
+}
+
+// BenchmarkSnapshot saves and loads a workspace of 1,000 files, on this machine and in
+// a container, and tells the most memory that this process had meanwhile.
+// PYGENT_BENCH_MIB sets how large the workspace is; 1024 takes a while.
+func BenchmarkSnapshot(b *testing.B) {
+	mib := 64
+	if n, err := strconv.Atoi(os.Getenv("PYGENT_BENCH_MIB")); err == nil {
+		mib = n
+	}
+	for _, kind := range []struct {
+		name string
+		opts []pygent.Option
+	}{
+		{"local", []pygent.Option{pygent.WithDocker(pygent.DockerNever)}},
+		{"docker", []pygent.Option{pygent.WithDocker(pygent.DockerRequired), pygent.WithImage(enginetest.Image())}},
+	} {
+		b.Run(kind.name, func(b *testing.B) {
+			if kind.name == "docker" {
+				testkit.RequireDocker(b)
+			}
+			opts := append([]pygent.Option{pygent.WithModel(pygenttest.NewScriptedModel()), pygent.MaxCopyBytes(pygent.NoLimit)}, kind.opts...)
+			agent, err := pygent.New(opts...)
+			require.NoError(b, err)
+			defer func() { require.NoError(b, agent.Close()) }()
+			for i := range 10 { // a command may not take for ever
+				made, err := agent.Runtime().Bash(b.Context(), fmt.Sprintf("for i in $(seq 100); do head -c %d /dev/urandom > f%d-$i; done", mib<<20/1000, i))
+				require.NoError(b, err)
+				require.Zero(b, made.ExitCode, made.Output)
+			}
+			var saving, loading time.Duration
+			peak := peakMemory()
+			for b.Loop() {
+				dir := filepath.Join(b.TempDir(), "snap")
+				start := time.Now()
+				_, err := snapshot.Save(b.Context(), agent, dir)
+				require.NoError(b, err)
+				saving += time.Since(start)
+				start = time.Now()
+				_, err = snapshot.Load(b.Context(), dir)
+				require.NoError(b, err)
+				loading += time.Since(start)
+				require.NoError(b, os.RemoveAll(dir))
+			}
+			b.ReportMetric(saving.Seconds()/float64(b.N), "s/save")
+			b.ReportMetric(loading.Seconds()/float64(b.N), "s/load")
+			b.ReportMetric(float64(peakMemory()), "MiB-peak")
+			b.ReportMetric(float64(peak), "MiB-before")
+		})
+	}
+}
+
+// peakMemory returns the most memory that this process had, in MiB; 0 where the system
+// does not tell. It begins anew afterwards, if the system can do that.
+func peakMemory() (mib int) {
+	data, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(data)) {
+		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			kib, _ := strconv.Atoi(strings.Fields(rest)[0])
+			mib = kib >> 10
+		}
+	}
+	_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)
+	return mib
 }

@@ -1,22 +1,31 @@
-package pygent_test
+package checkpoint_test
 
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
+	"io/fs"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/checkpoint"
+	"github.com/x/pygent/internal/enginetest"
+	"github.com/x/pygent/internal/testkit"
 	"github.com/x/pygent/pygenttest"
 )
+
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 // keeper is an agent with checkpoints, whose model writes files.
 type keeper struct {
@@ -157,7 +166,7 @@ func TestARestoreCountsTheCommandsThatRunNow(t *testing.T) {
 	k.turn("(while [ ! -e go ]; do sleep 0.02; done) >/dev/null 2>&1 &")
 	require.Equal(t, 1, k.undo(1).Jobs)
 	require.NoError(t, os.WriteFile(filepath.Join(k.dir, "go"), nil, 0o600))
-	collect(t, k.Runtime().(pygent.JobRunner), "1")
+	testkit.Collect(t, k.Runtime().(pygent.JobRunner), "1")
 	require.Zero(t, k.redo().Jobs, "it has ended since the turn")
 }
 
@@ -217,7 +226,7 @@ func TestTheNextAgentGoesOnAfterAnUndo(t *testing.T) {
 	require.NoError(t, k.Close())
 
 	k = openKeeper(t, base)
-	require.Equal(t, jsonOf(t, sent), jsonOf(t, k.History().Conversation()))
+	require.Equal(t, testkit.JSON(t, sent), testkit.JSON(t, k.History().Conversation()))
 	require.Empty(t, k.History().Repairs())
 	k.redo()
 	require.Equal(t, contents{"a": "2\n"}, k.files())
@@ -362,7 +371,7 @@ func TestARepositoryThatATurnLostIsPutBack(t *testing.T) {
 				require.Contains(t, strings.Join(done.Notes(), "\n"), fmt.Sprintf("kept .git: the repository of then is not there any more, and checkpoint %d has it", done.To.ID))
 				fork, err := k.Fork(t.Context(), done.To.ID)
 				require.NoError(t, err)
-				require.Contains(t, bash(t, fork.Runtime(), "git for-each-ref").Output, "precious")
+				require.Contains(t, testkit.Bash(t, fork.Runtime(), "git for-each-ref").Output, "precious")
 				require.NoError(t, fork.Close())
 			}
 		})
@@ -423,22 +432,6 @@ func TestCheckpointsTellTheirTurns(t *testing.T) {
 	require.Equal(t, 4, done.Gone)
 	require.Len(t, k.said(), 1)
 }
-
-func TestAgentsWithoutCheckpointsSaySo(t *testing.T) {
-	t.Parallel()
-	agent, err := pygent.New(pygent.WithDocker(pygent.DockerNever), pygent.WithModel(obedient()))
-	require.NoError(t, err)
-	defer agent.Close()
-	require.Empty(t, agent.Checkpoints())
-	for _, err := range []error{
-		errorOf(agent.Undo(t.Context(), 1)), errorOf(agent.Redo(t.Context())), errorOf(agent.Restore(t.Context(), 1)),
-		errorOf(agent.CheckpointBefore(1)),
-	} {
-		require.ErrorIs(t, err, pygent.ErrNoCheckpoints)
-	}
-}
-
-func errorOf[T any](_ T, err error) error { return err }
 
 func TestAForkGoesItsOwnWay(t *testing.T) {
 	t.Parallel()
@@ -514,7 +507,7 @@ func TestUndoneCompactionsAndConversations(t *testing.T) {
 	k.undo(13)
 	require.Empty(t, k.said())
 	k.redo()
-	sent := jsonOf(t, k.History().Conversation())
+	sent := testkit.JSON(t, k.History().Conversation())
 	require.NoError(t, k.NewConversation(t.Context()))
 	k.turn("echo anew")
 	require.Equal(t, []string{"echo anew"}, k.said())
@@ -524,18 +517,18 @@ func TestUndoneCompactionsAndConversations(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, done.Earlier)
 	require.Contains(t, done.String(), "the conversation goes on from before the new one began")
-	require.Equal(t, sent, jsonOf(t, k.History().Conversation()), "as if it had not begun anew")
+	require.Equal(t, sent, testkit.JSON(t, k.History().Conversation()), "as if it had not begun anew")
 	require.NoError(t, k.Close())
 
 	k = openKeeper(t, k.base, pygent.WithContextWindow(6_000))
-	require.Equal(t, sent, jsonOf(t, k.History().Conversation()))
+	require.Equal(t, sent, testkit.JSON(t, k.History().Conversation()))
 	k.undo(10)
 	for range 6 {
 		k.turn("head -c 3000 /dev/urandom | od -x | head -c 3000")
 	}
 	require.NoError(t, pygenttest.CheckConversation(k.History().Conversation()))
 	require.Greater(t, k.History().Len(), whole)
-	require.Less(t, len(jsonOf(t, k.History().Conversation())), 40_000, "it is compacted after an undo as well")
+	require.Less(t, len(testkit.JSON(t, k.History().Conversation())), 40_000, "it is compacted after an undo as well")
 	k.redoFails()
 	require.Empty(t, k.History().Repairs())
 }
@@ -552,7 +545,7 @@ func TestTheFileHoldsOldTextsThatAnUndoBringsBack(t *testing.T) {
 	t.Parallel()
 	k := openKeeper(t, t.TempDir(), pygent.WithContextWindow(30_000))
 	k.turn("seq 1 3000")
-	sent := jsonOf(t, k.History().Conversation())
+	sent := testkit.JSON(t, k.History().Conversation())
 	for i := range 25 {
 		k.turn("seq " + strings.Repeat("1", 1+i%2) + " 3000")
 	}
@@ -560,7 +553,7 @@ func TestTheFileHoldsOldTextsThatAnUndoBringsBack(t *testing.T) {
 	require.NoError(t, err)
 	_, err = k.Restore(t.Context(), before.ID)
 	require.NoError(t, err)
-	require.Equal(t, sent, jsonOf(t, k.History().Conversation()))
+	require.Equal(t, sent, testkit.JSON(t, k.History().Conversation()))
 	require.Empty(t, k.History().Repairs())
 }
 
@@ -576,7 +569,7 @@ func TestARunningTurnIsNotUndone(t *testing.T) {
 	agent = k.Agent
 	_, err := k.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply())
 	require.NoError(t, err)
-	said := jsonOf(t, k.History().Messages())
+	said := testkit.JSON(t, k.History().Messages())
 	require.Contains(t, said, "the agent is at work; interrupt it or wait for its end")
 }
 
@@ -614,7 +607,7 @@ func TestCheckpointsOfConversationsAlone(t *testing.T) {
 	require.Len(t, inside.said(), 1)
 
 	var events eventList
-	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Text("a"), pygenttest.Text("b")),
+	agent := testkit.NewAgentOn(t, testkit.Nowhere{}, pygenttest.NewScriptedModel(pygenttest.Text("a"), pygenttest.Text("b")),
 		checkpoint.Keep(filepath.Join(t.TempDir(), "trees")), pygent.OnEvent(events.add))
 	for range 2 {
 		_, err = agent.RunUntilStop(t.Context(), "hello", pygent.WithEndOnReply())
@@ -664,4 +657,232 @@ func TestACheckpointNamesAMessageWithFiles(t *testing.T) {
 	_, err = k.RunUntilStop(t.Context(), "", pygent.WithParts(pygent.Part{Text: "true"}, quoted), pygent.WithEndOnReply())
 	require.NoError(t, err)
 	require.Equal(t, "true", k.Checkpoints()[0].Message)
+}
+
+// containers are the options of agents whose commands run in a container: beside the
+// workspace, and with it in a volume.
+func containers(t *testing.T) map[string][]pygent.Option {
+	testkit.RequireDocker(t)
+	remote := []pygent.Option{pygent.WithDocker(pygent.DockerRequired), pygent.WithImage(enginetest.Image())}
+	for _, o := range testkit.OnRemote(t) {
+		remote = append(remote, o)
+	}
+	shared := []pygent.Option{pygent.WithDocker(pygent.DockerRequired), pygent.WithImage(enginetest.Image())}
+	return map[string][]pygent.Option{
+		"mounted": shared,
+		"volume":  append(shared[:2:2], pygent.WithSharedFiles(false)),
+		"remote":  remote,
+		"mounted, another user": append(shared[:2:2],
+			pygent.WithContainerUser("1234:1234"), pygent.WithCapabilities()),
+		"another user": append(remote[:len(remote):len(remote)],
+			pygent.WithContainerUser("1234:1234"), pygent.WithCapabilities()),
+	}
+}
+
+// inside returns a file as commands see it, or "".
+func (k *keeper) inside(name string) string {
+	k.t.Helper()
+	text, err := k.Runtime().ReadFile(k.t.Context(), name)
+	if err != nil {
+		require.ErrorIs(k.t, err, os.ErrNotExist)
+	}
+	return string(text)
+}
+
+func TestTurnsInContainersAreTakenBack(t *testing.T) {
+	t.Parallel()
+	for name, opts := range containers(t) {
+		t.Run(name, func(t *testing.T) {
+			base := t.TempDir()
+			if name == "mounted, another user" {
+				work := filepath.Join(base, "work")
+				require.NoError(t, os.Mkdir(work, 0o755))
+				require.NoError(t, os.Chown(work, 1234, 1234))
+			}
+			k := openKeeper(t, base, opts...)
+			k.write("mine", "0")
+			k.turn("echo 1 > a; mkdir closed; echo s > closed/s; chmod 700 closed; chmod 600 a")
+			k.turn("echo 2 > a; rm -r closed; mkdir d; echo c > d/c; ln -s a l; seq 1 300000 > large")
+			list := k.Checkpoints()
+			require.Len(t, list, 4)
+			for _, c := range list {
+				require.True(t, c.Files)
+				require.Empty(t, c.LeftOut)
+			}
+			done := k.undo(1)
+			require.Empty(t, done.NoFiles)
+			require.Empty(t, done.Kept)
+			require.Equal(t, []string{"1\n", "s\n", "", ""}, []string{k.inside("a"), k.inside("closed/s"), k.inside("d/c"), k.inside("large")})
+			require.Equal(t, "0 700 600\n", testkit.Bash(t, k.Runtime(), `test -e l; echo $((1-$?)) $(stat -c %a closed a)`).Output)
+			k.redo()
+			require.Equal(t, []string{"2\n", "", "c\n"}, []string{k.inside("a"), k.inside("closed/s"), k.inside("d/c")})
+			require.Equal(t, "a\n", testkit.Bash(t, k.Runtime(), `readlink l; test "$(seq 1 300000 | sha256sum)" = "$(sha256sum <large)" || echo differs`).Output)
+
+			testkit.Bash(t, k.Runtime(), "echo user > d/c")
+			done = k.undo(2)
+			require.Equal(t, []string{"d/c"}, kept(done)[:1])
+			require.Equal(t, []string{"", "user\n", "0"}, []string{k.inside("a"), k.inside("d/c"), k.inside("mine")})
+			_, err := k.Restore(t.Context(), list[1].ID)
+			require.NoError(t, err)
+			require.Equal(t, []string{"1\n", "s\n"}, []string{k.inside("a"), k.inside("closed/s")})
+
+			fork, err := k.Fork(t.Context(), list[3].ID)
+			require.NoError(t, err)
+			res := testkit.Bash(t, fork.Runtime(), `cat a d/c mine; readlink l; wc -l < large; stat -c %a a`)
+			require.Equal(t, "2\nc\n0a\n300000\n600\n", res.Output)
+			require.NoError(t, fork.Close())
+			require.Equal(t, "1\n", k.inside("a"))
+			require.NoError(t, k.Close())
+
+			again := openKeeper(t, base, opts...)
+			again.undo(1)
+			require.Empty(t, again.said())
+			require.Empty(t, again.inside("a"))
+			require.Equal(t, "user\n", again.inside("d/c"), "it is the user's")
+			again.redo()
+			require.Equal(t, []string{"1\n", "s\n"}, []string{again.inside("a"), again.inside("closed/s")})
+			require.NoError(t, again.Close())
+			text, err := os.ReadFile(filepath.Join(base, "work", "a"))
+			require.NoError(t, err)
+			require.Equal(t, "1\n", string(text))
+		})
+	}
+}
+
+// Whatever .gitignore says, a repository is whole in a fork, and after it was removed.
+func TestARepositoryOfAContainerIsWhole(t *testing.T) {
+	t.Parallel()
+	const ask = "export HOME=/tmp; git for-each-ref --format='%(refname)'; git log -g --format=%gs; git fsck && git status --short; cat f"
+	for name, opts := range containers(t) {
+		t.Run(name, func(t *testing.T) {
+			base := t.TempDir()
+			if name == "mounted, another user" {
+				work := filepath.Join(base, "work")
+				require.NoError(t, os.Mkdir(work, 0o755))
+				require.NoError(t, os.Chown(work, 1234, 1234))
+			}
+			k := openKeeper(t, base, opts...)
+			k.turn("export HOME=/tmp; printf '*\\nlogs\\ntags\\n' > .gitignore; echo 1 > f; git init -q -b main; git add -f f; git -c user.name=a -c user.email=a commit -qm first; git tag v1; git branch node_modules/x; git branch target/x; touch Cargo.toml")
+			want := testkit.Bash(t, k.Runtime(), ask).Output
+			require.Equal(t, "refs/heads/main\nrefs/heads/node_modules/x\nrefs/heads/target/x\nrefs/tags/v1\ncommit (initial): first\n1\n", want)
+			fork, err := k.Fork(t.Context(), k.Checkpoints()[1].ID)
+			require.NoError(t, err)
+			require.Equal(t, want, testkit.Bash(t, fork.Runtime(), ask).Output)
+			require.NoError(t, fork.Close())
+			k.turn("rm -rf .git f; HOME=/tmp git init -q")
+			require.Equal(t, []string{".git"}, k.undo(1).Repositories)
+			require.Equal(t, want, testkit.Bash(t, k.Runtime(), ask).Output)
+		})
+	}
+}
+
+var gib = flag.Bool("gib", false, "measure with a tree of 1 GiB in 20,000 files, instead of one of 20 MB in 2,000")
+
+// settledAfter is how old a file must be to be known by its times alone, and not be
+// read again: see package store.
+const settledAfter = 36 * time.Second
+
+// BenchmarkCheckpoints measures what a turn that edits ten files costs: what the
+// caller waits for at its end, and by what the store grows. With -benchtime=200x it
+// is the growth over 200 turns.
+func BenchmarkCheckpoints(b *testing.B) {
+	b.Run("local", func(b *testing.B) { benchCheckpoints(b, pygent.WithDocker(pygent.DockerNever)) })
+	docker := []pygent.Option{pygent.WithDocker(pygent.DockerRequired), pygent.WithImage(enginetest.Image())}
+	b.Run("mounted", func(b *testing.B) { benchCheckpoints(b, docker...) })
+	b.Run("volume", func(b *testing.B) { benchCheckpoints(b, append(docker, pygent.WithSharedFiles(false))...) })
+	if host := os.Getenv("PYGENT_TEST_REMOTE_ENGINE"); host != "" {
+		b.Run("remote", func(b *testing.B) { benchCheckpoints(b, append(docker, pygent.WithDockerHost(host))...) })
+	}
+}
+
+func benchCheckpoints(b *testing.B, opts ...pygent.Option) {
+	base := b.TempDir()
+	work, trees := filepath.Join(base, "work"), filepath.Join(base, "trees")
+	count := benchWork(b, work)
+	var ended time.Time
+	agent, err := pygent.New(append(opts, pygent.WithWorkspace(work), checkpoint.Keep(trees), pygent.WithModel(obedient()),
+		pygent.WithSurvey(false), pygent.WithInstructions(false), pygent.OnEvent(func(e pygent.Event) {
+			switch e.Type {
+			case pygent.EventMessage:
+				ended = time.Now()
+			case pygent.EventWarning:
+				b.Error(e.Text)
+			}
+		}))...)
+	require.NoError(b, err)
+	defer func() { require.NoError(b, agent.Close()) }()
+	turn := func(script string) time.Duration {
+		_, err := agent.RunUntilStop(context.Background(), script, pygent.WithEndOnReply())
+		took := time.Since(ended)
+		require.NoError(b, err)
+		return took
+	}
+	start := time.Now()
+	turn("true")
+	first := time.Since(start)
+	time.Sleep(settledAfter)
+	turn("true")
+
+	before := sizeOf(b, trees)
+	random := rand.New(rand.NewPCG(1, 2))
+	var turns []time.Duration
+	for b.Loop() {
+		var script strings.Builder
+		for _, i := range random.Perm(count)[:10] {
+			fmt.Fprintf(&script, "echo '// %x' >> %s; ", random.Uint64(), benchName(i))
+		}
+		turns = append(turns, turn(script.String()))
+	}
+	grown := sizeOf(b, trees) - before
+	slices.Sort(turns)
+	b.ReportMetric(first.Seconds(), "s-first")
+	b.ReportMetric(float64(turns[len(turns)/2].Microseconds())/1000, "ms-median")
+	b.ReportMetric(float64(turns[len(turns)*95/100].Microseconds())/1000, "ms-p95")
+	b.ReportMetric(float64(grown)/float64(len(turns))/1000, "KB-a-turn")
+}
+
+func benchName(i int) string { return fmt.Sprintf("p%02d/q%02d/f%05d.go", i/400, i/20%20, i) }
+
+// benchWork makes a workspace, and returns how many small files it has.
+func benchWork(b *testing.B, dir string) (count int) {
+	count = 2000
+	if *gib {
+		count = 20_000
+	}
+	random := rand.NewChaCha8([32]byte{7})
+	words := strings.Fields("func return if err nil for range string int error the of a file tree store := { } ( ) package import type struct")
+	for i := range count {
+		name := filepath.Join(dir, benchName(i))
+		require.NoError(b, os.MkdirAll(filepath.Dir(name), 0o755))
+		var text strings.Builder
+		for text.Len() < 9<<10 {
+			text.WriteString(words[random.Uint64()%uint64(len(words))] + " ")
+		}
+		require.NoError(b, os.WriteFile(name, []byte(text.String()), 0o644))
+	}
+	for i := 0; *gib && i < 812; i++ {
+		f, err := os.OpenFile(filepath.Join(dir, fmt.Sprint("large", i/271)), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+		require.NoError(b, err)
+		block := make([]byte, 1<<20)
+		random.Read(block)
+		_, err = f.Write(block)
+		require.NoError(b, err)
+		require.NoError(b, f.Close())
+	}
+	return count
+}
+
+// sizeOf returns the bytes of all files in a directory.
+func sizeOf(b *testing.B, dir string) (bytes int64) {
+	require.NoError(b, filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			bytes += info.Size()
+		}
+		return err
+	}))
+	return bytes
 }

@@ -1,4 +1,4 @@
-package pygent_test
+package sessions_test
 
 import (
 	"context"
@@ -16,6 +16,8 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/checkpoint"
+	"github.com/x/pygent/internal/enginetest"
+	"github.com/x/pygent/internal/testkit"
 	"github.com/x/pygent/pygenttest"
 	"github.com/x/pygent/sessions"
 )
@@ -46,7 +48,7 @@ func TestTheFilesOfATemporaryWorkspaceComeBack(t *testing.T) {
 	agent := keptAgent(t, dir, "1abc", withTrees(dir), pygent.WithModel(model), pygent.WithInitialFiles(initial))
 	hears(t, agent, "write")
 	require.NoError(t, agent.Runtime().WriteFile(t.Context(), "late", []byte("after the turn")))
-	before, was := treeOf(t, hostDir(t, agent)), hostDir(t, agent)
+	before, was := testkit.TreeOf(t, testkit.HostDir(t, agent)), testkit.HostDir(t, agent)
 	require.Contains(t, before, "d/f")
 	require.NoError(t, agent.Close())
 	require.NoDirExists(t, was)
@@ -54,7 +56,7 @@ func TestTheFilesOfATemporaryWorkspaceComeBack(t *testing.T) {
 	for range 2 { // the second time nothing is said
 		var told []string
 		agent = keptAgent(t, dir, "1abc", withTrees(dir), pygent.WithInitialFiles(initial), noticesTo(&told))
-		require.Equal(t, before, treeOf(t, hostDir(t, agent)))
+		require.Equal(t, before, testkit.TreeOf(t, testkit.HostDir(t, agent)))
 		require.NoError(t, agent.Close())
 		require.Len(t, told, 1)
 		require.Contains(t, told[0], "the workspace of the session was temporary; its files are back, as they were on ")
@@ -63,14 +65,14 @@ func TestTheFilesOfATemporaryWorkspaceComeBack(t *testing.T) {
 	done, err := agent.Undo(t.Context(), 1)
 	require.NoError(t, err)
 	require.Empty(t, done.NoFiles)
-	require.Equal(t, []string{"initial", "late"}, namesIn(t, hostDir(t, agent)), "what came after the turn stays")
-	require.Equal(t, "given", readFile(t, filepath.Join(hostDir(t, agent), "initial")))
+	require.Equal(t, []string{"initial", "late"}, testkit.NamesIn(t, testkit.HostDir(t, agent)), "what came after the turn stays")
+	require.Equal(t, "given", readFile(t, filepath.Join(testkit.HostDir(t, agent), "initial")))
 	require.NoError(t, agent.Close())
 	agent = keptAgent(t, dir, "1abc", withTrees(dir))
-	require.Equal(t, []string{"initial", "late"}, namesIn(t, hostDir(t, agent)))
+	require.Equal(t, []string{"initial", "late"}, testkit.NamesIn(t, testkit.HostDir(t, agent)))
 	_, err = agent.Redo(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, before, treeOf(t, hostDir(t, agent)))
+	require.Equal(t, before, testkit.TreeOf(t, testkit.HostDir(t, agent)))
 }
 
 func readFile(t *testing.T, path string) string {
@@ -84,12 +86,12 @@ func TestNothingIsSaidOfTheFilesOfASessionThatHasNone(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	agent := keptAgent(t, dir, "1abc", withTrees(dir))
-	require.NoError(t, os.Mkdir(filepath.Join(hostDir(t, agent), "empty"), 0o700))
+	require.NoError(t, os.Mkdir(filepath.Join(testkit.HostDir(t, agent), "empty"), 0o700))
 	hears(t, agent, "hi")
 	require.NoError(t, agent.Close())
 	var told []string
 	agent = keptAgent(t, dir, "1abc", withTrees(dir), noticesTo(&told))
-	require.Equal(t, []string{"empty"}, namesIn(t, hostDir(t, agent)), "it comes back all the same")
+	require.Equal(t, []string{"empty"}, testkit.NamesIn(t, testkit.HostDir(t, agent)), "it comes back all the same")
 	require.NoError(t, agent.Close())
 	agent = keptAgent(t, dir, "1abc", withTrees(dir), pygent.WithWorkspace(t.TempDir()), noticesTo(&told))
 	require.NoError(t, agent.Close())
@@ -117,7 +119,7 @@ func TestFilesOfASessionDoNotGoToAnotherWorkspace(t *testing.T) {
 	require.NoError(t, agent.Close())
 	var told []string
 	agent = keptAgent(t, dir, "1abc", withTrees(dir), pygent.WithWorkspace(other), noticesTo(&told))
-	require.Empty(t, namesIn(t, other))
+	require.Empty(t, testkit.NamesIn(t, other))
 	last := agent.Checkpoints()[len(agent.Checkpoints())-1]
 	fork, err := agent.Fork(t.Context(), last.ID)
 	require.NoError(t, err)
@@ -145,7 +147,7 @@ func TestFilesThatCannotBePutBackAreAnError(t *testing.T) {
 	require.NoError(t, os.RemoveAll(packs))
 	require.NoError(t, os.Rename(packs+"-away", packs))
 	agent = keptAgent(t, dir, "1abc", withTrees(dir))
-	require.Equal(t, []string{"f"}, namesIn(t, hostDir(t, agent)))
+	require.Equal(t, []string{"f"}, testkit.NamesIn(t, testkit.HostDir(t, agent)))
 }
 
 func TestFilesAreNotPutBackLongerThanTheirAgentIsWaitedFor(t *testing.T) {
@@ -163,28 +165,14 @@ func TestFilesAreNotPutBackLongerThanTheirAgentIsWaitedFor(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorContains(t, err, "put back the files of session 1abc")
 	agent = keptAgent(t, dir, "1abc", withTrees(dir))
-	require.Equal(t, []string{"f"}, namesIn(t, hostDir(t, agent)))
+	require.Equal(t, []string{"f"}, testkit.NamesIn(t, testkit.HostDir(t, agent)))
 }
 
 const sessionChildEnv = "PYGENT_TEST_SESSION_CHILD"
 
-// writeAll is a tool that writes all files of the workspace anew, each at once.
-func writeAll() pygent.Tool {
-	return pygent.NewTool("write_turn", "", func(ctx context.Context, rt pygent.Runtime, in struct {
-		N string `json:"n"`
-	}) (string, error) {
-		for i := range filesOfTurn {
-			if err := rt.WriteFile(ctx, fmt.Sprintf("d%d/f%d", i%5, i), []byte(in.N)); err != nil {
-				return "", err
-			}
-		}
-		return "written " + in.N, nil
-	})
-}
-
 func writingSession(base string) []pygent.Option {
 	return []pygent.Option{
-		sessions.Keep(filepath.Join(base, "1abc")), withTrees(base), pygent.WithModel(writer()), pygent.WithTools(writeAll()),
+		sessions.Keep(filepath.Join(base, "1abc")), withTrees(base), pygent.WithModel(testkit.TurnWriter()), pygent.WithTools(testkit.WriteTurn()),
 		pygent.WithDocker(pygent.DockerNever), pygent.WithEndOnReply(), pygent.WithSurvey(false), pygent.WithInstructions(false),
 	}
 }
@@ -240,7 +228,7 @@ func TestAKilledSessionHasFilesAndWordsOfOneMoment(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, agent.Close())
 		}
-		killChild(t, self, "TestSessionChild", sessionChildEnv+"="+base)
+		testkit.KillChild(t, self, "TestSessionChild", sessionChildEnv+"="+base)
 		gone := round%2 == 1
 		if gone {
 			left, err := filepath.Glob(filepath.Join(temp, "pygent-*"))
@@ -262,7 +250,7 @@ func TestAKilledSessionHasFilesAndWordsOfOneMoment(t *testing.T) {
 			rewound++
 		}
 		files, last, written, ended := map[string]bool{}, "", false, true
-		for name, file := range treeOf(t, hostDir(t, agent)) {
+		for name, file := range testkit.TreeOf(t, testkit.HostDir(t, agent)) {
 			if strings.Contains(name, "/f") {
 				files[file[strings.LastIndex(file, " ")+1:]] = true
 			}
@@ -295,4 +283,39 @@ func TestAKilledSessionHasFilesAndWordsOfOneMoment(t *testing.T) {
 	require.Positive(t, rewound)
 	require.Positive(t, working, "no kill was in the middle of a turn")
 	t.Logf("%d of %d kills were in the middle of a turn; %d workspaces were removed", working, round, removed)
+}
+
+// The files of a container with a temporary workspace come back.
+func TestTheFilesOfAContainerComeBack(t *testing.T) {
+	t.Parallel()
+	testkit.RequireDocker(t)
+	for name, opts := range map[string][]pygent.Option{
+		"as root":           nil,
+		"with no more":      {pygent.WithReadOnlyRoot(true)},
+		"as another":        {pygent.WithContainerUser("1234:1234"), pygent.WithCapabilities()},
+		"as the image says": {pygent.WithImage(testkit.ImageOf(t, "1234:1234", enginetest.Image())), pygent.WithCapabilities()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			base := t.TempDir()
+			with := func(replies ...pygenttest.Reply) (*pygent.Agent, *[]string) {
+				var told []string
+				all := append([]pygent.Option{
+					sessions.Keep(filepath.Join(base, "1abc")), withTrees(base), pygent.WithModel(pygenttest.NewScriptedModel(replies...)), pygent.WithEndOnReply(),
+					pygent.WithDocker(pygent.DockerRequired), pygent.WithImage(enginetest.Image()), noticesTo(&told),
+				}, opts...)
+				return testkit.NewAgent(t, all...), &told
+			}
+			agent, _ := with(testkit.CallBash("mkdir -p d/e && echo one >d/f && chmod 750 d/f && ln -s d/f link && umask 077 && echo mine >own"), pygenttest.Text("written"))
+			hears(t, agent, "write")
+			testkit.Bash(t, agent.Runtime(), "echo late >late")
+			require.NoError(t, agent.Close())
+
+			agent, told := with(testkit.CallBash("cat link own late; ls -l d/f | cut -c1-10; echo more >>own; echo more >>d/f; rm late; ls"), pygenttest.Text("read"))
+			hears(t, agent, "read")
+			require.Contains(t, testkit.Results(agent)[1], "one\nmine\nlate\n-rwxr-x---\nd\nlink\nown\n")
+			require.NotContains(t, testkit.Results(agent)[1], "denied")
+			require.NoError(t, agent.Close())
+			require.Contains(t, (*told)[0], "its files are back")
+		})
+	}
 }

@@ -1,4 +1,4 @@
-package pygent_test
+package checkpoint_test
 
 import (
 	"os"

@@ -1,0 +1,72 @@
+package testkit
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+)
+
+// FilesOfTurn is how many files each turn of [TurnWriter] writes. They have its number in
+// them, and the conversation has it, too.
+const FilesOfTurn = 40
+
+// TurnWriter is a model that has the tool write_turn write the number that the user says,
+// as "turn" and the number. [WriteTurn] is such a tool.
+func TurnWriter() pygent.Model {
+	return pygent.ModelFunc(func(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
+		last := req.Messages[len(req.Messages)-1]
+		if last.Role != pygent.RoleUser {
+			return &pygent.ChatResponse{Message: pygent.AssistantMessage("done")}, nil
+		}
+		n := strings.TrimPrefix(last.Text(), "turn ")
+		call := pygent.ToolCall{ID: "c" + n, Name: "write_turn", Arguments: fmt.Sprintf(`{"n":%q}`, n)}
+		return &pygent.ChatResponse{Message: pygent.AssistantMessage("", call)}, nil
+	})
+}
+
+// WriteTurn is a tool that writes all files of the workspace anew, each at once.
+func WriteTurn() pygent.Tool {
+	return pygent.NewTool("write_turn", "", func(ctx context.Context, rt pygent.Runtime, in struct {
+		N string `json:"n"`
+	}) (string, error) {
+		for i := range FilesOfTurn {
+			if err := rt.WriteFile(ctx, fmt.Sprintf("d%d/f%d", i%5, i), []byte(in.N)); err != nil {
+				return "", err
+			}
+		}
+		return "written " + in.N, nil
+	})
+}
+
+// KillChild runs a test of this binary in a process of its own, with a variable more in its
+// environment, and kills it at a random moment after it has said that it is open.
+func KillChild(t testing.TB, self, test, env string) {
+	t.Helper()
+	child := exec.Command(self, "-test.run=^"+test+"$", "-test.v")
+	child.Env = append(os.Environ(), env)
+	child.Stderr = os.Stderr
+	out, err := child.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, child.Start())
+	lines := bufio.NewScanner(out)
+	for lines.Scan() && lines.Text() != "open" {
+	}
+	kill := time.AfterFunc(time.Duration(rand.Int64N(int64(300*time.Millisecond))), func() { _ = child.Process.Kill() })
+	defer kill.Stop()
+	var rest strings.Builder
+	for lines.Scan() {
+		rest.WriteString(lines.Text() + "\n")
+	}
+	require.Error(t, child.Wait())
+	require.Equal(t, -1, child.ProcessState.ExitCode(), "it ended by itself: %s", rest.String())
+}
