@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/testkit"
 	"github.com/x/pygent/lines"
 	"github.com/x/pygent/pygenttest"
 )
@@ -143,10 +144,10 @@ func TestPrinterCutsLongCalls(t *testing.T) {
 func TestPrinterShowsARunOnce(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	agent := newAgent(t, pygenttest.NewScriptedModel(
-		pygenttest.TextAndCalls("I look.", callBash("echo one\necho two")),
+	agent := testkit.NewLocalAgent(t, pygenttest.NewScriptedModel(
+		pygenttest.TextAndCalls("I look.", testkit.CallBash("echo one\necho two")),
 		pygenttest.Text("Half an answer").CutAfter(1),
-		pygenttest.TextAndCalls("Done.", stop)))
+		pygenttest.TextAndCalls("Done.", testkit.Stop)))
 	_, err := agent.RunUntilStop(t.Context(), "go", pygent.OnEvent(lines.EventPrinter(&b)))
 	require.NoError(t, err)
 	got := b.String()

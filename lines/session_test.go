@@ -1,6 +1,7 @@
 package lines_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,19 +12,27 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/testkit"
+	"github.com/x/pygent/lines"
 	"github.com/x/pygent/pygenttest"
 )
+
+func TestMain(m *testing.M) {
+	pygent.RegisterFace(pygent.FaceTerminal, lines.Run)
+	testkit.Main(m)
+}
 
 // converse runs a session with the given input. It returns what the session
 // shows after the banner.
 func converse(t *testing.T, input string, model pygent.Model, opts ...pygent.Option) (shown string, agent *pygent.Agent) {
 	t.Helper()
 	var out strings.Builder
-	agent = newAgent(t, model, append(opts, pygent.WithIO(strings.NewReader(input), &out))...)
+	agent = testkit.NewLocalAgent(t, model, append(opts, pygent.WithIO(strings.NewReader(input), &out))...)
 	require.NoError(t, agent.RunInteractive(t.Context()))
 	banner, shown, _ := strings.Cut(out.String(), "\n")
 	require.Contains(t, banner, "commands run locally, on this machine, in ")
@@ -53,9 +62,9 @@ func TestSessionShowsTurns(t *testing.T) {
 	}{
 		{"a reply", "hi\n", []pygenttest.Reply{pygenttest.Text("Hello there, you.")}, "Hello there, you.\n", []string{"hi"}},
 		{"two turns", "a\nb\n", []pygenttest.Reply{pygenttest.Text("A"), pygenttest.Text("B")}, "A\nB\n", []string{"a", "b"}},
-		{"tool calls", "go\n", []pygenttest.Reply{pygenttest.TextAndCalls("I look.", callBash("echo one")), pygenttest.Text("It is one.")}, "I look.\n» $ echo one\n  one\nIt is one.\n", []string{"go"}},
-		{"stop with a summary", "go\n", []pygenttest.Reply{stop}, "all done\n", []string{"go"}},
-		{"stop says it twice", "go\n", []pygenttest.Reply{pygenttest.TextAndCalls("all done", stop)}, "all done\n", []string{"go"}},
+		{"tool calls", "go\n", []pygenttest.Reply{pygenttest.TextAndCalls("I look.", testkit.CallBash("echo one")), pygenttest.Text("It is one.")}, "I look.\n» $ echo one\n  one\nIt is one.\n", []string{"go"}},
+		{"stop with a summary", "go\n", []pygenttest.Reply{testkit.Stop}, "all done\n", []string{"go"}},
+		{"stop says it twice", "go\n", []pygenttest.Reply{pygenttest.TextAndCalls("all done", testkit.Stop)}, "all done\n", []string{"go"}},
 		{"stop says it twice, with the ends of lines", "go\n", []pygenttest.Reply{pygenttest.TextAndCalls("all done\n", pygenttest.Call("stop", map[string]any{"summary": "\nall done\n"}))}, "all done\n", []string{"go"}},
 		{"a question and its answer", "go\nred\n", []pygenttest.Reply{ask, pygenttest.Text("Red it is.")}, "? Which color?\n  1. red\n  2. blue\nRed it is.\n", []string{"go", "red"}},
 		{"a question answered by number", "go\n2\n1\n", []pygenttest.Reply{ask, pygenttest.Text("A"), pygenttest.Text("B")}, "? Which color?\n  1. red\n  2. blue\nA\nB\n", []string{"go", "blue", "1"}},
@@ -94,7 +103,7 @@ func TestSessionTellsAReadError(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("the line is cut")
 	var out strings.Builder
-	agent := newAgent(t, pygenttest.NewScriptedModel(), pygent.WithIO(io.MultiReader(strings.NewReader("/help\n"), errReader{broken}), &out))
+	agent := testkit.NewLocalAgent(t, pygenttest.NewScriptedModel(), pygent.WithIO(io.MultiReader(strings.NewReader("/help\n"), errReader{broken}), &out))
 	err := agent.RunInteractive(t.Context())
 	require.ErrorIs(t, err, broken)
 	require.ErrorContains(t, err, "read the input")
@@ -129,7 +138,7 @@ func TestSessionEndsWithItsContext(t *testing.T) {
 			in, typing := io.Pipe()
 			defer typing.Close()
 			var out strings.Builder
-			agent := newAgent(t, tt.model(), pygent.WithIO(in, &out))
+			agent := testkit.NewLocalAgent(t, tt.model(), pygent.WithIO(in, &out))
 			ended := make(chan error, 1)
 			go func() { ended <- agent.RunInteractive(ctx) }()
 			if tt.input != "" {
@@ -152,7 +161,7 @@ func TestSessionDoesNotWaitForARunThatGoesOn(t *testing.T) {
 		return &pygent.ChatResponse{Message: pygent.AssistantMessage("Done.")}, nil
 	})
 	var out strings.Builder
-	agent := newAgentOn(t, nowhere{}, model, pygent.WithIO(strings.NewReader("hi\n"), &out))
+	agent := testkit.NewAgentOn(t, testkit.Nowhere{}, model, pygent.WithIO(strings.NewReader("hi\n"), &out))
 	ended := make(chan error)
 	go func() {
 		_, err := agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply())
@@ -172,24 +181,24 @@ func TestSessionHasApprovalSetForItselfAlone(t *testing.T) {
 		asked++
 		return pygent.Decision{Allow: true}, nil
 	})
-	shown, agent := converse(t, "go\n", pygenttest.NewScriptedModel(callBash("echo one"), pygenttest.Text("A"), callBash("echo two"), stop), ask, pygent.WithConfirmBash(true))
+	shown, agent := converse(t, "go\n", pygenttest.NewScriptedModel(testkit.CallBash("echo one"), pygenttest.Text("A"), testkit.CallBash("echo two"), testkit.Stop), ask, pygent.WithConfirmBash(true))
 	require.Contains(t, shown, "  one\n")
 	require.Equal(t, 1, asked)
 	_, err := agent.RunUntilStop(t.Context(), "again")
 	require.NoError(t, err)
 	require.Equal(t, 2, asked)
 
-	_, _ = converse(t, "go\n", pygenttest.NewScriptedModel(callBash("echo one"), pygenttest.Text("A")), ask)
+	_, _ = converse(t, "go\n", pygenttest.NewScriptedModel(testkit.CallBash("echo one"), pygenttest.Text("A")), ask)
 	require.Equal(t, 3, asked, "the session leaves the rules to whoever decides")
 
-	shown, _ = converse(t, "go\n", pygenttest.NewScriptedModel(callBash("echo one"), pygenttest.Text("A")), pygent.WithConfirmBash(true))
+	shown, _ = converse(t, "go\n", pygenttest.NewScriptedModel(testkit.CallBash("echo one"), pygenttest.Text("A")), pygent.WithConfirmBash(true))
 	require.Contains(t, shown, "nobody can give it here", "a pipe is nobody")
 }
 
 func TestSessionOfAnotherRuntime(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Text("A")), pygent.WithIO(strings.NewReader("hi\n"), &out))
+	agent := testkit.NewAgentOn(t, testkit.Nowhere{}, pygenttest.NewScriptedModel(pygenttest.Text("A")), pygent.WithIO(strings.NewReader("hi\n"), &out))
 	require.NoError(t, agent.RunInteractive(t.Context()))
 	require.True(t, strings.HasSuffix(out.String(), "\nA\n"), out.String())
 }
@@ -201,7 +210,7 @@ func TestSessionResumesNothingAfterAReply(t *testing.T) {
 }
 
 // panicky is a runtime that panics in Start and Describe.
-type panicky struct{ nowhere }
+type panicky struct{ testkit.Nowhere }
 
 func (panicky) Start(context.Context) error                 { panic("in start") }
 func (panicky) Describe(context.Context) pygent.RuntimeInfo { panic("in describe") }
@@ -239,7 +248,7 @@ func TestSessionSurvivesItsRuntime(t *testing.T) {
 	in, user := io.Pipe()
 	var out awaited
 	out.await("! commands cannot run: panic: in start", func() { fmt.Fprintln(user, "hi"); user.Close() })
-	agent := newAgentOn(t, panicky{}, pygenttest.NewScriptedModel(), pygent.WithIO(in, &out))
+	agent := testkit.NewAgentOn(t, panicky{}, pygenttest.NewScriptedModel(), pygent.WithIO(in, &out))
 	require.NoError(t, agent.RunInteractive(t.Context()))
 	require.Contains(t, out.String(), "error: system message: panic: in describe")
 }
@@ -264,8 +273,8 @@ func (imageless) Start(context.Context) error { return errNoImage }
 func TestSessionSaysOnceWhyCommandsCannotRun(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	model := pygenttest.NewScriptedModel(pygenttest.Calls(callBash("one"), callBash("two")), callBash("three"))
-	agent := newAgentOn(t, imageless{broken{}}, model, pygent.WithIO(strings.NewReader("go\nagain\n"), &out))
+	model := pygenttest.NewScriptedModel(pygenttest.Calls(testkit.CallBash("one"), testkit.CallBash("two")), testkit.CallBash("three"))
+	agent := testkit.NewAgentOn(t, imageless{broken{}}, model, pygent.WithIO(strings.NewReader("go\nagain\n"), &out))
 	require.NoError(t, agent.RunInteractive(t.Context()))
 	require.Equal(t, 1, strings.Count(out.String(), "no such image"), out.String())
 	require.Contains(t, out.String(), "! commands cannot run: no such image: nope:latest\n")
@@ -275,7 +284,7 @@ func TestSessionSaysOnceWhyCommandsCannotRun(t *testing.T) {
 func TestSessionSaysOnceWhyItsFirstMessageCannotRunCommands(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	agent := newAgentOn(t, imageless{broken{}}, pygenttest.NewScriptedModel(callBash("one")),
+	agent := testkit.NewAgentOn(t, imageless{broken{}}, pygenttest.NewScriptedModel(testkit.CallBash("one")),
 		pygent.WithIO(strings.NewReader(""), &out), pygent.WithFirstMessage(pygent.UserMessage("go")))
 	require.NoError(t, agent.RunInteractive(t.Context()))
 	require.Equal(t, 1, strings.Count(out.String(), "no such image"), out.String())
@@ -285,7 +294,7 @@ func TestSessionSaysOnceWhyItsFirstMessageCannotRunCommands(t *testing.T) {
 // lateStart is a runtime whose Start ignores its context and returns when
 // started is closed.
 type lateStart struct {
-	nowhere
+	testkit.Nowhere
 	started chan struct{}
 }
 
@@ -301,7 +310,7 @@ func TestSessionDoesNotWaitForAStartThatIgnoresItsContext(t *testing.T) {
 	defer signal.Stop(signals)
 	synctest.Test(t, func(t *testing.T) {
 		rt := lateStart{started: make(chan struct{})}
-		agent := newAgentOn(t, rt, pygenttest.NewScriptedModel(), pygent.WithIO(strings.NewReader(""), io.Discard))
+		agent := testkit.NewAgentOn(t, rt, pygenttest.NewScriptedModel(), pygent.WithIO(strings.NewReader(""), io.Discard))
 		require.NoError(t, agent.RunInteractive(t.Context()))
 		close(rt.started)
 		synctest.Wait()
@@ -319,4 +328,47 @@ func ExampleRegisterCommand() {
 	})
 	fmt.Println(err)
 	// Output: <nil>
+}
+
+// broken is a runtime whose container cannot start.
+type broken struct{ testkit.Nowhere }
+
+var errNoImage = fmt.Errorf("%w: no such image: nope:latest", pygent.ErrRuntimeStart)
+
+func (broken) Bash(context.Context, string, ...pygent.BashOption) (pygent.BashResult, error) {
+	return pygent.BashResult{ExitCode: -1}, errNoImage
+}
+
+func TestSetApprovalDuringASessionStays(t *testing.T) {
+	t.Parallel()
+	var agent *pygent.Agent
+	in, w := io.Pipe()
+	model := pygenttest.NewScriptedModel(pygenttest.Text("hello"))
+	agent = testkit.Quick(t, model, pygent.WithIO(in, io.Discard))
+	go func() {
+		fmt.Fprintln(w, "hi")
+		for agent.State().Seq == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		agent.SetApproval(func(context.Context, pygent.ApprovalRequest) (pygent.Decision, error) { return pygent.Decision{}, nil })
+		w.Close()
+	}()
+	require.NoError(t, agent.RunInteractive(t.Context()))
+	require.True(t, agent.State().Settings.Approval)
+}
+
+// panickyRuntime is an embedder's runtime that panics in some methods.
+type panickyRuntime struct{ pygent.Runtime }
+
+func (panickyRuntime) Describe(context.Context) pygent.RuntimeInfo { panic("no description") }
+
+func (panickyRuntime) Start(context.Context) error { panic("no start") }
+
+func TestPanicOfARuntimeDoesNotCrossTheSession(t *testing.T) {
+	t.Parallel()
+	agent, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel(testkit.Stop)),
+		pygent.WithRuntime(panickyRuntime{testkit.NewRuntime(t, pygent.NewLocalRuntime)}), pygent.WithIO(strings.NewReader("/help\n"), &bytes.Buffer{}))
+	require.NoError(t, err)
+	require.NoError(t, agent.RunInteractive(t.Context()))
+	require.NoError(t, agent.Close())
 }

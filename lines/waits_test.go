@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/testkit"
 	"github.com/x/pygent/lines"
 	"github.com/x/pygent/pygenttest"
 )
@@ -180,7 +181,7 @@ func TestProgressPrinterFollowsARun(t *testing.T) {
 			time.Sleep(12 * time.Second)
 			return &pygent.ToolResult{Content: "late"}, nil
 		})
-		agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Call("slow", nil), pygenttest.Text("Hello.").WithDelay(45*time.Second)), pygent.WithTools(slow))
+		agent := testkit.NewAgentOn(t, testkit.Nowhere{}, pygenttest.NewScriptedModel(pygenttest.Call("slow", nil), pygenttest.Text("Hello.").WithDelay(45*time.Second)), pygent.WithTools(slow))
 		_, err := agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply(), pygent.OnEvent(f.show))
 		require.NoError(t, err)
 		require.Regexp(t, `^» slow\n· still running: slow · 10 s\n  late\n· still waiting for .* · 10 s\n· still waiting for .* · 30 s\nHello\.\n$`, f.written())
@@ -194,7 +195,7 @@ func TestAPlainSessionTellsThatAModelIsWaitedFor(t *testing.T) {
 	defer signal.Stop(signals)
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
-		agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Text("Hello.").WithDelay(15*time.Second)), pygent.WithIO(strings.NewReader("hi\n"), &out))
+		agent := testkit.NewAgentOn(t, testkit.Nowhere{}, pygenttest.NewScriptedModel(pygenttest.Text("Hello.").WithDelay(15*time.Second)), pygent.WithIO(strings.NewReader("hi\n"), &out))
 		require.NoError(t, agent.RunInteractive(t.Context()))
 		require.Regexp(t, `· still waiting for .* · 10 s\nHello\.\n`, out.String())
 	})
@@ -212,7 +213,7 @@ func TestAPlainSessionTellsThatACommandOfTheUserRuns(t *testing.T) {
 			time.Sleep(12 * time.Second)
 			return err
 		}
-		agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Text("Hello.").WithDelay(5*time.Second)),
+		agent := testkit.NewAgentOn(t, testkit.Nowhere{}, pygenttest.NewScriptedModel(pygenttest.Text("Hello.").WithDelay(5*time.Second)),
 			pygent.WithCommands(pygent.Command{Name: "cmd", Summary: "x", Run: slow}, pygent.Command{Name: "slow", Summary: "x", Run: slow}),
 			pygent.WithIO(strings.NewReader("!make test\n/slow now\nhi\n"), &out))
 		require.NoError(t, agent.RunInteractive(t.Context()))
@@ -229,7 +230,7 @@ func TestAPlainSessionTellsThatACompactionTakesItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
 		model := pygenttest.NewScriptedModel(pygenttest.Text(strings.Repeat("A long answer. ", 2000)), pygenttest.Text("short"), pygenttest.Text("Task: talk. Nothing is open.").WithDelay(15*time.Second))
-		agent := newAgentOn(t, nowhere{}, model, pygent.WithIO(strings.NewReader("one\ntwo\n/compact\n"), &out))
+		agent := testkit.NewAgentOn(t, testkit.Nowhere{}, model, pygent.WithIO(strings.NewReader("one\ntwo\n/compact\n"), &out))
 		require.NoError(t, agent.RunInteractive(t.Context()))
 		require.Regexp(t, `! the model sums up the conversation\n· still running: /compact · 10 s\n! the conversation was compacted`, out.String())
 		require.Equal(t, 1, strings.Count(out.String(), "still"), out.String())

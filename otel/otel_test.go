@@ -22,6 +22,7 @@ import (
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/testkit"
 	"github.com/x/pygent/otel"
 	"github.com/x/pygent/pygenttest"
 )
@@ -152,7 +153,7 @@ func TestTelemetryOfARun(t *testing.T) {
 		return nil, fmt.Errorf("secret")
 	}}
 	model := pygenttest.NewScriptedModel(pygenttest.Overloaded(),
-		pygenttest.TextAndCalls("secret", pygenttest.Call("look", nil), pygenttest.Call("fails", nil)).WithUsage(pygent.Usage{PromptTokens: 7, CompletionTokens: 2}), stop)
+		pygenttest.TextAndCalls("secret", pygenttest.Call("look", nil), pygenttest.Call("fails", nil)).WithUsage(pygent.Usage{PromptTokens: 7, CompletionTokens: 2}), testkit.Stop)
 	agent := newAgent(t, model, r.options(), pygent.WithTools(look, fails), pygent.WithModelName("m"),
 		pygent.WithPersona(pygent.Persona{Name: "Ada"}), pygent.WithID("a1"))
 	_, err := agent.RunUntilStop(t.Context(), "secret")
@@ -188,7 +189,7 @@ func TestTelemetryOfARun(t *testing.T) {
 func TestTelemetryContentIsWrittenWhenAskedFor(t *testing.T) {
 	t.Parallel()
 	r := &recorder{}
-	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.TextAndCalls("I look.", callBash("ls"))), r.options(otel.Content(true)))
+	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.TextAndCalls("I look.", testkit.CallBash("ls"))), r.options(otel.Content(true)))
 	_, err := agent.Step(t.Context(), "go")
 	require.NoError(t, err)
 	require.JSONEq(t, `[{"role":"assistant","finish_reason":"tool_call","parts":[
@@ -204,7 +205,7 @@ func TestTelemetryContentIsWrittenWhenAskedFor(t *testing.T) {
 // gen-ai-agent-spans.md, gen-ai-spans.md and gen-ai-metrics.md.
 func TestTelemetryFollowsTheConventions(t *testing.T) {
 	t.Parallel()
-	server := pygenttest.NewServer(t, pygenttest.Call("look", map[string]any{}).WithUsage(pygent.Usage{PromptTokens: 7, CompletionTokens: 2}), stop)
+	server := pygenttest.NewServer(t, pygenttest.Call("look", map[string]any{}).WithUsage(pygent.Usage{PromptTokens: 7, CompletionTokens: 2}), testkit.Stop)
 	r := &recorder{}
 	look := pygent.Tool{Name: "look", Description: "Looks", Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
 		return nil, nil
@@ -283,7 +284,7 @@ func TestTelemetryOfACancelledRun(t *testing.T) {
 
 func TestTelemetryUsesTheGlobalProvidersByDefault(t *testing.T) {
 	t.Parallel()
-	agent := newAgent(t, pygenttest.NewScriptedModel(stop), otel.Record())
+	agent := newAgent(t, pygenttest.NewScriptedModel(testkit.Stop), otel.Record())
 	_, err := agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
 }
@@ -292,7 +293,7 @@ func TestTelemetryOfTasksNests(t *testing.T) {
 	t.Parallel()
 	r := &recorder{}
 	delegate := pygenttest.Call("delegate_task", map[string]any{"prompt": "sub"})
-	model := pygenttest.NewScriptedModel(delegate, stop, stop).On("sub", stop)
+	model := pygenttest.NewScriptedModel(delegate, testkit.Stop, testkit.Stop).On("sub", testkit.Stop)
 	rt, err := pygent.NewLocalRuntime(t.Context())
 	require.NoError(t, err)
 	agent := newAgent(t, model, r.options(), pygent.WithRuntime(rt))
@@ -417,7 +418,7 @@ func TestSpansTellWhatCachesReadAndWrote(t *testing.T) {
 	t.Parallel()
 	r := &recorder{}
 	usage := pygent.Usage{PromptTokens: 10, CachedTokens: 4, CacheWriteTokens: 3, CompletionTokens: 5, ReasoningTokens: 2}
-	agent := newAgent(t, pygenttest.NewScriptedModel(stop.WithUsage(usage)), otel.Record(otel.Tracer(r), otel.Meter(r)))
+	agent := newAgent(t, pygenttest.NewScriptedModel(testkit.Stop.WithUsage(usage)), otel.Record(otel.Tracer(r), otel.Meter(r)))
 	_, err := agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
 	for name, want := range map[attribute.Key]int64{
@@ -427,12 +428,6 @@ func TestSpansTellWhatCachesReadAndWrote(t *testing.T) {
 		require.Equal(t, want, r.spans[0].attrs[name].AsInt64(), name)
 		require.Equal(t, want, r.spans[1].attrs[name].AsInt64(), name)
 	}
-}
-
-var stop = pygenttest.Call("stop", map[string]any{"summary": "all done"})
-
-func callBash(cmd string) pygenttest.Reply {
-	return pygenttest.Call("bash", map[string]any{"cmd": cmd})
 }
 
 // nowhere runs nothing.

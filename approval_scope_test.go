@@ -1,4 +1,4 @@
-package lines_test
+package pygent_test
 
 import (
 	"context"
