@@ -15,6 +15,15 @@ import (
 
 const dieEnv = "PYGENT_TEST_DIE"
 
+// die ends this process as one that is killed.
+func die(t *testing.T) {
+	t.Helper()
+	self, err := os.FindProcess(os.Getpid())
+	require.NoError(t, err)
+	require.NoError(t, self.Kill())
+	select {}
+}
+
 // TestDyingChild makes a turn and then one in which its process is killed: when the
 // model is asked, or when it has written a file. Without its environment variable it
 // does nothing.
@@ -24,22 +33,16 @@ func TestDyingChild(t *testing.T) {
 	if base == "" {
 		return
 	}
-	self, err := os.FindProcess(os.Getpid())
-	require.NoError(t, err)
-	die := func() {
-		require.NoError(t, self.Kill())
-		select {}
-	}
 	usual := obedient()
 	model := pygent.ModelFunc(func(ctx context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 		if last := req.Messages[len(req.Messages)-1]; last.Role == pygent.RoleUser && when == "asked" && last.Text() == "echo 2 > a" {
-			die()
+			die(t)
 		}
 		return usual.Chat(ctx, req)
 	})
 	hooks := pygent.OnEvent(func(e pygent.Event) {
 		if when == "written" && e.Type == pygent.EventToolDone && strings.Contains(e.Call.Arguments, "echo 2") {
-			die()
+			die(t)
 		}
 	})
 	k := openKeeper(t, base, pygent.WithModel(model), hooks)

@@ -43,24 +43,18 @@ func TestAwayChild(t *testing.T) {
 	if base == "" {
 		return
 	}
-	self, err := os.FindProcess(os.Getpid())
-	require.NoError(t, err)
-	die := func() {
-		require.NoError(t, self.Kill())
-		select {}
-	}
 	usual := obedient()
 	model := pygent.ModelFunc(func(ctx context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 		last := req.Messages[len(req.Messages)-1]
 		if last.Role == pygent.RoleTool && (when == "in the first turn" || when == "in the second turn" && said(req.Messages) == 2) {
-			die()
+			die(t)
 		}
 		return usual.Chat(ctx, req)
 	})
 	k := openKeeper(t, base, append(inAVolume(), pygent.WithModel(model))...)
 	k.turn("echo 1 > a; echo 1 > b; mkdir d; echo 1 > d/f; rm gone; chmod 600 given; echo 1 > both")
 	k.turn("echo 2 > a; echo 2 > b; rm d/f; echo 2 > new; echo 2 > both")
-	die()
+	die(t)
 }
 
 // said counts what the user said.
