@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/enginetest"
 	"github.com/x/pygent/internal/testkit"
 )
 
@@ -34,8 +35,8 @@ var (
 
 	requireDocker = testkit.RequireDocker
 	onRemote      = testkit.OnRemote
-	testEngine    = testkit.Engine
-	imageOf       = testkit.ImageOf
+	testEngine    = enginetest.Client
+	imageOf       = enginetest.ImageOf
 )
 
 type (

@@ -293,7 +293,7 @@ func TestTheFilesOfAContainerComeBack(t *testing.T) {
 		"as root":           nil,
 		"with no more":      {pygent.WithReadOnlyRoot(true)},
 		"as another":        {pygent.WithContainerUser("1234:1234"), pygent.WithCapabilities()},
-		"as the image says": {pygent.WithImage(testkit.ImageOf(t, "1234:1234", enginetest.Image())), pygent.WithCapabilities()},
+		"as the image says": {pygent.WithImage(enginetest.ImageOf(t, "1234:1234", enginetest.Image())), pygent.WithCapabilities()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			base := t.TempDir()

@@ -7,11 +7,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/image"
-	"github.com/docker/docker/client"
-	"github.com/stretchr/testify/require"
-
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/enginetest"
 )
@@ -59,35 +54,4 @@ func RequireEngine(t testing.TB, variable string) string {
 		t.Skipf("%s is not set: see scripts/remote.sh", variable)
 	}
 	return host
-}
-
-// Engine returns a client of the engine of the environment, to inspect what runtimes have
-// made.
-func Engine(t testing.TB) *client.Client {
-	t.Helper()
-	RequireDocker(t)
-	engine, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
-	require.NoError(t, err)
-	t.Cleanup(func() { engine.Close() })
-	engine.NegotiateAPIVersion(t.Context()) // ContainerList reads the version unguarded, which the first request sets
-	return engine
-}
-
-// ImageOf makes an image like another one that names a user of its own, until the end of
-// the test.
-func ImageOf(t testing.TB, user, base string) (id string) {
-	t.Helper()
-	engine := Engine(t)
-	made, err := engine.ContainerCreate(t.Context(), &container.Config{Image: base, Cmd: []string{"true"}}, nil, nil, nil, "")
-	require.NoError(t, err)
-	defer func() {
-		require.NoError(t, engine.ContainerRemove(t.Context(), made.ID, container.RemoveOptions{Force: true}))
-	}()
-	committed, err := engine.ContainerCommit(t.Context(), made.ID, container.CommitOptions{Changes: []string{"USER " + user}})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		_, err := engine.ImageRemove(context.Background(), committed.ID, image.RemoveOptions{Force: true})
-		require.NoError(t, err)
-	})
-	return committed.ID
 }
