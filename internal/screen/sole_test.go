@@ -22,6 +22,7 @@ var elsewhere = []string{
 	"internal/standin",             // a shell for tests
 	"internal/cmdtest",             // runs tests
 	"internal/termtest",            // runs tests
+	"internal/testkit",             // runs tests
 	"bench", "scripts", "e2e", "examples", "testdata", ".git", ".ci",
 }
 
