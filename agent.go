@@ -12,14 +12,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/x/pygent/internal/approver"
-	"github.com/x/pygent/internal/ban"
-	"github.com/x/pygent/internal/callback"
-	"github.com/x/pygent/internal/feed"
+	"github.com/x/pygent/internal/approval"
+	"github.com/x/pygent/internal/denylist"
+	"github.com/x/pygent/internal/eventqueue"
 	"github.com/x/pygent/internal/gitwatch"
-	"github.com/x/pygent/internal/guard"
-	"github.com/x/pygent/internal/jobbook"
-	"github.com/x/pygent/internal/pause"
+	"github.com/x/pygent/internal/jobtrack"
+	"github.com/x/pygent/internal/safecall"
 )
 
 // Agent is a conversation with a model that can run tools. It owns one
@@ -37,7 +35,7 @@ type Agent struct {
 	toldAtFirst []string // what New told of; set by New
 	tools       *Registry
 	wiring
-	banned  *ban.List
+	banned  *denylist.List
 	opts    options
 	log     *slog.Logger
 	logFrom int64 // how long the program's log was when the agent was made
@@ -46,24 +44,24 @@ type Agent struct {
 	emitMu    sync.Mutex // keeps the numbers of events rising in every feed
 	listeners listeners  // guarded by emitMu, except always, which never changes
 	state     State      // guarded by emitMu; State fills in the rest
-	replay    *feed.Replay[Event]
+	replay    *eventqueue.Replay[Event]
 	changed   changeLog
 	unheard   unheard
 
-	handling callback.Guard // knows which goroutines run event handlers of the agent
-	calling  callback.Guard // knows which goroutines run its tools and approvals, or loop over its events
-	foreign  guard.Calls    // calls of handlers, tools, models and the like that have not returned
+	handling safecall.Reentry // knows which goroutines run event handlers of the agent
+	calling  safecall.Reentry // knows which goroutines run its tools and approvals, or loop over its events
+	foreign  safecall.Calls   // calls of handlers, tools, models and the like that have not returned
 
-	approver  approver.Approver[FaceUser]
+	approver  approval.Approver[FaceUser]
 	allowed   *sessionRules               // what was allowed for the session, also in tasks
 	serving   atomic.Pointer[callContext] // of the tool call that goes on, the first of several; nil between calls
-	asking    pause.Gate                  // closed while somebody decides about hosts, or about a call of the agent or one of its tasks
-	question  guard.Baton                 // held while the user is asked a question
+	asking    safecall.Pausable           // closed while somebody decides about hosts, or about a call of the agent or one of its tasks
+	question  safecall.Baton              // held while the user is asked a question
 	asksHosts func() bool                 // whether somebody decides about hosts; nil where nobody does
 	commands  map[string]Command          // those that are not built in, by name; never changed
 
-	busy   guard.Baton // held by the current run
-	mu     sync.Mutex  // guards the fields below
+	busy   safecall.Baton // held by the current run
+	mu     sync.Mutex     // guards the fields below
 	model  agentModel
 	listed listedModels // the names of the server of the model
 	cancel context.CancelCauseFunc
@@ -79,15 +77,15 @@ type Agent struct {
 	git         *gitwatch.Watch
 	ranCommands atomic.Bool // a command may have run in the runtime and left processes behind
 	jobs        toldJobs
-	followed    jobbook.Book // what its model knows of its jobs
-	recalled    bool         // the jobs of the conversation are among them; guarded by busy
+	followed    jobtrack.Book // what its model knows of its jobs
+	recalled    bool          // the jobs of the conversation are among them; guarded by busy
 
 	memory   memory           // guarded by busy
 	keeper   checkpointKeeper // set by New
 	skills   agentSkills
 	findings findings
-	refresh  guard.Baton // held while the system message is rebuilt
-	system   systemState // guarded by refresh, except stale
+	refresh  safecall.Baton // held while the system message is rebuilt
+	system   systemState    // guarded by refresh, except stale
 }
 
 // New creates an agent. It does not wait for a container: that starts in the
@@ -159,8 +157,8 @@ func newAgent(ctx context.Context, o options) (*Agent, error) {
 func (a *Agent) prepare(o *options) (err error) {
 	a.keeper = noCheckpoints{a}
 	a.meter.above = o.spends
-	a.busy, a.refresh, a.question, a.jobs.telling = guard.NewBaton(), guard.NewBaton(), guard.NewBaton(), guard.NewBaton()
-	a.replay = feed.NewReplay(keptBefore, keptBytesBefore, mergeDeltas, sizeOf)
+	a.busy, a.refresh, a.question, a.jobs.telling = safecall.NewBaton(), safecall.NewBaton(), safecall.NewBaton(), safecall.NewBaton()
+	a.replay = eventqueue.NewReplay(keptBefore, keptBytesBefore, mergeDeltas, sizeOf)
 	a.state.Since = time.Now()
 	a.allowed = cmp.Or(o.allowed, &sessionRules{})
 	a.approver.Begin(FaceUser{Approve: o.approve, Answer: o.ask}, o.confirmBash, FaceUser.over)
@@ -172,7 +170,7 @@ func (a *Agent) prepare(o *options) (err error) {
 	if a.commands, err = o.commandSet(); err != nil {
 		return err
 	}
-	if a.banned, err = ban.New(o.banned, o.bannedApps); err != nil {
+	if a.banned, err = denylist.New(o.banned, o.bannedApps); err != nil {
 		return err
 	}
 	if a.id, err = o.agentID(); err != nil {
@@ -325,7 +323,7 @@ func (a *Agent) isRunning() bool {
 }
 
 // The bounds of what Close waits for. Each part of a run that ends gets
-// [guard.Grace] of its own.
+// [safecall.Grace] of its own.
 const (
 	runEndsWithin = 30 * time.Second
 	cleanupWithin = time.Minute
@@ -365,7 +363,7 @@ func (a *Agent) Close() error {
 	cleanup := a.cleanup()
 	err = errors.Join(err, cleanup, a.keeper.Close(cleanup == nil), a.closeHistory(), a.extensions.close())
 	a.tellGitChanges()
-	ctx, cancel = context.WithTimeout(context.Background(), guard.Grace)
+	ctx, cancel = context.WithTimeout(context.Background(), safecall.Grace)
 	defer cancel()
 	a.eventsHandled(ctx)
 	a.replay.End()
@@ -407,7 +405,7 @@ func (a *Agent) cleanup() error {
 		ctx, cancel = context.WithTimeoutCause(ctx, cleanupWithin, errCleanupSlow)
 		defer cancel()
 	}
-	_, err := guard.Outlive(ctx, func() (struct{}, error) {
+	_, err := safecall.Outlive(ctx, func() (struct{}, error) {
 		defer a.enter(&a.calling, "the runtime's Cleanup")()
 		return struct{}{}, a.runtime.Cleanup()
 	})
@@ -454,12 +452,12 @@ func (a *Agent) tellGitChanges() {
 // enter notes that this goroutine runs foreign code for the agent, until it
 // calls leave. With this, Close can refuse to wait for its own caller, and can
 // name the code that it leaves behind.
-func (a *Agent) enter(inside *callback.Guard, what string) (leave func()) {
-	return a.enterAs(inside, callback.Self(), what)
+func (a *Agent) enter(inside *safecall.Reentry, what string) (leave func()) {
+	return a.enterAs(inside, safecall.Current(), what)
 }
 
 // enterAs is enter for a goroutine that knows its own id.
-func (a *Agent) enterAs(inside *callback.Guard, self callback.ID, what string) (leave func()) {
+func (a *Agent) enterAs(inside *safecall.Reentry, self safecall.Goroutine, what string) (leave func()) {
 	outside, returned := inside.Enter(self), a.foreign.Enter(what)
 	return func() {
 		returned()
@@ -471,7 +469,7 @@ func (a *Agent) enterAs(inside *callback.Guard, self callback.ID, what string) (
 func (a *Agent) logPanic(what string, err error) { logPanic(a.log, what, err) }
 
 func logPanic(log *slog.Logger, what string, err error) {
-	var p *guard.PanicError
+	var p *safecall.PanicError
 	if errors.As(err, &p) {
 		log.Error(what+" panicked", "error", err, "stack", string(p.Stack))
 	}

@@ -9,10 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/x/pygent/internal/guard"
-	"github.com/x/pygent/internal/keyset"
-	"github.com/x/pygent/internal/nudge"
-	"github.com/x/pygent/internal/pause"
+	"github.com/x/pygent/internal/boundset"
+	"github.com/x/pygent/internal/looptext"
+	"github.com/x/pygent/internal/safecall"
 )
 
 // ApprovalFunc decides whether a tool call may run. An error denies it. It must
@@ -125,7 +124,7 @@ func (r *run) permit(c *callContext, tool Tool) (permitted *callContext, refused
 	}
 	decision := r.decide(c, tool, *call, why)
 	if c.Err() != nil {
-		return nil, notRunResult(OutcomeInterrupted, nudge.NotRun(context.Cause(c)))
+		return nil, notRunResult(OutcomeInterrupted, looptext.NotRun(context.Cause(c)))
 	}
 	decision = r.agent.settle(decision, tool, call)
 	if decision.Arguments != nil {
@@ -305,7 +304,7 @@ func (o *options) ownApprovalFor() []string {
 // scope is what a decision for the session covers: all calls with the same key.
 // The zero scope covers nothing.
 type scope struct {
-	key   keyset.Key
+	key   boundset.Key
 	words string // for people
 }
 
@@ -318,20 +317,20 @@ func (a *Agent) sessionScope(tool Tool, call ToolCall) scope {
 	ours := isOurs(call) && tool.isBuiltin()
 	switch {
 	case command.Cmd != "" && ours:
-		return scope{keyset.Of("bash", fmt.Sprint(command.Background), command.Cwd, command.Cmd), "this very command"}
+		return scope{boundset.Of("bash", fmt.Sprint(command.Background), command.Cwd, command.Cmd), "this very command"}
 	case writes && a.steersGit(change.path):
 		return scope{}
 	case writes && change.path != "." && ours:
-		return scope{keyset.Of("write", change.path), "writes to this file"}
+		return scope{boundset.Of("write", change.path), "writes to this file"}
 	case call.Name == "bash" || writes:
-		return scope{keyset.Of("call", tool.identity(), call.Arguments), "this very call"}
+		return scope{boundset.Of("call", tool.identity(), call.Arguments), "this very call"}
 	}
-	return scope{keyset.Of("tool", tool.identity()), "all calls of " + call.Name}
+	return scope{boundset.Of("tool", tool.identity()), "all calls of " + call.Name}
 }
 
 // sessionRules are what was allowed for the session. An agent shares them with
 // those of its tasks.
-type sessionRules struct{ keyset.Set }
+type sessionRules struct{ boundset.Set }
 
 // approve waits for the decision about a call of which an event has told the
 // task's followers.
@@ -351,7 +350,7 @@ func (t *localTask) approve(ctx context.Context, request ApprovalRequest) (Decis
 	case d := <-answer:
 		return d, nil
 	case <-ctx.Done():
-		return Decision{}, guard.ContextError(ctx)
+		return Decision{}, safecall.ContextError(ctx)
 	}
 }
 
@@ -413,7 +412,7 @@ func (a *Agent) withHostApproval() RuntimeOption {
 			defer a.asking.Close()()
 			defer a.enter(&a.calling, "the approval of hosts")()
 			if c, ok := a.callGoingOn().(*callContext); ok {
-				ctx = &callContext{Context: pause.WithValues(ctx, c), info: c.info}
+				ctx = &callContext{Context: safecall.WithValues(ctx, c), info: c.info}
 			}
 			return ask(ctx, r)
 		}

@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/x/pygent/internal/bridge"
-	"github.com/x/pygent/internal/guard"
-	"github.com/x/pygent/internal/keep"
-	"github.com/x/pygent/internal/recap"
+	"github.com/x/pygent/internal/export"
+	"github.com/x/pygent/internal/safecall"
+	"github.com/x/pygent/internal/sessiondir"
 )
 
 // checkpointKeeper keeps the checkpoints of an agent: package checkpoint has the only one.
@@ -221,11 +221,11 @@ func (i insideAgent) FirstOfUser() string {
 }
 
 // Said is what the user and the model have said, for people.
-func (i insideAgent) Said() (said []recap.Said) {
+func (i insideAgent) Said() (said []sessiondir.Said) {
 	for _, e := range i.agent.history.said() {
 		byUser := e.Message.Role == RoleUser && isOfUser(e.Message, e.Source)
 		if byUser || e.Message.Role == RoleAssistant {
-			said = append(said, recap.Said{ByUser: byUser, Text: e.Message.Text()})
+			said = append(said, sessiondir.Said{ByUser: byUser, Text: e.Message.Text()})
 		}
 	}
 	return said
@@ -407,10 +407,10 @@ func (i insideAgent) Resting(ctx context.Context, f func(context.Context) error)
 }
 
 // Files are those of the runtime. list is nil where they cannot be listed.
-func (i insideAgent) Files() (from keep.Source, list func(ctx context.Context, depth, most int) ([]FileInfo, bool, error)) {
+func (i insideAgent) Files() (from export.Source, list func(ctx context.Context, depth, most int) ([]FileInfo, bool, error)) {
 	a := i.agent
-	from = keep.Source{Whole: true, Target: a.linkTarget(), Export: func(ctx context.Context, name, dest string) error {
-		_, err := guard.Outlive(ctx, func() (struct{}, error) {
+	from = export.Source{Whole: true, Target: a.linkTarget(), Export: func(ctx context.Context, name, dest string) error {
+		_, err := safecall.Outlive(ctx, func() (struct{}, error) {
 			defer a.enter(&a.calling, "the runtime's ExportFile")()
 			return struct{}{}, a.runtime.ExportFile(ctx, name, dest)
 		})
@@ -421,7 +421,7 @@ func (i insideAgent) Files() (from keep.Source, list func(ctx context.Context, d
 	if !ok {
 		return from, nil
 	}
-	from.List = func(ctx context.Context, dir string, most int) (files []keep.File, more bool, err error) {
+	from.List = func(ctx context.Context, dir string, most int) (files []export.File, more bool, err error) {
 		found, more, err := a.listFiles(ctx, lister, dir, 1, most)
 		return keepFiles(found), more, err
 	}

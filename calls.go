@@ -12,14 +12,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/x/pygent/internal/callwords"
+	"github.com/x/pygent/internal/boundset"
+	"github.com/x/pygent/internal/callsummary"
 	"github.com/x/pygent/internal/cut"
-	"github.com/x/pygent/internal/dialect"
-	"github.com/x/pygent/internal/guard"
-	"github.com/x/pygent/internal/keyset"
-	"github.com/x/pygent/internal/nudge"
-	"github.com/x/pygent/internal/pace"
+	"github.com/x/pygent/internal/looptext"
+	"github.com/x/pygent/internal/progress"
+	"github.com/x/pygent/internal/safecall"
 	"github.com/x/pygent/internal/thought"
+	"github.com/x/pygent/internal/toolcall"
 	"github.com/x/pygent/internal/verdict"
 )
 
@@ -60,8 +60,8 @@ type callContext struct {
 	byHook  bool   // a hook was the last to change them
 	note    string // of hooks, for the model
 
-	progress atomic.Pointer[pace.Pace[ProgressInfo]] // nil until the tool tells of some
-	asked    *callContext                            // of the same call with the arguments before the change, if changed
+	progress atomic.Pointer[progress.Throttle[ProgressInfo]] // nil until the tool tells of some
+	asked    *callContext                                    // of the same call with the arguments before the change, if changed
 }
 
 type callKey struct{}
@@ -177,7 +177,7 @@ func (so *answers) noteFailed(call *ToolCall, result *ToolResult) {
 		exit = result.Bash.ExitCode
 	}
 	so.failed = append(so.failed, call.Name)
-	if what := callwords.Failure(call.Name, call.Arguments, exit); what != "" {
+	if what := callsummary.Failure(call.Name, call.Arguments, exit); what != "" {
 		so.what = append(so.what, what)
 	}
 }
@@ -202,7 +202,7 @@ func (r *run) give(ctx context.Context, read *readCall, result *ToolResult, last
 	if result.Outcome != OutcomeOK && !foundNothing(result) {
 		so.noteFailed(call, result)
 	}
-	if read.err == nil && !read.tool.ends && didSomething(result) && !dialect.IsNote(call.Name) {
+	if read.err == nil && !read.tool.ends && didSomething(result) && !toolcall.IsNote(call.Name) {
 		if r.judge.Ran(result.Outcome != OutcomeOK && !foundNothing(result)); !r.judge.Keeps(r.result.Summary) {
 			r.result.Summary = ""
 		}
@@ -226,16 +226,16 @@ func (r *run) whyNot(ctx context.Context) string {
 	case r.trouble.CutBy != "":
 		return r.trouble.CutCall()
 	case r.broken != nil:
-		return nudge.NotRun(r.broken)
+		return looptext.NotRun(r.broken)
 	case r.result.Status == StatusMaxToolCalls:
-		return nudge.CallLimit
+		return looptext.CallLimit
 	case r.result.Status != "":
-		return nudge.Ended
+		return looptext.Ended
 	case ctx.Err() != nil:
-		return nudge.NotRun(context.Cause(ctx))
+		return looptext.NotRun(context.Cause(ctx))
 	case r.result.ToolCalls >= r.opts.MaxToolCalls:
 		r.end(StatusMaxToolCalls, reached(r.opts.MaxToolCalls, "tool call")+" (MaxToolCalls)")
-		return nudge.CallLimit
+		return looptext.CallLimit
 	}
 	return ""
 }
@@ -249,7 +249,7 @@ func (r *run) noteAfter(last bool) string {
 	case r.result.Status != "":
 		return r.limitNote()
 	}
-	return strings.TrimPrefix(nudge.OnALine(r.agent.surveyNews(), r.limitNote()), "\n")
+	return strings.TrimPrefix(looptext.OnALine(r.agent.surveyNews(), r.limitNote()), "\n")
 }
 
 // skip answers a call that is not run.
@@ -266,9 +266,9 @@ func notRunResult(outcome Outcome, why string) *ToolResult {
 // event.
 func (r *run) answer(e Event, result *ToolResult, note string) error {
 	e.Output = result
-	entry := HistoryEntry{Message: ToolMessage(e.Call.ID, nudge.OnALine(result.Content, note)), Outcome: result.Outcome, Bash: result.Bash.ended()}
+	entry := HistoryEntry{Message: ToolMessage(e.Call.ID, looptext.OnALine(result.Content, note)), Outcome: result.Outcome, Bash: result.Bash.ended()}
 	if r.joint.Left > 0 {
-		summary, _ := callwords.Of(e.Call.Name, e.Call.Arguments)
+		summary, _ := callsummary.Of(e.Call.Name, e.Call.Arguments)
 		text, outcome, whole := r.joint.Add(summary, entry.Message.Text(), string(entry.Outcome), maxToolResult)
 		if !whole {
 			e.Step = r.result.Steps
@@ -336,25 +336,25 @@ const openWithin = 3 * time.Second
 // run. Where a run is to end with an answer, it also refuses a stop in place of the work.
 func (r *run) checkStop(ctx context.Context, result *ToolResult, so *answers) *ToolResult {
 	if result.End == StatusStopped && r.opts.answerEnds && r.judge.Unbegun() {
-		return notRunResult(OutcomeFailed, nudge.NotBegun)
+		return notRunResult(OutcomeFailed, looptext.NotBegun)
 	}
 	if result.End != StatusStopped || r.judge.Refused || ctx.Err() != nil {
 		return result
 	}
 	var open []string
 	if len(so.failed) > 0 {
-		open = append(open, nudge.Failed(so.failed))
+		open = append(open, looptext.Failed(so.failed))
 	}
 	open = append(open, r.openTasks(ctx)...)
 	open = append(open, r.openJobs(ctx)...)
 	if r.opts.answerEnds && r.judge.Owes() && cmp.Or(r.saidAtStop(result), r.result.Summary) == "" {
-		open = append(open, nudge.NoAnswer)
+		open = append(open, looptext.NoAnswer)
 	}
 	if len(open) == 0 {
 		return result
 	}
 	r.judge.Refused = true
-	return notRunResult(OutcomeFailed, nudge.NotStopped(open)+nudge.WhatFailed(so.what))
+	return notRunResult(OutcomeFailed, looptext.NotStopped(open)+looptext.WhatFailed(so.what))
 }
 
 // openTasks names the delegated tasks that are still at work, or ask something.
@@ -395,15 +395,15 @@ func (r *run) noteCycle(call *ToolCall, result *ToolResult) {
 	var note, reason string
 	switch {
 	case found && last.Calls > 1 && !r.cycles.AllFailed(last.Calls):
-		note, reason = nudge.InTurn(last.Calls, last.Times)
+		note, reason = looptext.InTurn(last.Calls, last.Times)
 	case found:
-		note, reason = nudge.Repeated(call.Name, last.Calls, last.Times)
+		note, reason = looptext.Repeated(call.Name, last.Calls, last.Times)
 	case failures > 0:
-		note, reason = nudge.InARow(failures)
+		note, reason = looptext.InARow(failures)
 	default:
 		return
 	}
-	result.Content = nudge.OnALine(result.Content, note)
+	result.Content = looptext.OnALine(result.Content, note)
 	if r.cycles.Stuck() || stuck {
 		r.end(StatusStuck, reason)
 	}
@@ -425,7 +425,7 @@ func (r *run) refuseCalls(ctx context.Context, calls []ToolCall) error {
 		if summary := stopSummary(call); summary != "" {
 			r.result.Summary = summary
 		}
-		if err := r.skip(ctx, &call, notRunResult(OutcomeNotRun, nudge.LastCall), ""); err != nil {
+		if err := r.skip(ctx, &call, notRunResult(OutcomeNotRun, looptext.LastCall), ""); err != nil {
 			return err
 		}
 	}
@@ -459,7 +459,7 @@ func (r *run) runNext(ctx context.Context, calls []readCall) []*ToolResult {
 func (r *run) runAll(ctx context.Context, calls []readCall) []*ToolResult {
 	defer r.agent.serving.Store(nil)
 	begun := make([]begunCall, len(calls))
-	stopped, other := false, nudge.OtherPart
+	stopped, other := false, looptext.OtherPart
 	for i := range calls {
 		begun[i] = r.admit(ctx, &calls[i])
 		stopped = stopped || begun[i].result != nil
@@ -473,7 +473,7 @@ func (r *run) runAll(ctx context.Context, calls []readCall) []*ToolResult {
 		case b.result == nil:
 			r.agent.serving.Store(b.ctx)
 			b.result = r.perform(b.ctx, b.tool)
-			stopped, other = b.result.Outcome != OutcomeOK, nudge.LaterPart
+			stopped, other = b.result.Outcome != OutcomeOK, looptext.LaterPart
 		}
 		r.limitResult(ctx, b.call, b.result, b.tool.polls)
 		results[i] = b.result
@@ -499,7 +499,7 @@ func (r *run) announce(ctx context.Context, call *ToolCall) *ToolResult {
 	r.result.ToolCalls++
 	r.emit(Event{Type: EventToolCall, Step: r.result.Steps, Call: call, Tool: r.toolInfo(ctx, *call)})
 	if ctx.Err() != nil {
-		return notRunResult(OutcomeNotRun, nudge.NotRun(context.Cause(ctx)))
+		return notRunResult(OutcomeNotRun, looptext.NotRun(context.Cause(ctx)))
 	}
 	return nil
 }
@@ -541,7 +541,7 @@ func (r *run) describeCall(ctx context.Context, tool Tool, call ToolCall) *ToolI
 // identity distinguishes tools of the same name that say different things of
 // themselves.
 func (t Tool) identity() string {
-	key := keyset.Of(t.Name, t.Description, string(t.Parameters), string(t.Kind), fmt.Sprint(t.ReadOnly))
+	key := boundset.Of(t.Name, t.Description, string(t.Parameters), string(t.Kind), fmt.Sprint(t.ReadOnly))
 	return string(key[:])
 }
 
@@ -658,7 +658,7 @@ func (r *run) start(ctx *callContext, tool Tool) (refused *ToolResult) {
 	call := &ctx.info.Call
 	r.emit(Event{Type: EventToolStart, Step: r.result.Steps, Call: call})
 	if err := r.agent.git.Before(ctx, !tool.ReadOnly); err != nil {
-		return notRunResult(OutcomeNotRun, nudge.NotRun(err))
+		return notRunResult(OutcomeNotRun, looptext.NotRun(err))
 	}
 	if _, ours := builtinTools()[call.Name]; !ours && !tool.ends || call.Name == "bash" {
 		r.agent.ranCommands.Store(true)
@@ -684,7 +684,7 @@ func (r *run) performed(ctx *callContext, result *ToolResult, err error) *ToolRe
 		result.Outcome = OutcomeInterrupted
 		result.Content += "\n[the run was interrupted; the call may have taken effect]"
 	}
-	result.Content = nudge.OnALine(result.Content, ctx.notes())
+	result.Content = looptext.OnALine(result.Content, ctx.notes())
 	return result
 }
 
@@ -799,7 +799,7 @@ func (r *run) beginCall(ctx context.Context, call *readCall) begunCall {
 	}
 	b.done = make(chan calledTool, 1)
 	go func() {
-		result, err := guard.Outlive(b.ctx, func() (*ToolResult, error) {
+		result, err := safecall.Outlive(b.ctx, func() (*ToolResult, error) {
 			defer r.agent.enter(&r.agent.calling, "the tool "+call.Name)()
 			return r.traceTool(b.ctx, b.tool, b.ctx.info.Call)
 		})

@@ -13,7 +13,7 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/safecall"
 	"github.com/x/pygent/internal/slash"
 	"github.com/x/pygent/internal/spelling"
 )
@@ -233,7 +233,7 @@ func (a *Agent) runCommand(ctx context.Context, name, args string, out *slash.Ou
 	if !ok {
 		return CommandResult{}, slash.Unknown(name, a.commandLike(name))
 	}
-	result, err := guard.Outlive(ctx, func() (CommandResult, error) { return c.run(ctx, a, args, out) })
+	result, err := safecall.Outlive(ctx, func() (CommandResult, error) { return c.run(ctx, a, args, out) })
 	a.logPanic("command /"+name, err)
 	if err != nil {
 		err = fmt.Errorf("/%s: %w", name, err)
@@ -408,7 +408,7 @@ func (a *Agent) argumentsOf(ctx context.Context, name string, words []string) ([
 	}
 	ctx, cancel := context.WithTimeout(ctx, completeWithin)
 	defer cancel()
-	list, err := guard.Outlive(ctx, func() ([]string, error) { return c.Complete(ctx, a, slices.Clone(words)), nil })
+	list, err := safecall.Outlive(ctx, func() ([]string, error) { return c.Complete(ctx, a, slices.Clone(words)), nil })
 	a.logPanic("completion of /"+name, err)
 	return list, err
 }

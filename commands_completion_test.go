@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/safecall"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -109,6 +109,6 @@ func TestACompletionThatTakesLongIsGivenUp(t *testing.T) {
 		require.Equal(t, 2*time.Second, time.Since(began))
 		_, err = agent.CompleteCommand(t.Context(), "/deaf ")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.Equal(t, 4*time.Second+guard.Grace, time.Since(began))
+		require.Equal(t, 4*time.Second+safecall.Grace, time.Since(began))
 	})
 }

@@ -12,10 +12,10 @@ import (
 
 	"github.com/x/pygent/internal/compact"
 	"github.com/x/pygent/internal/cut"
-	"github.com/x/pygent/internal/guard"
-	"github.com/x/pygent/internal/nudge"
+	"github.com/x/pygent/internal/looptext"
 	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/pasted"
+	"github.com/x/pygent/internal/safecall"
 	"github.com/x/pygent/internal/window"
 )
 
@@ -188,12 +188,12 @@ func (r *run) warnOfSmallWindow(specs []ToolSpec, room int64) {
 	}
 	m.small = true
 	r.emit(Event{Type: EventWarning, Step: r.result.Steps, Text: fmt.Sprintf(
-		"the model's window has room for %d tokens, and the system message and the tools take %d of them: little is left to work with (%s)", room, prefix, nudge.WidenedBy)})
+		"the model's window has room for %d tokens, and the system message and the tools take %d of them: little is left to work with (%s)", room, prefix, looptext.WidenedBy)})
 }
 
 // insteadOfFull says what can be done about a conversation that is too long.
 func (r *run) insteadOfFull(specs []ToolSpec) string {
-	const larger = "a model with a larger window, or give this one a larger one (" + nudge.WidenedBy + "; if it has one, set WithContextWindow or context_window)"
+	const larger = "a model with a larger window, or give this one a larger one (" + looptext.WidenedBy + "; if it has one, set WithContextWindow or context_window)"
 	a := r.agent
 	all, gauge := a.window(""), &a.memoryOf(a.currentModel()).gauge
 	most, of := all/5*4, window.Share(a.memory.given(all)) // else hardly anything can be said
@@ -660,7 +660,7 @@ func (r *run) askWindow(tokens int64) {
 	r.asksWindow.Start(r.ctx, time.Millisecond, func(ctx context.Context) (again bool) {
 		ctx, cancel := context.WithTimeout(ctx, windowWithin)
 		defer cancel()
-		tokens, err := guard.Outlive(ctx, func() (int64, error) {
+		tokens, err := safecall.Outlive(ctx, func() (int64, error) {
 			defer a.enter(&a.calling, "the model's ContextWindow")()
 			return teller.ContextWindow(ctx, model.name), nil
 		})

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/x/pygent/internal/compact"
-	"github.com/x/pygent/internal/gallery"
+	"github.com/x/pygent/internal/mediabudget"
 	"github.com/x/pygent/internal/numeral"
 )
 
@@ -37,7 +37,7 @@ func weightOf(m Message) int {
 func (p *Part) weight() int {
 	switch {
 	case p.ImageURL != "":
-		return compact.Image(gallery.Pixels(p.ImageURL))
+		return compact.Image(mediabudget.Pixels(p.ImageURL))
 	case p.AudioURL != "":
 		return compact.Media("audio", len(p.AudioURL))
 	}
@@ -195,7 +195,7 @@ func unshow(m Message, left *int) Message {
 	m.Parts = slices.Clone(m.Parts)
 	for i, p := range m.Parts {
 		if url := p.mediaURL(); url != "" && *left > 0 {
-			m.Parts[i] = Part{Text: gallery.NoRoom(url)}
+			m.Parts[i] = Part{Text: mediabudget.NoRoom(url)}
 			*left--
 		}
 	}
@@ -213,7 +213,7 @@ func (c *conversation) items() []compact.Item {
 		}
 		if items[i].Kind == compact.Shown {
 			for _, p := range mediaOf(m) {
-				items[i].Media = append(items[i].Media, max(p.weight()-len(gallery.NoRoom(p.mediaURL())), 0))
+				items[i].Media = append(items[i].Media, max(p.weight()-len(mediabudget.NoRoom(p.mediaURL())), 0))
 			}
 		}
 	}

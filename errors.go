@@ -10,10 +10,10 @@ import (
 
 	"github.com/x/pygent/internal/chatstream"
 	"github.com/x/pygent/internal/docker"
-	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/jsonobj"
 	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/openai"
+	"github.com/x/pygent/internal/safecall"
 	"github.com/x/pygent/internal/sandbox"
 	"github.com/x/pygent/internal/settings"
 	"github.com/x/pygent/internal/tree"
@@ -63,7 +63,7 @@ var (
 	ErrInCallback = errors.New("called from an event handler, a tool or an approval that it would wait for")
 	// ErrLeftBehind is returned by Close when something did not end in time:
 	// code that ignores its context, or a runtime whose Cleanup does not return.
-	ErrLeftBehind = guard.ErrLeftBehind
+	ErrLeftBehind = safecall.ErrLeftBehind
 	// ErrNoAnswer is returned by [Agent.Step] when the model's answer is empty.
 	ErrNoAnswer = errors.New("the model gave no answer")
 	// ErrAnswerTooLarge is returned for an answer of a model's server that is
@@ -97,7 +97,7 @@ func alive(ctx context.Context) error {
 	case ctx == nil:
 		return errNilContext
 	case ctx.Err() != nil:
-		return guard.ContextError(ctx)
+		return safecall.ContextError(ctx)
 	}
 	return nil
 }

@@ -12,12 +12,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/x/pygent/internal/callback"
 	"github.com/x/pygent/internal/cut"
-	"github.com/x/pygent/internal/feed"
-	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/eventqueue"
 	"github.com/x/pygent/internal/jsonobj"
-	"github.com/x/pygent/internal/pace"
+	"github.com/x/pygent/internal/progress"
+	"github.com/x/pygent/internal/safecall"
 )
 
 // Event is something that happened in an agent. Its JSON is what
@@ -214,7 +213,7 @@ func (a *Agent) follow(ctx context.Context, msg string, opts []RunOption, yield 
 		return errNilContext
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	s := feed.NewStream(mergeDeltas)
+	s := eventqueue.NewStream(mergeDeltas)
 	ended := make(chan struct{})
 	var err error
 	go func() {
@@ -227,7 +226,7 @@ func (a *Agent) follow(ctx context.Context, msg string, opts []RunOption, yield 
 		<-ended
 		<-s.Feed().Handled()
 	}()
-	defer a.calling.Enter(callback.Self())()
+	defer a.calling.Enter(safecall.Current())()
 	for {
 		e, ok := s.Next(ended)
 		if !ok {
@@ -313,7 +312,7 @@ func Progress(ctx context.Context, p ProgressInfo) {
 	}
 	to := c.progress.Load()
 	if to == nil {
-		to = pace.New(progressEvery, c.tellProgress)
+		to = progress.NewThrottle(progressEvery, c.tellProgress)
 		if !c.progress.CompareAndSwap(nil, to) {
 			to = c.progress.Load()
 		}
@@ -327,7 +326,7 @@ func (c *callContext) tellProgress(p ProgressInfo) {
 }
 
 // progressOver ignores the progress of a call that is over.
-var progressOver = pace.Ended[ProgressInfo]()
+var progressOver = progress.Ended[ProgressInfo]()
 
 // endProgress tells the last progress of a call that is over, also of its
 // approval.
@@ -436,16 +435,16 @@ func tokensInLog(u *Usage) slog.Attr {
 
 // listeners are the feeds that get the events of an agent.
 type listeners struct {
-	always  *feed.Feed[Event]   // of the agent's handler; nil for none
-	faces   []*feed.Feed[Event] // of those that follow the agent
-	run     []*feed.Feed[Event] // of the run that goes on
-	ctx     context.Context     // of that run; nil for none
-	release []func()            // lets go of the feeds that the run holds
+	always  *eventqueue.Feed[Event]   // of the agent's handler; nil for none
+	faces   []*eventqueue.Feed[Event] // of those that follow the agent
+	run     []*eventqueue.Feed[Event] // of the run that goes on
+	ctx     context.Context           // of that run; nil for none
+	release []func()                  // lets go of the feeds that the run holds
 }
 
 // listen adds feeds for the events of the run that begins. Nil feeds are left
 // out.
-func (a *Agent) listen(ctx context.Context, feeds ...*feed.Feed[Event]) {
+func (a *Agent) listen(ctx context.Context, feeds ...*eventqueue.Feed[Event]) {
 	a.emitMu.Lock()
 	defer a.emitMu.Unlock()
 	a.listeners.run, a.listeners.ctx = nil, ctx
@@ -472,16 +471,16 @@ func (a *Agent) endListening() {
 
 // handlerFeed returns a feed for an event handler that the caller gave, or nil
 // for none. A handler that panics ends the current run.
-func (a *Agent) handlerFeed(f func(Event)) *feed.Feed[Event] {
+func (a *Agent) handlerFeed(f func(Event)) *eventqueue.Feed[Event] {
 	if f == nil {
 		return nil
 	}
-	var self callback.ID // of the feed's goroutine, which alone uses it
-	events := feed.New(func(e Event) {
+	var self safecall.Goroutine // of the feed's goroutine, which alone uses it
+	events := eventqueue.New(func(e Event) {
 		defer a.enterAs(&a.handling, self, "an event handler")()
-		guard.Call(func() { f(e) }, a.handlerFailed)
+		safecall.Call(func() { f(e) }, a.handlerFailed)
 	}, mergeDeltas)
-	events.Begin(func() { self = callback.Self() })
+	events.Begin(func() { self = safecall.Current() })
 	return events
 }
 

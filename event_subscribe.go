@@ -7,13 +7,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/x/pygent/internal/feed"
-	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/eventqueue"
+	"github.com/x/pygent/internal/safecall"
 )
 
 // ErrEventsGone is the error of [Agent.Subscribe] when events that were asked
 // for are no longer kept.
-var ErrEventsGone = feed.ErrGone
+var ErrEventsGone = eventqueue.ErrGone
 
 // How many events an agent keeps for subscribers, and how many bytes of them.
 // The events share what they hold with the history. As long as nobody has
@@ -326,16 +326,16 @@ func (r *run) hearSaid(msg Message, source Source, id string) error {
 // emit reports an event of the run and waits until every listener has handled
 // it, or the time of the step is over. This keeps the run in step with its
 // followers.
-func (r *run) emit(e Event) { feed.Await(r.agent.emit(e), r.patience) }
+func (r *run) emit(e Event) { eventqueue.Await(r.agent.emit(e), r.patience) }
 
 // emitLast reports the end of the run. It waits for the listeners, but not
-// longer than [guard.Grace] once the run's time is over.
+// longer than [safecall.Grace] once the run's time is over.
 func (r *run) emitLast(e Event) {
 	handled := r.agent.emit(e)
-	if feed.Await(handled, r.patience) {
+	if eventqueue.Await(handled, r.patience) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), guard.Grace)
+	ctx, cancel := context.WithTimeout(context.Background(), safecall.Grace)
 	defer cancel()
-	feed.Await(handled, ctx.Done())
+	eventqueue.Await(handled, ctx.Done())
 }

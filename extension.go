@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/safecall"
 )
 
 // Extension adds to an agent what not every program wants. Packages above this one have
@@ -131,7 +131,7 @@ type openExtension struct {
 // becomes an error.
 func (x *openExtension) call(f func() error) error {
 	defer x.host.Agent.enter(&x.host.Agent.calling, "the extension "+x.Name())()
-	_, err := guard.Catch(func() (struct{}, error) { return struct{}{}, f() })
+	_, err := safecall.Catch(func() (struct{}, error) { return struct{}{}, f() })
 	if err == nil {
 		return nil
 	}
@@ -172,7 +172,7 @@ func (all extensions) ready(ctx context.Context) error {
 func (all extensions) end(of func(*openExtension) func() error) (err error) {
 	for _, x := range slices.Backward(all) {
 		if f := of(x); f != nil {
-			err = errors.Join(err, guard.Within(runEndsWithin, func() error { return x.call(f) }))
+			err = errors.Join(err, safecall.Within(runEndsWithin, func() error { return x.call(f) }))
 		}
 	}
 	return err

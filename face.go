@@ -11,8 +11,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/x/pygent/internal/feed"
-	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/eventqueue"
+	"github.com/x/pygent/internal/safecall"
 	"github.com/x/pygent/internal/screen"
 	"github.com/x/pygent/internal/tomlfile"
 )
@@ -103,7 +103,7 @@ func (a *Agent) showTo(f func(Event)) (before *RuntimeEvent, end func()) {
 	return a.state.Runtime, func() {
 		a.tellGitChanges()
 		a.emitMu.Lock()
-		a.listeners.faces = slices.DeleteFunc(slices.Clone(a.listeners.faces), func(f *feed.Feed[Event]) bool { return f == events })
+		a.listeners.faces = slices.DeleteFunc(slices.Clone(a.listeners.faces), func(f *eventqueue.Feed[Event]) bool { return f == events })
 		a.emitMu.Unlock()
 		<-events.Handled()
 	}
@@ -257,7 +257,7 @@ func (a *Agent) FaceSession() FaceSession {
 
 // show runs a face. Its panic becomes an error.
 func (a *Agent) show(ctx context.Context, f Face) error {
-	_, err := guard.Catch(func() (struct{}, error) { return struct{}{}, f(ctx, a.FaceSession()) })
+	_, err := safecall.Catch(func() (struct{}, error) { return struct{}{}, f(ctx, a.FaceSession()) })
 	a.logPanic("face", err)
 	return err
 }

@@ -7,12 +7,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/x/pygent/internal/callwords"
+	"github.com/x/pygent/internal/callsummary"
 	"github.com/x/pygent/internal/compact"
-	"github.com/x/pygent/internal/dialect"
-	"github.com/x/pygent/internal/gallery"
 	"github.com/x/pygent/internal/jsonobj"
-	"github.com/x/pygent/internal/nudge"
+	"github.com/x/pygent/internal/looptext"
+	"github.com/x/pygent/internal/mediabudget"
+	"github.com/x/pygent/internal/toolcall"
 )
 
 // Texts that replace what was never recorded, or was lost.
@@ -31,7 +31,7 @@ type conversation struct {
 	open     *exchange           // the calls that wait for results, if any
 	ids      map[string]struct{} // the ids of all calls so far
 	made     int                 // how many ids were made here
-	images   gallery.Window      // of the images and files of tools, which ones are sent
+	images   mediabudget.Window  // of the images and files of tools, which ones are sent
 	size     int                 // of messages, in bytes of JSON
 	weight   int                 // of messages, for counting tokens
 }
@@ -95,8 +95,8 @@ func (c *conversation) begin(m Message) {
 		call := &e.calls[i]
 		e.waiting[call.ID] = append(e.waiting[call.ID], i)
 		call.ID = c.uniqueID(call.ID)
-		call.Name = dialect.Legal(call.Name)
-		call.Arguments = dialect.LegalArguments(call.Arguments)
+		call.Name = toolcall.Legal(call.Name)
+		call.Arguments = toolcall.LegalArguments(call.Arguments)
 		call.Extra = jsonobj.WithoutNulls(call.Extra)
 	}
 	m.ToolCalls = e.calls
@@ -360,7 +360,7 @@ func wasRefused(result HistoryEntry) bool {
 		return result.Outcome != OutcomeOK
 	}
 	text := result.Message.Text()
-	return nudge.Refuses(text) || strings.HasPrefix(text, "error: ") || text == interruptedResult
+	return looptext.Refuses(text) || strings.HasPrefix(text, "error: ") || text == interruptedResult
 }
 
 // resume answers the calls that were left open, or ends the run if it had ended
@@ -406,7 +406,7 @@ func (r *run) recallWork(said []HistoryEntry) {
 			r.judgeHears(e.Message)
 		case e.Message.Role == RoleAssistant:
 			r.judge.Answered(len(e.Message.ToolCalls) > 0)
-		case e.Message.Role == RoleTool && e.Outcome != OutcomeNotRun && !nudge.Refuses(text) && !strings.HasPrefix(text, "error: "):
+		case e.Message.Role == RoleTool && e.Outcome != OutcomeNotRun && !looptext.Refuses(text) && !strings.HasPrefix(text, "error: "):
 			r.judge.Ran(e.Outcome != OutcomeOK && e.Outcome != "")
 		}
 	}
@@ -422,7 +422,7 @@ func (r *run) resumeReply(ctx context.Context, record []Message) {
 	}
 	r.result.Message, r.replies = record[at], 1
 	last := record[at].Text()
-	summedUp := at > 0 && nudge.AsksToSumUp(record[at-1].Text())
+	summedUp := at > 0 && looptext.AsksToSumUp(record[at-1].Text())
 	for at >= 2 && toldToGoOn(record[at-1]) && isReply(record[at-2]) {
 		at -= 2
 		r.replies++
@@ -439,7 +439,7 @@ func (r *run) resumeReply(ctx context.Context, record []Message) {
 }
 
 func toldToGoOn(m Message) bool {
-	return m.Role == RoleUser && nudge.SaysGoOn(m.Text())
+	return m.Role == RoleUser && looptext.SaysGoOn(m.Text())
 }
 
 func isReply(m Message) bool { return m.Role == RoleAssistant && len(m.ToolCalls) == 0 }
@@ -450,7 +450,7 @@ func isReply(m Message) bool { return m.Role == RoleAssistant && len(m.ToolCalls
 func (r *run) resumeCall(ctx context.Context, call *readCall, shown []Part) (media []Part, err error) {
 	switch {
 	case r.result.Status != "":
-		return nil, r.skip(ctx, &call.ToolCall, notRunResult(OutcomeNotRun, nudge.Ended), "")
+		return nil, r.skip(ctx, &call.ToolCall, notRunResult(OutcomeNotRun, looptext.Ended), "")
 	case !call.tool.mayRepeat(call):
 		return nil, r.skip(ctx, &call.ToolCall, notRunResult(OutcomeInterrupted, interruptedResult), "")
 	}
@@ -470,7 +470,7 @@ func (a *Agent) runsAgain() string {
 	var again []string
 	for i, call := range (&run{agent: a}).readAll(record[at].ToolCalls) {
 		if given[i] == noResult && call.err == nil && call.tool.mayRepeat(&call) && !call.tool.ends {
-			summary, _ := callwords.Of(call.Name, call.Arguments)
+			summary, _ := callsummary.Of(call.Name, call.Arguments)
 			again = append(again, summary)
 		}
 	}

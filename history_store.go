@@ -13,10 +13,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/x/pygent/internal/gallery"
-	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/journal"
 	"github.com/x/pygent/internal/jsonobj"
+	"github.com/x/pygent/internal/mediabudget"
+	"github.com/x/pygent/internal/safecall"
 )
 
 // HistoryStore keeps the entries of one conversation, in a database for
@@ -142,7 +142,7 @@ func LoadHistory(ctx context.Context, store HistoryStore) (*History, error) {
 
 // load begins the history with what a store has.
 func (h *History) load(ctx context.Context, link *storeLink) error {
-	entries, err := guard.Outlive(ctx, func() ([]HistoryEntry, error) { return link.store.Load(ctx) })
+	entries, err := safecall.Outlive(ctx, func() ([]HistoryEntry, error) { return link.store.Load(ctx) })
 	if err != nil {
 		return err
 	}
@@ -430,7 +430,7 @@ func callStore[T any](ctx context.Context, l *storeLink, f func(ctx context.Cont
 	}
 	returned := make(chan struct{})
 	l.late = returned
-	return guard.Outlive(ctx, func() (T, error) {
+	return safecall.Outlive(ctx, func() (T, error) {
 		defer close(returned)
 		return f(ctx)
 	})
@@ -774,7 +774,7 @@ func encodeForHistory(m Message) (Message, error) {
 		}
 	}
 	for i, p := range m.Parts {
-		if p.AudioURL != "" && !gallery.IsRecording(p.AudioURL) {
+		if p.AudioURL != "" && !mediabudget.IsRecording(p.AudioURL) {
 			return m, fmt.Errorf("part %d: want a recording as a URL that begins with data:audio/ and has base64", i+1)
 		}
 	}

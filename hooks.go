@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/x/pygent/internal/cut"
-	"github.com/x/pygent/internal/nudge"
+	"github.com/x/pygent/internal/looptext"
 )
 
 // Hooks are functions of a program that an agent calls at the start and the end
@@ -134,7 +134,7 @@ func (r *run) hook(c *callContext, tool Tool) (_ *callContext, refused *ToolResu
 		call := c.info.Call
 		verdict, err := callForeign(c, r, "the hook BeforeCall", func() (CallVerdict, error) { return h.BeforeCall(c, r.agent, call) })
 		if c.Err() != nil {
-			return nil, notRunResult(OutcomeInterrupted, nudge.NotRun(context.Cause(c)))
+			return nil, notRunResult(OutcomeInterrupted, looptext.NotRun(context.Cause(c)))
 		}
 		if err != nil {
 			r.agent.logPanic("hook BeforeCall", err)
@@ -166,12 +166,12 @@ func (c *callContext) notes() string {
 	if c.byHook {
 		who = "the rules here"
 	}
-	return strings.TrimSuffix(nudge.Changed(who, cut.Head(c.info.Call.Arguments, shownArguments))+"\n"+c.note, "\n")
+	return strings.TrimSuffix(looptext.Changed(who, cut.Head(c.info.Call.Arguments, shownArguments))+"\n"+c.note, "\n")
 }
 
 // joined appends a note to others, on a line of its own.
 func joined(notes, note string) string {
-	return strings.TrimPrefix(nudge.OnALine(notes, note), "\n")
+	return strings.TrimPrefix(looptext.OnALine(notes, note), "\n")
 }
 
 // CheckCommand returns an error if a script runs what [WithBannedCommands] and

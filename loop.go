@@ -8,21 +8,19 @@ import (
 	"strings"
 	"time"
 
+	"github.com/x/pygent/internal/boundset"
 	"github.com/x/pygent/internal/bridge"
-	"github.com/x/pygent/internal/callback"
 	"github.com/x/pygent/internal/callset"
-	"github.com/x/pygent/internal/calltext"
 	"github.com/x/pygent/internal/chatstream"
 	"github.com/x/pygent/internal/cut"
-	"github.com/x/pygent/internal/cycle"
-	"github.com/x/pygent/internal/feed"
-	"github.com/x/pygent/internal/guard"
-	"github.com/x/pygent/internal/keyset"
-	"github.com/x/pygent/internal/nudge"
+	"github.com/x/pygent/internal/eventqueue"
+	"github.com/x/pygent/internal/loopdetect"
+	"github.com/x/pygent/internal/looptext"
 	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/openai"
-	"github.com/x/pygent/internal/repeat"
+	"github.com/x/pygent/internal/safecall"
 	"github.com/x/pygent/internal/sandbox"
+	"github.com/x/pygent/internal/toolcall"
 	"github.com/x/pygent/internal/verdict"
 )
 
@@ -34,7 +32,7 @@ type run struct {
 	specs    []ToolSpec // the tools as the model was last given them
 	result   *Result
 	started  time.Time
-	cycles   cycle.Finder
+	cycles   loopdetect.Finder
 	joint    callset.Joint  // of the results of a call that stands for several
 	budget   *taskBudget    // shared with the tasks that the run delegates
 	used     *meter         // of the run itself
@@ -42,14 +40,14 @@ type run struct {
 	unknown  string         // why the cost is not known, in words, if it is limited
 	message  int            // the index in the history of the message whose calls run
 	release  func()         // ends the exclusive right to append to the history
-	worker   guard.Worker
+	worker   safecall.Worker
 	nested   nestedInstructions
-	jobs     repeat.Loop // asks the runtime about background jobs
+	jobs     safecall.Poller // asks the runtime about background jobs
 
-	asksWindow repeat.Loop // asks the model for its window, once
-	asksState  repeat.Loop // asks git for the state of the workspace, once
-	prepares   repeat.Loop // starts what runs commands, once for each answer
-	prepared   int         // the last step in which it began
+	asksWindow safecall.Poller // asks the model for its window, once
+	asksState  safecall.Poller // asks git for the state of the workspace, once
+	prepares   safecall.Poller // starts what runs commands, once for each answer
+	prepared   int             // the last step in which it began
 
 	// The causes with which the contexts of the run end at its time limits. Each
 	// run has its own, so that a run inside a tool of another run cannot mistake
@@ -60,14 +58,14 @@ type run struct {
 	// time of the step, or of the run, is over.
 	patience <-chan struct{}
 
-	judge       verdict.Judge // decides about replies if answers end the run
-	replies     int           // replies in a row without a tool call
-	written     calltext.Sign // of a call that the last answer has as text
-	withheld    keyset.Key    // the call in its text that runs if the model writes it again; zero for none
-	toldWritten bool          // an event has told that calls are written as text
-	trouble     nudge.Trouble // with the last answer
-	empty       bool          // the last answer was empty
-	toldLast    bool          // the model knows that it was asked to sum up
+	judge       verdict.Judge    // decides about replies if answers end the run
+	replies     int              // replies in a row without a tool call
+	written     toolcall.Sign    // of a call that the last answer has as text
+	withheld    boundset.Key     // the call in its text that runs if the model writes it again; zero for none
+	toldWritten bool             // an event has told that calls are written as text
+	trouble     looptext.Trouble // with the last answer
+	empty       bool             // the last answer was empty
+	toldLast    bool             // the model knows that it was asked to sum up
 	pace        chatstream.Pace
 	turn        bridge.Turn    // for checkpoints; nil for none
 	asked       bool           // the model was asked, or is about to be
@@ -78,7 +76,7 @@ type run struct {
 
 // run is the one loop behind every way to use an agent. Both the follower,
 // which may be nil, and the run's own handler get the events of the run.
-func (a *Agent) run(ctx context.Context, msg string, follower *feed.Feed[Event], opts []RunOption) (*Result, error) {
+func (a *Agent) run(ctx context.Context, msg string, follower *eventqueue.Feed[Event], opts []RunOption) (*Result, error) {
 	refused := func(err error) (*Result, error) {
 		return &Result{Status: StatusFailed, Reason: err.Error()}, err
 	}
@@ -288,7 +286,7 @@ func (r *run) step(ctx context.Context) error {
 	r.emit(Event{Type: EventStep, Step: r.result.Steps})
 	r.agent.tellRepairs()
 	resp, err := r.ask(ctx)
-	if mistake := openai.MistakeOf(err); mistake != nil && ctx.Err() == nil && r.trouble.Mistakes < nudge.MostMistakes {
+	if mistake := openai.MistakeOf(err); mistake != nil && ctx.Err() == nil && r.trouble.Mistakes < looptext.MostMistakes {
 		resp, err = r.takeMistake(ctx, mistake)
 	} else if err == nil {
 		err = r.take(ctx, resp)
@@ -328,7 +326,7 @@ func (r *run) interrupted(ctx context.Context) error {
 	if r.result.Status != "" {
 		return nil
 	}
-	err := guard.ContextError(ctx)
+	err := safecall.ContextError(ctx)
 	switch {
 	case errors.Is(err, errHandler):
 		return r.fail(err)
@@ -373,7 +371,7 @@ func (r *run) judgeHears(msg Message) {
 // judged ends the run as a reply deserves, or has the model told what to do instead. A
 // reply is no end, the first time, while tasks or jobs still work, as a stop is not.
 func (r *run) judged(ctx context.Context, text string) {
-	switch r.judge.Judge(verdict.Text{Text: text, HasCall: r.written.Alone || r.withheld != keyset.Key{}, Quotes: r.written.Quotes(), CanStop: r.specs == nil || r.offers("stop")}) {
+	switch r.judge.Judge(verdict.Text{Text: text, HasCall: r.written.Alone || r.withheld != boundset.Key{}, Quotes: r.written.Quotes(), CanStop: r.specs == nil || r.offers("stop")}) {
 	case verdict.Asks:
 		r.result.Question = &Question{Prompt: strings.TrimSpace(text)}
 		r.end(StatusAwaitingUser, "")
@@ -419,14 +417,14 @@ func (r *run) limitNote() string {
 func (r *run) stepsLeft(left int) string {
 	limit := finiteSteps(r.opts.MaxSteps)
 	if r.result.Steps != 1 || limit == r.agent.usualSteps() {
-		return nudge.StepsLeft(left)
+		return looptext.StepsLeft(left)
 	}
-	return nudge.Steps(limit, r.result.Steps)
+	return looptext.Steps(limit, r.result.Steps)
 }
 
 func (r *run) sayLast(limit string) string {
 	r.toldLast = true
-	return nudge.SumUp(limit, r.opts.final.name())
+	return looptext.SumUp(limit, r.opts.final.name())
 }
 
 func reached(limit int, of string) string {
@@ -481,10 +479,10 @@ func (r *run) fail(err error) error {
 	return err
 }
 
-// callForeign calls f, code that the agent was given, as [guard.Outlive] does,
+// callForeign calls f, code that the agent was given, as [safecall.Outlive] does,
 // but on the goroutine of the run's worker.
 func callForeign[T any](ctx context.Context, r *run, what string, f func() (T, error)) (T, error) {
-	return guard.OutliveIn(ctx, &r.worker, func(self callback.ID) (T, error) {
+	return safecall.OutliveIn(ctx, &r.worker, func(self safecall.Goroutine) (T, error) {
 		defer r.agent.enterAs(&r.agent.calling, self, what)()
 		return f()
 	})
@@ -492,8 +490,8 @@ func callForeign[T any](ctx context.Context, r *run, what string, f func() (T, e
 
 // take appends the model's answer, and ends the run if the answer does.
 func (r *run) take(ctx context.Context, resp *ChatResponse) error {
-	cutBy, thoughts := nudge.CutBy(string(resp.FinishReason)), openai.Thoughts(resp.Message.Extra)
-	r.written, r.judge.Demanded, r.judge.Open = calltext.Sign{}, false, nil
+	cutBy, thoughts := looptext.CutBy(string(resp.FinishReason)), openai.Thoughts(resp.Message.Extra)
+	r.written, r.judge.Demanded, r.judge.Open = toolcall.Sign{}, false, nil
 	if cutBy == "" {
 		r.takeWritten(resp, thoughts)
 	}
@@ -501,7 +499,7 @@ func (r *run) take(ctx context.Context, resp *ChatResponse) error {
 		r.tookNothing(cutBy, thoughts)
 		return nil
 	}
-	if cutBy == nudge.ContentFilter {
+	if cutBy == looptext.ContentFilter {
 		r.emit(Event{Type: EventWarning, Step: r.result.Steps, Text: "the provider's content filter withheld the rest of the answer"})
 	}
 	r.empty = false
@@ -509,9 +507,9 @@ func (r *run) take(ctx context.Context, resp *ChatResponse) error {
 		return err
 	}
 	if cutBy != "" && r.trouble.CutBy != "" {
-		r.end(StatusTruncated, "two answers in a row were cut off by "+cutBy+nudge.Remedy(cutBy))
+		r.end(StatusTruncated, "two answers in a row were cut off by "+cutBy+looptext.Remedy(cutBy))
 	}
-	r.trouble = nudge.Trouble{CutBy: cutBy}
+	r.trouble = looptext.Trouble{CutBy: cutBy}
 	r.judge.Answered(len(resp.Message.ToolCalls) > 0)
 	if len(resp.Message.ToolCalls) > 0 {
 		r.replies, r.message = 0, r.agent.history.Len()-1
@@ -528,8 +526,8 @@ func (r *run) takeMistake(ctx context.Context, m *openai.Mistake) (*ChatResponse
 	if r.takeWritten(resp, m.Thought); len(resp.Message.ToolCalls) > 0 {
 		return resp, r.take(ctx, resp)
 	}
-	r.empty, r.written = false, calltext.Sign{}
-	r.trouble = nudge.Trouble{Told: nudge.Mistake(m.Why, m.Repeats), Mistakes: r.trouble.Mistakes + 1}
+	r.empty, r.written = false, toolcall.Sign{}
+	r.trouble = looptext.Trouble{Told: looptext.Mistake(m.Why, m.Repeats), Mistakes: r.trouble.Mistakes + 1}
 	if m.Wrote == "" {
 		return resp, nil
 	}
@@ -564,11 +562,11 @@ func (r *run) tookNothing(cutBy, thoughts string) {
 	r.trouble.Told = ""
 	switch {
 	case cutBy == "" && thoughts != "":
-		reason, r.trouble.Told = "the model gave only reasoning, twice; "+nudge.NeedsReasoning, nudge.OnlyThought(r.writtenIn(thoughts).Tool)
-		r.emit(Event{Type: EventNotice, Step: r.result.Steps, Text: "the model gave only reasoning and no answer; " + nudge.NeedsReasoning})
-	case cutBy == nudge.TokenLimit:
-		reason = "the token limit left no room for an answer, twice" + nudge.Remedy(cutBy)
-	case cutBy == nudge.ContentFilter:
+		reason, r.trouble.Told = "the model gave only reasoning, twice; "+looptext.NeedsReasoning, looptext.OnlyThought(r.writtenIn(thoughts).Tool)
+		r.emit(Event{Type: EventNotice, Step: r.result.Steps, Text: "the model gave only reasoning and no answer; " + looptext.NeedsReasoning})
+	case cutBy == looptext.TokenLimit:
+		reason = "the token limit left no room for an answer, twice" + looptext.Remedy(cutBy)
+	case cutBy == looptext.ContentFilter:
 		r.end(StatusEmpty, "the provider's content filter withheld the answer")
 	}
 	if r.empty {

@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/enginetest"
 	"github.com/x/pygent/internal/testkit"
+	"github.com/x/pygent/internal/testkit/enginetest"
 )
 
 // TestMain also ends the runtimes that tests used one after the other.

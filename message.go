@@ -9,8 +9,8 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/x/pygent/internal/gallery"
 	"github.com/x/pygent/internal/jsonobj"
+	"github.com/x/pygent/internal/mediabudget"
 	"github.com/x/pygent/internal/openai"
 )
 
@@ -348,7 +348,7 @@ func (p Part) MarshalJSON() ([]byte, error) {
 		w.Text("type", "file")
 		w.Field("file", map[string]string{"filename": p.FileName, "file_data": p.FileURL})
 	case p.AudioURL != "":
-		format, data := gallery.ChatAudio(p.AudioURL)
+		format, data := mediabudget.ChatAudio(p.AudioURL)
 		w.Text("type", "input_audio")
 		w.Field("input_audio", map[string]string{"data": data, "format": format})
 	default:
@@ -375,7 +375,7 @@ func (p *Part) UnmarshalJSON(data []byte) error {
 	*p = Part{Text: in.Text, ImageURL: in.ImageURL.URL, FileName: in.File.Name, FileURL: in.File.Data, raw: bytes.Clone(data)}
 	var audio struct{ Data, Format string }
 	if in.Audio != nil && json.Unmarshal(in.Audio, &audio) == nil && audio.Data != "" {
-		p.AudioURL = gallery.AudioURL(audio.Format, audio.Data)
+		p.AudioURL = mediabudget.AudioURL(audio.Format, audio.Data)
 	}
 	p.read = p.fields()
 	return nil

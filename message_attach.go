@@ -17,11 +17,11 @@ import (
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/escape"
 	"github.com/x/pygent/internal/filetext"
-	"github.com/x/pygent/internal/gallery"
-	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/looptext"
+	"github.com/x/pygent/internal/mediabudget"
 	"github.com/x/pygent/internal/mention"
-	"github.com/x/pygent/internal/nudge"
 	"github.com/x/pygent/internal/numeral"
+	"github.com/x/pygent/internal/safecall"
 )
 
 // The largest files that become parts of a message, in bytes. A message is sent
@@ -115,22 +115,22 @@ func causeOf(err error) error {
 //
 // Anything else is an error.
 func FilePart(name string, data []byte) (Part, error) {
-	switch kind := gallery.MediaType(data); kind {
+	switch kind := mediabudget.MediaType(data); kind {
 	case "image/png", "image/jpeg", "image/gif", "image/webp":
 		if err := fits(name, "an image", data, maxImage); err != nil {
 			return Part{}, err
 		}
-		return Part{ImageURL: gallery.DataURL(kind, data)}, nil
+		return Part{ImageURL: mediabudget.DataURL(kind, data)}, nil
 	case "application/pdf":
 		if err := fits(name, "a PDF file", data, maxAttachedFile); err != nil {
 			return Part{}, err
 		}
-		return Part{FileName: filepath.Base(name), FileURL: gallery.DataURL(kind, data)}, nil
+		return Part{FileName: filepath.Base(name), FileURL: mediabudget.DataURL(kind, data)}, nil
 	case "audio/wav", "audio/mpeg":
 		if err := fits(name, "a recording", data, maxAttachedFile); err != nil {
 			return Part{}, err
 		}
-		return Part{AudioURL: gallery.DataURL(kind, data)}, nil
+		return Part{AudioURL: mediabudget.DataURL(kind, data)}, nil
 	default:
 		if err := fits(name, "a text", data, maxAttachedText); err != nil {
 			return Part{}, err
@@ -181,7 +181,7 @@ func (r *ToolResult) sortFiles() {
 			p.FileName = cut.Head(p.FileName, maxFileName)
 			files = append(files, p)
 		default:
-			r.Content = nudge.OnALine(r.Content, p.Text)
+			r.Content = looptext.OnALine(r.Content, p.Text)
 		}
 	}
 	r.Files = files
@@ -193,13 +193,13 @@ func chooseMedia(result *ToolResult, shown []Part) {
 	if len(result.Images) == 0 && len(result.Files) == 0 {
 		return
 	}
-	room := gallery.MaxBytes
+	room := mediabudget.MaxBytes
 	for _, p := range shown {
 		room -= len(p.mediaURL())
 	}
 	var note string
-	result.Images, note = gallery.Choose(result.Images, room)
-	result.Content = nudge.OnALine(result.Content, note)
+	result.Images, note = mediabudget.Choose(result.Images, room)
+	result.Content = looptext.OnALine(result.Content, note)
 	for _, url := range result.Images {
 		room -= len(url)
 	}
@@ -207,12 +207,12 @@ func chooseMedia(result *ToolResult, shown []Part) {
 	for i, p := range result.Files {
 		urls[i] = p.mediaURL()
 	}
-	kept, note := gallery.ChooseFiles(urls, room)
+	kept, note := mediabudget.ChooseFiles(urls, room)
 	files := make([]Part, len(kept))
 	for i, at := range kept {
 		files[i] = result.Files[at]
 	}
-	result.Files, result.Content = files, nudge.OnALine(result.Content, note)
+	result.Files, result.Content = files, looptext.OnALine(result.Content, note)
 }
 
 // showMedia appends the images and files of the results just given as a message
@@ -277,7 +277,7 @@ func withoutMedia(m Message) Message {
 	m.Parts = slices.Clone(m.Parts)
 	for i, p := range m.Parts {
 		if url := p.mediaURL(); url != "" {
-			m.Parts[i] = Part{Text: gallery.Instead(url)}
+			m.Parts[i] = Part{Text: mediabudget.Instead(url)}
 		}
 	}
 	if encoded, err := m.encoded(); err == nil {
@@ -308,7 +308,7 @@ func (a *Agent) AttachMentioned(ctx context.Context, text string) (parts []Part,
 	if len(names) == 0 {
 		return nil, nil, nil
 	}
-	found, err := guard.Outlive(ctx, func() (f mentioned, _ error) {
+	found, err := safecall.Outlive(ctx, func() (f mentioned, _ error) {
 		defer a.enter(&a.calling, "the runtime's ReadFile")()
 		f.runtime = a.runtime
 		f.read(ctx, names)

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/pasted"
+	"github.com/x/pygent/internal/safecall"
 )
 
 // WithModelMiddleware wraps the agent's model, to log its calls, keep its
@@ -110,7 +110,7 @@ func wrapModel(m Model, mw []func(Model) Model) (Model, error) {
 		if wrap == nil {
 			continue
 		}
-		wrapped, err := guard.Catch(func() (Model, error) { return wrap(m), nil })
+		wrapped, err := safecall.Catch(func() (Model, error) { return wrap(m), nil })
 		if err == nil && (wrapped == nil || isNil(wrapped)) {
 			err = errors.New("it returned no model")
 		}
@@ -205,7 +205,7 @@ func wrapTools(mw []ToolMiddleware) (h ToolHandler, err error) {
 		if next == nil {
 			next = callApproved
 		}
-		h, err = guard.Catch(func() (ToolHandler, error) { return wrap(next), nil })
+		h, err = safecall.Catch(func() (ToolHandler, error) { return wrap(next), nil })
 		if err == nil && h == nil {
 			err = errors.New("it returned no handler")
 		}

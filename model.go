@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/x/pygent/internal/chatstream"
-	"github.com/x/pygent/internal/guard"
-	"github.com/x/pygent/internal/nudge"
+	"github.com/x/pygent/internal/looptext"
 	"github.com/x/pygent/internal/openai"
 	"github.com/x/pygent/internal/retry"
+	"github.com/x/pygent/internal/safecall"
 	"github.com/x/pygent/internal/thought"
 )
 
@@ -111,7 +111,7 @@ const (
 
 // whole returns why an answer cannot be taken for a summary, or nil.
 func (resp *ChatResponse) whole() error {
-	switch cut := nudge.CutBy(string(resp.FinishReason)); {
+	switch cut := looptext.CutBy(string(resp.FinishReason)); {
 	case cut != "":
 		return fmt.Errorf("its answer was cut off by %s", cut)
 	case isEmpty(resp.Message):
@@ -222,7 +222,7 @@ const silentAfter = 3 * time.Second
 // refreshSystem is [Agent.refreshSystem], which reads the workspace, so that a
 // container or an engine that does not answer holds it up.
 func (r *run) refreshSystem(ctx context.Context) ([]ToolSpec, error) {
-	defer guard.Late(silentAfter, func() {
+	defer safecall.Late(silentAfter, func() {
 		what := "the workspace"
 		if r.agent.UseDocker() {
 			what = "the container"
@@ -265,7 +265,7 @@ func (r *run) sumUp(ctx context.Context) {
 
 func (r *run) askForSummary(ctx context.Context) error {
 	if !r.toldLast {
-		if err := r.hear(UserMessage(nudge.SumUp(r.result.Reason, r.opts.final.name())), SourceNudge); err != nil {
+		if err := r.hear(UserMessage(looptext.SumUp(r.result.Reason, r.opts.final.name())), SourceNudge); err != nil {
 			return err
 		}
 	}
@@ -276,7 +276,7 @@ func (r *run) askForSummary(ctx context.Context) error {
 	if err := resp.whole(); err != nil {
 		return err
 	}
-	r.replies, r.trouble = 0, nudge.Trouble{}
+	r.replies, r.trouble = 0, looptext.Trouble{}
 	if err := r.tookMessage(resp); err != nil {
 		return err
 	}
@@ -295,7 +295,7 @@ func (r *run) askOften(ctx context.Context, req ChatRequest, delta func(Delta)) 
 			r.emit(Event{Type: EventModelStart, Step: r.result.Steps, Model: model.asked(), Attempt: attempt, Messages: r.agent.history.spoken()})
 		}
 		if ctx.Err() != nil { // a listener ended it
-			return nil, guard.ContextError(ctx)
+			return nil, safecall.ContextError(ctx)
 		}
 		resp, err := r.askOnce(ctx, model, req, delta)
 		if err == nil {
@@ -328,7 +328,7 @@ func (m agentModel) asked() string {
 	if !ok {
 		return ""
 	}
-	name, _ := guard.Catch(func() (string, error) { return named.DefaultModel(), nil }) // who panics has no name
+	name, _ := safecall.Catch(func() (string, error) { return named.DefaultModel(), nil }) // who panics has no name
 	return name
 }
 
@@ -352,7 +352,7 @@ func (r *run) callModel(ctx context.Context, model agentModel, req ChatRequest, 
 		delta = func(Delta) {}
 	}
 	limited, delta, end := r.withinBudget(serving, asked, delta)
-	deltas := guard.NewGate(func(d Delta) { // a model that is left behind reaches neither
+	deltas := safecall.NewGate(func(d Delta) { // a model that is left behind reaches neither
 		if t.FirstDelta == 0 {
 			t.FirstDelta = max(time.Since(began), 1)
 		}
@@ -513,7 +513,7 @@ func (a *Agent) listedModels(ctx context.Context) []string {
 	if known.of == given {
 		return known.names
 	}
-	names, err := guard.Outlive(ctx, func() ([]string, error) {
+	names, err := safecall.Outlive(ctx, func() ([]string, error) {
 		defer a.enter(&a.calling, "the model's ListModels")()
 		return lister.ListModels(ctx)
 	})

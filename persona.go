@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/safecall"
 )
 
 // Persona is who an agent is: the name it goes by, and a sentence that says
@@ -106,7 +106,7 @@ func (a *Agent) refreshSystem(ctx context.Context) (_ []ToolSpec, err error) {
 			s.stale.Store(true)
 		}
 	}()
-	message, err := guard.Outlive(ctx, func() (systemMessage, error) {
+	message, err := safecall.Outlive(ctx, func() (systemMessage, error) {
 		defer a.enter(&a.calling, "the system message")()
 		return a.writeSystem(ctx, s.from, stale)
 	})
@@ -207,7 +207,7 @@ func (a *Agent) describe(ctx context.Context) RuntimeInfo {
 	}
 	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
 	defer cancel()
-	info, err := guard.Outlive(ctx, func() (RuntimeInfo, error) {
+	info, err := safecall.Outlive(ctx, func() (RuntimeInfo, error) {
 		defer a.enter(&a.calling, "the runtime's Describe")()
 		return d.Describe(ctx), nil
 	})

@@ -16,7 +16,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/safecall"
 	"github.com/x/pygent/internal/skills"
 	"github.com/x/pygent/internal/toolschema"
 	"github.com/x/pygent/internal/workspace"
@@ -342,7 +342,7 @@ func (a *Agent) removeSkills() {
 	if r, ours := RuntimeAs[*workspaceRuntime](a.runtime); ours && r.info.Temporary && !a.opts.lent {
 		return // they go with it
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), guard.Grace)
+	ctx, cancel := context.WithTimeout(context.Background(), safecall.Grace)
 	defer cancel()
 	_ = remover.RemoveFile(ctx, a.skills.mark, false) // first: else two that close at once leave the copies to each other
 	if a.othersUseSkills(ctx) {

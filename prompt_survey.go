@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/safecall"
 	"github.com/x/pygent/internal/survey"
 )
 
@@ -228,7 +228,7 @@ func (a *Agent) surveyNews() string {
 	if text == "" {
 		return ""
 	}
-	shown, err := guard.Catch(func() (bool, error) { return a.prompt(before) != a.prompt(after), nil })
+	shown, err := safecall.Catch(func() (bool, error) { return a.prompt(before) != a.prompt(after), nil })
 	a.logPanic("system message", err)
 	if err != nil || !shown {
 		return "" // whoever wrote the prompt leaves this out
@@ -276,14 +276,14 @@ type lateCall struct {
 // errLate is returned instead of calling code that owes an answer.
 var errLate = errors.New("it has been asked before, and has not answered yet")
 
-// outliveOnce calls f as [guard.Outlive] does, but leaves only one call behind.
+// outliveOnce calls f as [safecall.Outlive] does, but leaves only one call behind.
 func outliveOnce[T any](ctx context.Context, a *Agent, c *lateCall, what string, f func() (T, error)) (T, error) {
 	if late := c.returned.Load(); late != nil && !hasEnded(*late) {
 		var none T
 		return none, errLate
 	}
 	returned := make(chan struct{})
-	value, err := guard.Outlive(ctx, func() (T, error) {
+	value, err := safecall.Outlive(ctx, func() (T, error) {
 		defer close(returned)
 		defer a.enter(&a.calling, what)()
 		return f()

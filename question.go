@@ -9,11 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/x/pygent/internal/crew"
 	"github.com/x/pygent/internal/cut"
-	"github.com/x/pygent/internal/feed"
+	"github.com/x/pygent/internal/eventqueue"
 	"github.com/x/pygent/internal/form"
-	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/safecall"
+	"github.com/x/pygent/internal/taskpool"
 )
 
 // Question is what a model asks the user with the tool "continue", or a tool by
@@ -113,7 +113,7 @@ func Ask(ctx context.Context, q Question) (Answer, error) {
 	}
 	about := Event{Type: EventQuestion, Step: c.info.Step, Call: &c.info.Call, Question: &q}
 	if told := a.emit(about); a.opts.gate.ask != nil {
-		feed.Await(told, ctx.Done()) // from then on the task takes answers
+		eventqueue.Await(told, ctx.Done()) // from then on the task takes answers
 	}
 	answer, err := a.put(ctx, AskRequest{Question: q, From: c.info}, ask)
 	if err == nil {
@@ -133,13 +133,13 @@ func Ask(ctx context.Context, q Question) (Answer, error) {
 func (a *Agent) put(ctx context.Context, r AskRequest, ask AskFunc) (Answer, error) {
 	defer a.asking.Close()()
 	call := func(ctx context.Context, r AskRequest) (Answer, error) {
-		answer, err := guard.Outlive(ctx, func() (Answer, error) {
+		answer, err := safecall.Outlive(ctx, func() (Answer, error) {
 			defer a.enter(&a.calling, "the answer to a question")()
 			return ask(ctx, r)
 		})
 		a.logPanic("answer to a question", err)
 		if err == nil && ctx.Err() != nil {
-			err = guard.ContextError(ctx)
+			err = safecall.ContextError(ctx)
 		}
 		return answer, err
 	}
@@ -226,7 +226,7 @@ func (a *Agent) parentAnswers(f *form.Form, q Question) AskFunc {
 		case <-late.C:
 			return Answer{}, fmt.Errorf("%w: the agent that delegated the task did not answer within %s", ErrNobodyToAsk, parentAnswersWithin)
 		case <-ctx.Done():
-			return Answer{}, guard.ContextError(ctx)
+			return Answer{}, safecall.ContextError(ctx)
 		}
 	}
 }
@@ -316,8 +316,8 @@ func (m *TaskManager) answer(ctx context.Context, id, input string, p PendingQue
 	if err != nil {
 		return err
 	}
-	if n := len(a.Text) + len(a.Values); n > crew.MaxMailBytes {
-		return fmt.Errorf("the answer has %d bytes, more than %d", n, crew.MaxMailBytes)
+	if n := len(a.Text) + len(a.Values); n > taskpool.MaxMailBytes {
+		return fmt.Errorf("the answer has %d bytes, more than %d", n, taskpool.MaxMailBytes)
 	}
 	if a, err = check(f, a, q.Secret); err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/x/pygent/internal/jsonobj"
-	"github.com/x/pygent/internal/nudge"
+	"github.com/x/pygent/internal/looptext"
 	"github.com/x/pygent/internal/toolschema"
 )
 
@@ -276,7 +276,7 @@ func (r *run) checkValue(call ToolCall, result *ToolResult) *ToolResult {
 	switch {
 	case f == nil:
 	case result.End == StatusStopped && result.take == nil:
-		return notRunResult(OutcomeFailed, nudge.NoValue(f.name()))
+		return notRunResult(OutcomeFailed, looptext.NoValue(f.name()))
 	case result.IsError && call.Name == f.name():
 		if f.wrong++; f.wrong >= maxWrongValues {
 			r.end(StatusStuck, fmt.Sprintf("the model gave %d values that do not fit", f.wrong))

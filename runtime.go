@@ -15,11 +15,11 @@ import (
 	"time"
 
 	"github.com/x/pygent/internal/egress"
-	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/guest"
-	"github.com/x/pygent/internal/jobbook"
+	"github.com/x/pygent/internal/jobtrack"
 	"github.com/x/pygent/internal/jsonobj"
 	"github.com/x/pygent/internal/plain"
+	"github.com/x/pygent/internal/safecall"
 	"github.com/x/pygent/internal/sandbox"
 	"github.com/x/pygent/internal/tree"
 )
@@ -178,7 +178,7 @@ type Isolator interface {
 // isolated reports whether a runtime says that its commands run apart from this
 // machine.
 func isolated(rt Runtime) bool {
-	is, err := guard.Catch(func() (bool, error) {
+	is, err := safecall.Catch(func() (bool, error) {
 		i, ok := RuntimeAs[Isolator](rt)
 		return ok && i.Isolated(), nil
 	})
@@ -607,7 +607,7 @@ func (r BashResult) text() string {
 	}
 	switch took := r.took(); {
 	case r.GoesOn:
-		line("%s", jobbook.GoesOn(r.Job, r.Duration.Round(100*time.Millisecond)))
+		line("%s", jobtrack.GoesOn(r.Job, r.Duration.Round(100*time.Millisecond)))
 	case r.TimedOut:
 		line("[stopped at the time limit after %s; a longer timeout can be given]", r.Duration.Round(100*time.Millisecond))
 	case r.ExitCode != 0 && took != "":
@@ -734,7 +734,7 @@ func (r *workspaceRuntime) outputOf(f func(OutputChunk)) func(sandbox.Chunk) {
 		if broken {
 			return
 		}
-		guard.Call(func() { f(OutputChunk(c)) }, func(err error) {
+		safecall.Call(func() { f(OutputChunk(c)) }, func(err error) {
 			broken = true
 			logPanic(r.options.logger, "function of BashOutput", err)
 		})

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent/internal/sandbox"
+	"github.com/x/pygent/internal/stash"
 	"github.com/x/pygent/internal/tree"
-	"github.com/x/pygent/internal/treestore"
 )
 
 // fuzzedRuntime is a runtime of which only the file operations are used. root
@@ -133,7 +133,7 @@ func (f *treeFuzz) begin(ctx context.Context, dir string, file sandbox.InitialFi
 // delegate copies files from one workspace to the other, as when a task gets
 // them.
 func (f *treeFuzz) delegate(ctx context.Context, names ...string) {
-	var store treestore.Store
+	var store stash.Store
 	defer store.Close()
 	ref, err := store.Collect(ctx, filesOf(f.parent), names)
 	if err == nil {

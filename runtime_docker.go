@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/x/pygent/internal/approval"
 	"github.com/x/pygent/internal/docker"
-	"github.com/x/pygent/internal/guard"
-	"github.com/x/pygent/internal/hostask"
+	"github.com/x/pygent/internal/safecall"
 	"github.com/x/pygent/internal/sandbox"
 )
 
@@ -116,13 +116,13 @@ func (o *runtimeOptions) hostsConfig() sandbox.NetworkConfig {
 }
 
 // decideHosts asks askHosts, which is a function that the runtime was given.
-func (o *runtimeOptions) decideHosts(ctx context.Context, hosts []string) (hostask.Answer, error) {
-	d, err := guard.Outlive(ctx, func() (HostDecision, error) { return o.askHosts(ctx, HostRequest{Hosts: hosts}) })
+func (o *runtimeOptions) decideHosts(ctx context.Context, hosts []string) (approval.Answer, error) {
+	d, err := safecall.Outlive(ctx, func() (HostDecision, error) { return o.askHosts(ctx, HostRequest{Hosts: hosts}) })
 	logPanic(o.logger, "approval of hosts", err)
 	if err != nil {
-		return hostask.Answer{}, fmt.Errorf("nobody could be asked about it: %w", err)
+		return approval.Answer{}, fmt.Errorf("nobody could be asked about it: %w", err)
 	}
-	return hostask.Answer{Allow: d.Allow, Keep: d.Session, Reason: cmp.Or(d.Reason, "the user said no")}, nil
+	return approval.Answer{Allow: d.Allow, Keep: d.Session, Reason: cmp.Or(d.Reason, "the user said no")}, nil
 }
 
 // DockerMode says whether a runtime uses Docker.

@@ -12,12 +12,12 @@ import (
 	"time"
 
 	"github.com/x/pygent/internal/cut"
-	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/guest"
-	"github.com/x/pygent/internal/jobbook"
+	"github.com/x/pygent/internal/jobtrack"
 	"github.com/x/pygent/internal/jsonobj"
 	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/plain"
+	"github.com/x/pygent/internal/safecall"
 )
 
 // ErrUnknownJob is returned for a job that does not exist, or ran long ago.
@@ -38,7 +38,7 @@ type Job struct {
 }
 
 // String describes the job in one line.
-func (j Job) String() string { return jobbook.State(j).String() }
+func (j Job) String() string { return jobtrack.State(j).String() }
 
 // sameState reports whether the job is the same, and runs or has ended in the
 // same way.
@@ -52,11 +52,11 @@ func runningJobs(jobs []Job) []Job {
 
 // toldJobs is what the events of an agent have told of its background jobs.
 type toldJobs struct {
-	telling guard.Baton // held while the jobs are listed and told, so that the last event is right
-	last    []Job       // guarded by telling
-	run     atomic.Bool // one of them runs, or may
-	listing lateCall    // of the runtime
-	silent  atomic.Bool // the runtime did not answer when it was last asked
+	telling safecall.Baton // held while the jobs are listed and told, so that the last event is right
+	last    []Job          // guarded by telling
+	run     atomic.Bool    // one of them runs, or may
+	listing lateCall       // of the runtime
+	silent  atomic.Bool    // the runtime did not answer when it was last asked
 }
 
 // jobLister returns what lists the background jobs. It is nil where there can be
@@ -255,11 +255,11 @@ const (
 
 // followed returns what the model of a call knows of its jobs. Outside of a run,
 // nobody reads it.
-func followed(ctx context.Context) *jobbook.Book {
+func followed(ctx context.Context) *jobtrack.Book {
 	if call := toolCallOf(ctx); call != nil {
 		return &call.agent.followed
 	}
-	return &jobbook.Book{}
+	return &jobtrack.Book{}
 }
 
 // followJob records that the model of a call learns of a job.
@@ -284,7 +284,7 @@ func (r *run) recallJobs() {
 		return
 	}
 	a.recalled = true
-	var recall jobbook.Recall
+	var recall jobtrack.Recall
 	calls := map[string]ToolCall{}
 	for _, e := range a.history.current() {
 		m := e.Message
@@ -311,7 +311,7 @@ func (r *run) recallJobs() {
 }
 
 // recallResult learns of jobs from the result of a call.
-func (r *run) recallResult(recall *jobbook.Recall, call ToolCall, e HistoryEntry) {
+func (r *run) recallResult(recall *jobtrack.Recall, call ToolCall, e HistoryEntry) {
 	text := e.Message.Text()
 	if call.Name == "" || e.Bash == nil && !strings.Contains(text, "job ") {
 		return
@@ -374,24 +374,24 @@ func (n *notedJobs) add(notice string) {
 }
 
 // note tells of a job that the runtime has, if there is news.
-func (n *notedJobs) note(ctx context.Context, known jobbook.Job, job Job) {
+func (n *notedJobs) note(ctx context.Context, known jobtrack.Job, job Job) {
 	book := &n.agent.followed
 	switch {
 	case !known.Is(job.Command): // another agent's, in another runtime
 		n.add(known.Lost())
 		book.Lose(known.ID)
 	case job.Running && known.Resumed:
-		n.add(jobbook.Met(jobbook.State(job)))
+		n.add(jobtrack.Met(jobtrack.State(job)))
 		book.Met(known.ID)
 	case !job.Running:
-		n.add(jobbook.Ended(jobbook.State(job), n.lastOutput(ctx, job, known.Read)))
+		n.add(jobtrack.Ended(jobtrack.State(job), n.lastOutput(ctx, job, known.Read)))
 		book.End(known.ID)
 	}
 }
 
 // noteUnlisted tells of a job that the runtime does not list. It may have ended long
 // ago. The answer is false if the runtime did not answer.
-func (n *notedJobs) noteUnlisted(ctx context.Context, known jobbook.Job) (answered bool) {
+func (n *notedJobs) noteUnlisted(ctx context.Context, known jobtrack.Job) (answered bool) {
 	out, err := n.read(ctx, known.ID, known.Read)
 	switch {
 	case err == nil:
@@ -412,7 +412,7 @@ func (n *notedJobs) lastOutput(ctx context.Context, job Job, read int64) string 
 	if n.silent || job.Printed <= read || n.size >= noticedTotal {
 		return ""
 	}
-	out, err := n.read(ctx, job.ID, max(read, job.Printed-jobbook.Window/4))
+	out, err := n.read(ctx, job.ID, max(read, job.Printed-jobtrack.Window/4))
 	n.silent = err != nil
 	return cut.Tail(cut.LastLines(plain.Clean(out.Text), noticedLines), noticedOutput)
 }
@@ -424,7 +424,7 @@ func (n *notedJobs) read(ctx context.Context, id string, offset int64) (JobOutpu
 	if !ok {
 		return JobOutput{}, ErrUnknownJob
 	}
-	return guard.Outlive(ctx, func() (JobOutput, error) {
+	return safecall.Outlive(ctx, func() (JobOutput, error) {
 		defer a.enter(&a.calling, "the runtime's JobOutput")()
 		if rt, ours := runner.(*workspaceRuntime); ours {
 			return jobOutputOf(rt.KnownJobOutput(ctx, id, offset))

@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/standin"
+	"github.com/x/pygent/internal/testkit/fakebash"
 )
 
 // windowsHost is an environment variable. If it is set, the test's program is a
@@ -23,7 +23,7 @@ import (
 const windowsHost = "PYGENT_TEST_WINDOWS_HOST"
 
 func init() {
-	standin.Act()
+	fakebash.Act()
 	if dir := os.Getenv(windowsHost); dir != "" {
 		r, err := pygent.NewLocalRuntime(context.Background(), pygent.WithWorkspace(dir))
 		if err == nil {
@@ -58,7 +58,7 @@ func removeTree(t *testing.T, path string) {
 func installGit(t *testing.T) {
 	t.Helper()
 	root := filepath.Join(tempDir(t), "Program Files", "Git")
-	require.NoError(t, standin.Install(filepath.Join(root, "bin", "bash.exe")))
+	require.NoError(t, fakebash.Install(filepath.Join(root, "bin", "bash.exe")))
 	require.NoError(t, os.MkdirAll(filepath.Join(root, "cmd"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(root, "cmd", "git.exe"), nil, 0o755))
 	t.Setenv("Path", filepath.Join(root, "cmd"))
@@ -109,7 +109,7 @@ func TestWindowsDoesNotTakeTheShellOfAnotherSystem(t *testing.T) {
 	var path []string
 	for _, dir := range []string{`Windows\System32`, `AppData\Microsoft\WindowsApps`} {
 		dir = filepath.Join(root, dir)
-		require.NoError(t, standin.Install(filepath.Join(dir, "bash.exe")))
+		require.NoError(t, fakebash.Install(filepath.Join(dir, "bash.exe")))
 		path = append(path, dir)
 	}
 	for _, name := range []string{"ProgramFiles", "ProgramW6432", "ProgramFiles(x86)", "LocalAppData"} {
@@ -119,7 +119,7 @@ func TestWindowsDoesNotTakeTheShellOfAnotherSystem(t *testing.T) {
 	_, err := pygent.NewLocalRuntime(t.Context(), pygent.WithWorkspace(filepath.Join(root, "ws")))
 	require.ErrorIs(t, err, pygent.ErrRuntimeStart)
 	require.ErrorContains(t, err, "install Git for Windows")
-	require.NoError(t, standin.Install(filepath.Join(root, "Git", "bin", "bash.exe")))
+	require.NoError(t, fakebash.Install(filepath.Join(root, "Git", "bin", "bash.exe")))
 	r := newTestRuntime(t, pygent.NewLocalRuntime, pygent.WithWorkspace(filepath.Join(root, "ws")))
 	require.Equal(t, "found\n", bash(t, r, "echo found").Output)
 }

@@ -14,9 +14,9 @@ import (
 
 	"github.com/x/pygent/internal/docker"
 	"github.com/x/pygent/internal/egress"
-	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/guest/confine"
 	"github.com/x/pygent/internal/owner"
+	"github.com/x/pygent/internal/safecall"
 	"github.com/x/pygent/internal/sandbox"
 )
 
@@ -332,7 +332,7 @@ func newRuntimeEvents(emit func(RuntimeEvent), logger *slog.Logger) *sandbox.Eve
 	}
 	failed := func(err error) { logPanic(logger, "handler of the runtime's events", err) }
 	return sandbox.NewEvents(func(e sandbox.Event) {
-		guard.Call(func() { emit(runtimeEvent(e)) }, failed)
+		safecall.Call(func() { emit(runtimeEvent(e)) }, failed)
 	}, logger)
 }
 

@@ -23,9 +23,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/enginetest"
 	"github.com/x/pygent/internal/owner"
 	"github.com/x/pygent/internal/testkit"
+	"github.com/x/pygent/internal/testkit/enginetest"
 )
 
 func newRemoteRuntime(t *testing.T, opts ...pygent.RuntimeOption) pygent.Runtime {

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/objstore"
 	"github.com/x/pygent/internal/sandbox"
-	"github.com/x/pygent/internal/store"
 )
 
 func openWorkTree(t *testing.T, r pygent.Runtime) *sandbox.WorkTree {
@@ -22,7 +22,7 @@ func openWorkTree(t *testing.T, r pygent.Runtime) *sandbox.WorkTree {
 }
 
 // treeText returns the files of a tree with their content, and links after "->".
-func treeText(t *testing.T, s *store.Store, tree store.Tree) map[string]string {
+func treeText(t *testing.T, s *objstore.Store, tree objstore.Tree) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	fsys := s.FS(t.Context(), tree)
@@ -47,12 +47,12 @@ func treeText(t *testing.T, s *store.Store, tree store.Tree) map[string]string {
 func TestWorkspacesAreTakenAndRestored(t *testing.T) {
 	t.Parallel()
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
-		s, err := store.Open(t.TempDir())
+		s, err := objstore.Open(t.TempDir())
 		require.NoError(t, err)
 		defer s.Close()
-		w, c := openWorkTree(t, r), new(store.Cache)
-		take := func() (store.Tree, store.Report) {
-			tree, report, err := s.Take(t.Context(), w, c, store.TakeOptions{})
+		w, c := openWorkTree(t, r), new(objstore.Cache)
+		take := func() (objstore.Tree, objstore.Report) {
+			tree, report, err := s.Take(t.Context(), w, c, objstore.TakeOptions{})
 			require.NoError(t, err)
 			return tree, report
 		}
@@ -65,14 +65,14 @@ func TestWorkspacesAreTakenAndRestored(t *testing.T) {
 		want := map[string]string{"before": "the start", ".gitignore": "ignored/\n", "src/one": "one\n", "src/two": "two\n",
 			"src/deep/f": "deep\n", "src/link": "->one", "private": "secret\n"}
 		require.Equal(t, want, treeText(t, s, first))
-		require.Equal(t, []store.Left{{Name: "ignored", Why: "ignored"}, {Name: "node_modules", Why: "other programs fill it"}}, report.LeftOut)
+		require.Equal(t, []objstore.Left{{Name: "ignored", Why: "ignored"}, {Name: "node_modules", Why: "other programs fill it"}}, report.LeftOut)
 
 		res = bash(t, r, `echo three > src/one && rm src/two private && rm src/link && echo file > src/link && mkdir new && echo 1 > new/1 && rm -r src/deep`)
 		require.Zero(t, res.ExitCode, res.Output)
 		second, _ := take()
 		require.NotEqual(t, first, second)
 		bash(t, r, `echo meanwhile > new/1`)
-		conflicts, err := s.Apply(t.Context(), w, second, first, store.ApplyOptions{})
+		conflicts, err := s.Apply(t.Context(), w, second, first, objstore.ApplyOptions{})
 		require.NoError(t, err)
 		var names []string
 		for _, c := range conflicts {

@@ -18,14 +18,14 @@ import (
 
 	"github.com/docker/go-units"
 
-	"github.com/x/pygent/internal/ban"
+	"github.com/x/pygent/internal/denylist"
 	"github.com/x/pygent/internal/escape"
-	"github.com/x/pygent/internal/guard"
-	"github.com/x/pygent/internal/inside"
 	"github.com/x/pygent/internal/numeral"
+	"github.com/x/pygent/internal/pathname"
+	"github.com/x/pygent/internal/safecall"
 	"github.com/x/pygent/internal/sandbox"
 	"github.com/x/pygent/internal/snapshot"
-	"github.com/x/pygent/internal/transient"
+	"github.com/x/pygent/internal/tempname"
 )
 
 // setupVersion is the version of the JSON of a [Setup]. Readers refuse versions
@@ -175,7 +175,7 @@ func (s *Setup) UnmarshalJSON(data []byte) error {
 
 // check refuses what no agent could be made from.
 func (s Setup) check() error {
-	if _, err := ban.New(s.BannedCommands, s.BannedApps); err != nil {
+	if _, err := denylist.New(s.BannedCommands, s.BannedApps); err != nil {
 		return err
 	}
 	for _, err := range []error{s.Limits.check(), s.TaskLimits.check(), s.Compaction.check(), checkWindow(s.ContextWindow),
@@ -348,12 +348,12 @@ func (s *savedAgent) fillRuntime(ctx context.Context, a *Agent) error {
 			return err
 		}
 		for _, f := range files {
-			if !transient.Is(f.Path) {
+			if !tempname.Is(f.Path) {
 				return fmt.Errorf("%w, such as %s", errWorkspaceUsed, escape.Name(f.Path))
 			}
 		}
 	}
-	_, err := guard.Catch(func() (struct{}, error) {
+	_, err := safecall.Catch(func() (struct{}, error) {
 		return struct{}{}, a.runtime.UploadFile(ctx, filepath.Join(s.dir, snapshot.Workspace), ".")
 	})
 	return err
@@ -456,7 +456,7 @@ func (a *Agent) checkOutside(ctx context.Context, dir string) error {
 	if host := a.describe(ctx).HostDir; host != "" {
 		dirs = append(dirs, host)
 	}
-	in, _, err := inside.Of(dirs, dir)
+	in, _, err := pathname.Inside(dirs, dir)
 	if err == nil && in != "" {
 		err = fmt.Errorf("it is in %s, where the agent's commands can change it; name a directory outside", in)
 	}
@@ -464,7 +464,7 @@ func (a *Agent) checkOutside(ctx context.Context, dir string) error {
 }
 
 func (a *Agent) listFiles(ctx context.Context, lister FileLister, dir string, depth, most int) (files []FileInfo, more bool, err error) {
-	files, err = guard.Outlive(ctx, func() (files []FileInfo, err error) {
+	files, err = safecall.Outlive(ctx, func() (files []FileInfo, err error) {
 		defer a.enter(&a.calling, "the runtime's ListFiles")()
 		files, more, err = lister.ListFiles(ctx, dir, depth, most)
 		return files, err

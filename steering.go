@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"github.com/x/pygent/internal/chatstream"
-	"github.com/x/pygent/internal/nudge"
+	"github.com/x/pygent/internal/looptext"
 )
 
 // Said is a message that [Agent.Say] has queued.
@@ -172,20 +172,20 @@ func (r *run) nudge() error {
 	if !r.agent.unheard.empty() {
 		r.replies = 0
 	}
-	replied := nudge.Answers{Replies: r.replies, Final: r.opts.final.name(), Judged: r.opts.answerEnds, Demanded: r.judge.Demanded, Open: r.judge.Open}
+	replied := looptext.Answers{Replies: r.replies, Final: r.opts.final.name(), Judged: r.opts.answerEnds, Demanded: r.judge.Demanded, Open: r.judge.Open}
 	last := replied
 	last.Empty, last.Trouble, last.Written, last.Form = r.empty, r.trouble, r.written.Tool, r.written.Form
-	say := nudge.After(last)
+	say := looptext.After(last)
 	if say != "" {
-		say = nudge.OnALine(say, r.limitNote())
+		say = looptext.OnALine(say, r.limitNote())
 	}
 	ended := r.agent.notices.take()
 	if jobs := r.agent.endedJobs(r.ctx); jobs != "" {
-		ended = strings.TrimPrefix(nudge.OnALine(ended, jobs), "\n")
+		ended = strings.TrimPrefix(looptext.OnALine(ended, jobs), "\n")
 	}
 	if !r.asked { // later, it is told with results
 		r.asked = true
-		ended = strings.TrimPrefix(nudge.OnALine(nudge.OnALine(ended, r.startNote), r.agent.surveyNews()), "\n")
+		ended = strings.TrimPrefix(looptext.OnALine(looptext.OnALine(ended, r.startNote), r.agent.surveyNews()), "\n")
 	}
 	if ended != "" {
 		if err := r.hear(UserMessage(ended), SourceNotice); err != nil {
@@ -202,8 +202,8 @@ func (r *run) nudge() error {
 		return err
 	}
 	r.replies, replied.Replies = replies, replies // what was said was taken back meanwhile
-	say = nudge.After(replied)
-	return r.hear(UserMessage(nudge.OnALine(say, r.limitNote())), SourceNudge)
+	say = looptext.After(replied)
+	return r.hear(UserMessage(looptext.OnALine(say, r.limitNote())), SourceNudge)
 }
 
 // listenToUser appends what was sent to the task, and what was said since the model

@@ -10,26 +10,25 @@ import (
 	"strings"
 	"time"
 
-	"github.com/x/pygent/internal/crew"
 	"github.com/x/pygent/internal/cut"
+	"github.com/x/pygent/internal/filediff"
 	"github.com/x/pygent/internal/form"
-	"github.com/x/pygent/internal/guard"
-	"github.com/x/pygent/internal/inventory"
 	"github.com/x/pygent/internal/jsonobj"
-	"github.com/x/pygent/internal/notices"
 	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/plain"
-	"github.com/x/pygent/internal/presence"
+	"github.com/x/pygent/internal/safecall"
+	"github.com/x/pygent/internal/taskpool"
+	"github.com/x/pygent/internal/taskrecord"
 )
 
 // Errors of tasks, to be tested with errors.Is.
 var (
 	// ErrUnknownTask is returned for an id that no task has.
-	ErrUnknownTask = crew.ErrUnknown
+	ErrUnknownTask = taskpool.ErrUnknown
 	// ErrTaskExists is returned when the id is that of a task that another request started.
 	ErrTaskExists = errors.New("another task has this id")
 	// ErrTooManyTasks is returned when as many tasks run as may run at once.
-	ErrTooManyTasks = crew.ErrNoRoom
+	ErrTooManyTasks = taskpool.ErrNoRoom
 	// ErrTaskDepth is returned when an agent that works on a task tries to
 	// delegate and may not.
 	ErrTaskDepth = errors.New("an agent that works on a task may not delegate here")
@@ -38,11 +37,11 @@ var (
 	// withdrawn.
 	ErrNotAsked = errors.New("the call does not wait for a decision or an answer")
 	// ErrTaskBusy is returned when as many messages wait for a task as may.
-	ErrTaskBusy = crew.ErrMailFull
+	ErrTaskBusy = taskpool.ErrMailFull
 	// ErrTaskRunning is returned for an operation that requires a task at rest.
-	ErrTaskRunning = crew.ErrRunning
+	ErrTaskRunning = taskpool.ErrRunning
 	// ErrTaskManagerClosed is returned by a manager after Close.
-	ErrTaskManagerClosed = crew.ErrClosed
+	ErrTaskManagerClosed = taskpool.ErrClosed
 )
 
 // TaskState is where a task is in its life.
@@ -106,7 +105,7 @@ func (s TaskStatus) String() string {
 	case TaskTimedOut:
 		return "timeout after " + s.Timeout.String()
 	case TaskFailed:
-		line, _, _ := strings.Cut(notices.Lines(s.Reason), "\n")
+		line, _, _ := strings.Cut(taskrecord.NoticeLines(s.Reason), "\n")
 		return "error: " + line
 	case TaskAwaitingUser:
 		return "awaiting user"
@@ -482,7 +481,7 @@ func (s TaskStatus) asksParent() bool { return s.Asked != nil && s.Asked.Request
 // words is a question for a model that answers it by send_task: what is asked and
 // what there is to choose, each further line indented, and how to answer.
 func (q *Question) words() string {
-	text, how := plain.Clean(notices.Lines(cut.Middle(q.Prompt, maxAskedPrompt))), "(answer with send_task"
+	text, how := plain.Clean(taskrecord.NoticeLines(cut.Middle(q.Prompt, maxAskedPrompt))), "(answer with send_task"
 	size := 0
 	for i, option := range q.Options {
 		line := fmt.Sprintf("\n%d. %s", i+1, onOneLine(plain.Clean(cut.Head(option, maxAskedOptions))))
@@ -498,7 +497,7 @@ func (q *Question) words() string {
 		}
 		how += `: as message a JSON object of these fields, or "decline"`
 	}
-	if text = notices.Indented(text); strings.Contains(text, "\n") {
+	if text = taskrecord.Indented(text); strings.Contains(text, "\n") {
 		return text + "\n" + how + ")"
 	}
 	return text + " " + how + ")"
@@ -526,10 +525,10 @@ func describeTask(s TaskStatus) string {
 		b.WriteString("\n" + waits)
 	}
 	if text := s.Summary(); text != "" {
-		b.WriteString("\n  " + notices.Indented(text))
+		b.WriteString("\n  " + taskrecord.Indented(text))
 	}
 	if s.Left != nil {
-		b.WriteString("\n  " + notices.Indented(s.Left.words()))
+		b.WriteString("\n  " + taskrecord.Indented(s.Left.words()))
 	}
 	return b.String()
 }
@@ -543,7 +542,7 @@ func listedTask(s TaskStatus, news bool) string {
 	if words == "" || !news && s.asks() == nil && s.waitsForUser() == "" {
 		return line
 	}
-	return line + "\n  " + notices.Indented(words)
+	return line + "\n  " + taskrecord.Indented(words)
 }
 
 // openTask says in a line that a task is still at work, or what it asks.
@@ -565,8 +564,8 @@ func taskFigures(s TaskStatus) string {
 // taskNotices are the ended tasks and their questions that an agent's model has not
 // been told about yet, and whether it is there to answer.
 type taskNotices struct {
-	list    notices.List
-	present presence.Presence
+	list    taskrecord.Mailbox
+	present taskrecord.Presence
 }
 
 // nthEnd counts the ends of a task. It adds 1 because a task that was cancelled
@@ -589,7 +588,7 @@ func (n *taskNotices) noteQuestion(task string, e Event) {
 	case e.Type == EventAnswer:
 		n.list.Known(questionsOf(task), int(e.Seq))
 	case e.Question.AsksParent:
-		n.list.Add(questionsOf(task), int(e.Seq), fmt.Sprintf("[task %s asks: %s]", task, notices.Indented(e.Question.words())))
+		n.list.Add(questionsOf(task), int(e.Seq), fmt.Sprintf("[task %s asks: %s]", task, taskrecord.Indented(e.Question.words())))
 	}
 }
 
@@ -622,7 +621,7 @@ func (n *taskNotices) take() string { return strings.Join(n.list.Take(), "\n") }
 
 // noticeOf describes how a task ended.
 func noticeOf(s TaskStatus) string {
-	about := notices.Indented(lastWords(s))
+	about := taskrecord.Indented(lastWords(s))
 	if about != "" {
 		about = ": " + about
 	}
@@ -790,9 +789,9 @@ type TaskFileChange string
 
 // The changes of files.
 const (
-	FileNew     TaskFileChange = TaskFileChange(inventory.New)
-	FileChanged TaskFileChange = TaskFileChange(inventory.Changed)
-	FileRemoved TaskFileChange = TaskFileChange(inventory.Removed)
+	FileNew     TaskFileChange = TaskFileChange(filediff.New)
+	FileChanged TaskFileChange = TaskFileChange(filediff.Changed)
+	FileRemoved TaskFileChange = TaskFileChange(filediff.Removed)
 )
 
 // Bounds of what is told of a task that did not finish.
@@ -808,7 +807,7 @@ const (
 // takeInventory looks at the workspace of a task, for a limited time. If the
 // runtime does not answer, it gives up after twice that time, and the inventory knows
 // of nothing.
-func takeInventory(rt Runtime, within time.Duration) (inv inventory.Inventory) {
+func takeInventory(rt Runtime, within time.Duration) (inv filediff.Inventory) {
 	lister, ok := RuntimeAs[FileLister](rt)
 	if !ok {
 		return inv
@@ -816,12 +815,12 @@ func takeInventory(rt Runtime, within time.Duration) (inv inventory.Inventory) {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
 	found := inv
-	err := guard.Within(2*within, func() error {
-		found = inventory.Take(ctx, func(ctx context.Context, dir string, limit int) ([]inventory.File, bool, error) {
+	err := safecall.Within(2*within, func() error {
+		found = filediff.Take(ctx, func(ctx context.Context, dir string, limit int) ([]filediff.File, bool, error) {
 			infos, more, err := lister.ListFiles(ctx, dir, 1, limit)
-			files := make([]inventory.File, len(infos))
+			files := make([]filediff.File, len(infos))
 			for i, f := range infos {
-				files[i] = inventory.File{Path: f.Path, Size: f.Size, Time: f.ModTime, Dir: f.Mode.IsDir()}
+				files[i] = filediff.File{Path: f.Path, Size: f.Size, Time: f.ModTime, Dir: f.Mode.IsDir()}
 			}
 			return files, more, err
 		})
@@ -849,12 +848,12 @@ func (t *localTask) left(result *Result, cause error, outcome func(*TaskStatus))
 	t.mu.Lock()
 	did, began, changed := t.did, t.began, t.changed
 	t.mu.Unlock()
-	left, since := &TaskLeft{Call: did.title, Outcome: did.outcome}, inventory.Inventory.Since
+	left, since := &TaskLeft{Call: did.title, Outcome: did.outcome}, filediff.Inventory.Since
 	if end.State == TaskFinished {
 		if did.title == "" {
 			return changed // it only talked, and its container need not start for a look
 		}
-		left, since = &TaskLeft{}, inventory.Inventory.Differing
+		left, since = &TaskLeft{}, filediff.Inventory.Differing
 	}
 	now := takeInventory(agent.Runtime(), within)
 	told := since(now, began, maxLeftFiles)
@@ -949,13 +948,13 @@ func (l *TaskLeft) words() string {
 }
 
 // told are the files that a task left, which may be nil.
-func (l *TaskLeft) told() (t inventory.Told) {
+func (l *TaskLeft) told() (t filediff.Told) {
 	if l == nil {
 		return t
 	}
 	t.More, t.Partial = l.More, l.Partial
 	for _, f := range l.Files {
-		t.Changes = append(t.Changes, inventory.Change{File: inventory.File{Path: f.Path, Size: f.Size}, Kind: inventory.Kind(f.Change)})
+		t.Changes = append(t.Changes, filediff.Change{File: filediff.File{Path: f.Path, Size: f.Size}, Kind: filediff.Kind(f.Change)})
 	}
 	return t
 }

@@ -12,16 +12,13 @@ import (
 	"time"
 
 	"github.com/x/pygent/internal/budget"
-	"github.com/x/pygent/internal/callback"
-	"github.com/x/pygent/internal/eventlog"
-	"github.com/x/pygent/internal/guard"
-	"github.com/x/pygent/internal/ledger"
-	"github.com/x/pygent/internal/pause"
+	"github.com/x/pygent/internal/safecall"
+	"github.com/x/pygent/internal/taskrecord"
 )
 
 // taskRecord is what a manager knows about a task besides its status. It exists
 // only in this process.
-type taskRecord = ledger.Record[*taskLinks]
+type taskRecord = taskrecord.Record[*taskLinks]
 
 // taskLinks connects a task with whoever delegated it and with the agent that
 // works on it.
@@ -47,11 +44,11 @@ func (m *TaskManager) newRecord(prompt string, o taskOptions) *taskRecord {
 		links.agent, links.budget, links.by = o.call.agent, o.call.budget, o.call
 	}
 	if links.agent == nil {
-		return ledger.NewRecord(o.id, nil, links)
+		return taskrecord.NewRecord(o.id, nil, links)
 	}
 	links.depth = links.agent.opts.depth + 1
 	links.request.parent = links.agent.id
-	return ledger.NewRecord(o.id, m.tasks.Record(links.agent.opts.task), links)
+	return taskrecord.NewRecord(o.id, m.tasks.Record(links.agent.opts.task), links)
 }
 
 // claim reserves the id of a task for r. It reports known if the same request
@@ -69,7 +66,7 @@ func (m *TaskManager) claim(ctx context.Context, r *taskRecord) (known bool, err
 		select {
 		case <-other.Started():
 		case <-ctx.Done():
-			return false, guard.ContextError(ctx)
+			return false, safecall.ContextError(ctx)
 		}
 		if other.StartError() == nil {
 			return true, nil
@@ -103,7 +100,7 @@ func (m *TaskManager) releaseFiles(r *taskRecord) {
 }
 
 // taskEvents says how the events of a task are kept.
-var taskEvents = eventlog.Kind[Event]{Most: 512, MostBytes: 4 << 20, Number: numbered, Worth: worthOf, Size: sizeOf}
+var taskEvents = taskrecord.Kind[Event]{Most: 512, MostBytes: 4 << 20, Number: numbered, Worth: worthOf, Size: sizeOf}
 
 // numbered returns an event of a task with its number.
 func numbered(e Event, seq int64) Event {
@@ -118,14 +115,14 @@ func numbered(e Event, seq int64) Event {
 
 // worthOf says how long an event is kept for late followers of a task: changes
 // of its state longest, and deltas only while there is room.
-func worthOf(e Event) eventlog.Worth {
+func worthOf(e Event) taskrecord.Worth {
 	switch e.Type {
 	case EventText, EventReasoning, EventCallDelta, EventProgress, EventOutput, EventKeeping:
-		return eventlog.Fleeting
+		return taskrecord.Fleeting
 	case EventTask:
-		return eventlog.Lasting
+		return taskrecord.Lasting
 	}
-	return eventlog.Ordinary
+	return taskrecord.Ordinary
 }
 
 // closeHandlers is how long Close waits for event handlers and approvals once
@@ -158,7 +155,7 @@ func (m *TaskManager) waitHandled(ctx context.Context, status TaskStatus) error 
 		select {
 		case <-more:
 		case <-ctx.Done():
-			return guard.ContextError(ctx)
+			return safecall.ContextError(ctx)
 		}
 	}
 }
@@ -260,8 +257,8 @@ func (m *TaskManager) emit(e Event) {
 	}
 	m.emitting.Lock()
 	defer m.emitting.Unlock()
-	defer m.callbacks.Enter(callback.Self())()
-	guard.Call(func() { m.opts.onEvent(e) }, func(err error) { logPanic(m.log, "handler of the tasks' events", err) })
+	defer m.callbacks.Enter(safecall.Current())()
+	safecall.Call(func() { m.opts.onEvent(e) }, func(err error) { logPanic(m.log, "handler of the tasks' events", err) })
 }
 
 // ask starts asking for a decision about a call of a task, without waiting for
@@ -269,7 +266,7 @@ func (m *TaskManager) emit(e Event) {
 func (m *TaskManager) ask(r *taskRecord, e Event) {
 	request := *e.Approval
 	ctx, cancel := context.WithCancel(&callContext{
-		Context: pause.WithValues(m.life, m.worker(r).callGoingOn()),
+		Context: safecall.WithValues(m.life, m.worker(r).callGoingOn()),
 		info:    CallInfo{Agent: request.Agent, Task: request.Task, Step: request.Step, Call: request.Call},
 	})
 	m.mu.Lock()
@@ -307,8 +304,8 @@ func (m *TaskManager) decide(ctx context.Context, r *taskRecord, request Approva
 	if w := m.worker(r); w != nil && w.coversNow(request.Call) {
 		return Decision{Allow: true, By: byRule} // decided while this question waited for its turn
 	}
-	decision, err := guard.Outlive(ctx, func() (Decision, error) {
-		defer m.callbacks.Enter(callback.Self())()
+	decision, err := safecall.Outlive(ctx, func() (Decision, error) {
+		defer m.callbacks.Enter(safecall.Current())()
 		return approve(ctx, request)
 	})
 	if err == nil && len(decision.Arguments) > 0 && !json.Valid(decision.Arguments) {

@@ -18,16 +18,15 @@ import (
 	"sync"
 	"time"
 
-	"github.com/x/pygent/internal/callback"
-	"github.com/x/pygent/internal/crew"
 	"github.com/x/pygent/internal/cut"
-	"github.com/x/pygent/internal/eventlog"
-	"github.com/x/pygent/internal/guard"
-	"github.com/x/pygent/internal/inventory"
+	"github.com/x/pygent/internal/filediff"
 	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/owner"
+	"github.com/x/pygent/internal/safecall"
 	"github.com/x/pygent/internal/spelling"
-	"github.com/x/pygent/internal/treestore"
+	"github.com/x/pygent/internal/stash"
+	"github.com/x/pygent/internal/taskpool"
+	"github.com/x/pygent/internal/taskrecord"
 )
 
 // taskHost is what an executor in this process needs from the manager.
@@ -53,14 +52,14 @@ type taskGate struct {
 
 // localExecutor carries out tasks in this process, one goroutine each.
 type localExecutor struct {
-	crew *crew.Crew[*localTask, taskGrant, taskMessage]
+	crew *taskpool.Crew[*localTask, taskGrant, taskMessage]
 	host taskHost
 }
 
 // newLocalExecutor returns an executor that runs at most max tasks at once,
 // with agents made by host.
 func newLocalExecutor(max int, host taskHost) *localExecutor {
-	return &localExecutor{crew: crew.New[*localTask](max), host: host}
+	return &localExecutor{crew: taskpool.New[*localTask](max), host: host}
 }
 
 func (x *localExecutor) start(ctx context.Context, spec TaskSpec, queue bool) error {
@@ -135,7 +134,7 @@ func (x *localExecutor) events(ctx context.Context, id string, after int64) iter
 			}
 		}
 		if ctx.Err() != nil {
-			yield(Event{}, guard.ContextError(ctx))
+			yield(Event{}, safecall.ContextError(ctx))
 		}
 	}
 }
@@ -226,7 +225,7 @@ func (x *localExecutor) remove(ctx context.Context, id string) error {
 	case err := <-closed:
 		return err
 	case <-ctx.Done():
-		return fmt.Errorf("its runtime is still being removed: %w", guard.ContextError(ctx))
+		return fmt.Errorf("its runtime is still being removed: %w", safecall.ContextError(ctx))
 	}
 }
 
@@ -305,22 +304,22 @@ func (m *TaskManager) copyFiles(ctx context.Context, parent Runtime, paths []str
 	case parent == nil:
 		return "", errors.New("files need a parent runtime to copy them from")
 	}
-	ref, err = guard.Outlive(ctx, func() (string, error) { return m.files.Collect(ctx, filesOf(parent), paths) })
+	ref, err = safecall.Outlive(ctx, func() (string, error) { return m.files.Collect(ctx, filesOf(parent), paths) })
 	logPanic(m.log, "runtime of the task's parent", err)
-	if errors.Is(err, treestore.ErrClosed) {
+	if errors.Is(err, stash.ErrClosed) {
 		err = ErrTaskManagerClosed
 	}
 	return ref, err
 }
 
 // filesOf returns a runtime as a place to copy files from and to.
-func filesOf(rt Runtime) treestore.Place {
+func filesOf(rt Runtime) stash.Place {
 	if t, ok := RuntimeAs[treeRuntime](rt); ok {
 		// Describe would wait for the shell of a container that is not up yet.
 		path := func(context.Context) string { return t.workspacePath() }
-		return treestore.Place{Workspace: path, Pack: t.PackTree, Unpack: t.UnpackTree}
+		return stash.Place{Workspace: path, Pack: t.PackTree, Unpack: t.UnpackTree}
 	}
-	return treestore.ByPath(rt, func(ctx context.Context) string {
+	return stash.ByPath(rt, func(ctx context.Context) string {
 		if d, ok := RuntimeAs[Describer](rt); ok {
 			return d.Describe(ctx).Workspace
 		}
@@ -425,8 +424,8 @@ func (m *TaskManager) customTaskRuntime(ctx context.Context, private taskPrivate
 	if private.fork == nil {
 		return nil, errNoTaskRuntime
 	}
-	rt, err := guard.Outlive(ctx, func() (Runtime, error) {
-		defer m.callbacks.Enter(callback.Self())()
+	rt, err := safecall.Outlive(ctx, func() (Runtime, error) {
+		defer m.callbacks.Enter(safecall.Current())()
 		return private.fork(ctx)
 	})
 	if err == nil && rt == nil {
@@ -446,8 +445,8 @@ func (m *TaskManager) profileOptions(ctx context.Context, spec TaskSpec, private
 	}
 	var all []Option
 	for _, profile := range append([]TaskProfile{named}, private.profiles...) {
-		opts, err := guard.Outlive(ctx, func() ([]Option, error) {
-			defer m.callbacks.Enter(callback.Self())()
+		opts, err := safecall.Outlive(ctx, func() ([]Option, error) {
+			defer m.callbacks.Enter(safecall.Current())()
 			return profile(ctx, spec)
 		})
 		if err != nil {
@@ -696,7 +695,7 @@ func (o *taskManagerOptions) logger() *slog.Logger {
 type localTask struct {
 	spec  TaskSpec
 	host  taskHost
-	log   *eventlog.Log[Event]
+	log   *taskrecord.Log[Event]
 	inbox func() (early []taskMessage, last int64) // takes the messages that the run hears on its way
 
 	mu        sync.Mutex // guards what follows
@@ -704,7 +703,7 @@ type localTask struct {
 	status    TaskStatus
 	agent     *Agent                   // nil until the first run has made it
 	answers   map[string]chan Decision // for calls that wait for a decision, by their ids
-	began     inventory.Inventory      // what the workspace held before the first run
+	began     filediff.Inventory       // what the workspace held before the first run
 	sent      chan Answer              // gets the answer that is sent to the question of a tool; nil where none is asked
 	did       lastCall                 // of the run that goes on
 	changed   *TaskLeft                // by the last run that finished and called tools
@@ -712,7 +711,7 @@ type localTask struct {
 }
 
 func newLocalTask(spec TaskSpec, host taskHost) *localTask {
-	return &localTask{spec: spec, host: host, log: eventlog.New(taskEvents), status: TaskStatus{
+	return &localTask{spec: spec, host: host, log: taskrecord.NewLog(taskEvents), status: TaskStatus{
 		ID:      spec.ID,
 		Parent:  spec.Parent,
 		Root:    spec.Rules.Root,
@@ -751,13 +750,13 @@ func (t *localTask) change(f func(*TaskStatus)) {
 	t.log.Append(Event{Time: time.Now(), Type: EventTask, Task: t.spec.ID, Input: status.Input, Text: text, TaskStatus: &status})
 }
 
-// AtRest implements [crew.Task].
+// AtRest implements [taskpool.Task].
 func (t *localTask) AtRest() bool { return t.snapshot().State.AtRest() }
 
-// Grant implements [crew.Task].
+// Grant implements [taskpool.Task].
 func (t *localTask) Grant(first bool) (taskGrant, error) { return t.host.grant(t.spec, first) }
 
-// Begin implements [crew.Task].
+// Begin implements [taskpool.Task].
 func (t *localTask) Begin(message int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -770,21 +769,21 @@ func (t *localTask) Begin(message int64) {
 	})
 }
 
-// Waiting implements [crew.Task].
+// Waiting implements [taskpool.Task].
 func (t *localTask) Waiting(messages int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.status.Waiting = messages
 }
 
-// Wait implements [crew.Task].
+// Wait implements [taskpool.Task].
 func (t *localTask) Wait() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.change(func(s *TaskStatus) { s.renew(TaskQueued) })
 }
 
-// Stop implements [crew.Task].
+// Stop implements [taskpool.Task].
 func (t *localTask) Stop(cause error) (asked bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -795,7 +794,7 @@ func (t *localTask) Stop(cause error) (asked bool) {
 	return asked
 }
 
-// Abandon implements [crew.Task].
+// Abandon implements [taskpool.Task].
 func (t *localTask) Abandon() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -805,13 +804,13 @@ func (t *localTask) Abandon() bool {
 	return t.abandoned
 }
 
-// Run implements [crew.Task].
+// Run implements [taskpool.Task].
 func (t *localTask) Run(ctx context.Context, msg taskMessage, grant taskGrant, ended func(finish func(more bool))) {
 	ctx, cancel := context.WithTimeoutCause(ctx, grant.timeout, errTaskTimeout)
 	defer cancel()
 	before := t.snapshot()
-	guard.Do(func() (*Result, error) { return t.work(ctx, msg, grant) }, func(result *Result, err error) {
-		if p, ok := err.(*guard.PanicError); ok { // a panic of the agent's own code is wrapped, and already logged
+	safecall.Do(func() (*Result, error) { return t.work(ctx, msg, grant) }, func(result *Result, err error) {
+		if p, ok := err.(*safecall.PanicError); ok { // a panic of the agent's own code is wrapped, and already logged
 			logPanic(t.host.logger(), "task "+t.spec.ID, p)
 		}
 		grant.tokens.Settle()
@@ -829,7 +828,7 @@ func (t *localTask) Run(ctx context.Context, msg taskMessage, grant taskGrant, e
 	})
 }
 
-// Refuse implements [crew.Task].
+// Refuse implements [taskpool.Task].
 func (t *localTask) Refuse(err error) {
 	t.finish(t.snapshot(), nil, false, func(s *TaskStatus) { s.fail(err) })
 }
@@ -862,7 +861,7 @@ func (t *localTask) finish(before TaskStatus, result *Result, more bool, outcome
 // work makes the agent, if there is none yet, and runs it.
 func (t *localTask) work(ctx context.Context, msg taskMessage, grant taskGrant) (_ *Result, err error) {
 	if ctx.Err() != nil {
-		return nil, guard.ContextError(ctx)
+		return nil, safecall.ContextError(ctx)
 	}
 	agent := t.worker()
 	if agent == nil {
@@ -949,7 +948,7 @@ func (t *localTask) answer(request int64, a Answer) error {
 
 // employ keeps the agent for the task, and what is in its workspace as it begins. It
 // returns false if the task was abandoned while the agent was made.
-func (t *localTask) employ(agent *Agent, began inventory.Inventory) bool {
+func (t *localTask) employ(agent *Agent, began filediff.Inventory) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.abandoned {
@@ -1017,7 +1016,7 @@ func (t *localTask) Close() error {
 		end = agent.cleanup
 	}
 	t.mu.Unlock()
-	err := guard.Within(closeAgent, end)
+	err := safecall.Within(closeAgent, end)
 	if err == ErrLeftBehind {
 		return fmt.Errorf("its runtime %w: its Cleanup took longer than %s", err, closeAgent)
 	}
@@ -1049,7 +1048,7 @@ type taskMessage struct {
 	early bool // a run that goes on may hear it
 }
 
-// Early implements [crew.Message].
+// Early implements [taskpool.Message].
 func (m taskMessage) Early() bool { return m.early }
 
 // Size is about how many bytes the message has.
@@ -1069,8 +1068,8 @@ func (m taskMessage) check() error {
 	switch {
 	case m.text == "" && len(m.parts) == 0:
 		return errors.New("the message is empty")
-	case m.Size() > crew.MaxMailBytes:
-		return fmt.Errorf("the message has %d bytes, more than %d", m.Size(), crew.MaxMailBytes)
+	case m.Size() > taskpool.MaxMailBytes:
+		return fmt.Errorf("the message has %d bytes, more than %d", m.Size(), taskpool.MaxMailBytes)
 	}
 	_, err := encodeForHistory(UserMessage(m.text, m.parts...))
 	return err

@@ -18,13 +18,11 @@ import (
 	"time"
 
 	"github.com/x/pygent/internal/budget"
-	"github.com/x/pygent/internal/callback"
-	"github.com/x/pygent/internal/crew"
 	"github.com/x/pygent/internal/cut"
-	"github.com/x/pygent/internal/guard"
-	"github.com/x/pygent/internal/ledger"
-	"github.com/x/pygent/internal/rota"
-	"github.com/x/pygent/internal/treestore"
+	"github.com/x/pygent/internal/safecall"
+	"github.com/x/pygent/internal/stash"
+	"github.com/x/pygent/internal/taskpool"
+	"github.com/x/pygent/internal/taskrecord"
 )
 
 // TaskManager has agents work on tasks in the background, each in a runtime and
@@ -64,20 +62,20 @@ type TaskManager struct {
 	opts  taskManagerOptions
 	log   *slog.Logger
 	exec  taskExecutor
-	tasks ledger.Ledger[*taskLinks]
-	files treestore.Store
+	tasks taskrecord.Ledger[*taskLinks]
+	files stash.Store
 	shut  func() error // closes once; later calls return the first result
 
 	life      context.Context // ends after everything else, and ends the followers
 	end       context.CancelFunc
 	wg        sync.WaitGroup
-	allowed   sessionRules   // of tasks that no agent delegates
-	callbacks callback.Guard // knows which goroutines run the manager's event handler, approvals and profiles
-	approving guard.Baton
+	allowed   sessionRules     // of tasks that no agent delegates
+	callbacks safecall.Reentry // knows which goroutines run the manager's event handler, approvals and profiles
+	approving safecall.Baton
 	emitting  sync.Mutex
 
 	mu    sync.Mutex
-	turns rota.Rota // of the personas
+	turns taskpool.Rota // of the personas
 }
 
 // NewTaskManager makes a manager that carries out tasks in this process.
@@ -90,7 +88,7 @@ func NewTaskManager(opts ...TaskManagerOption) (*TaskManager, error) {
 }
 
 func newTaskManager(o taskManagerOptions) *TaskManager {
-	m := &TaskManager{opts: o, log: o.logger(), approving: guard.NewBaton()}
+	m := &TaskManager{opts: o, log: o.logger(), approving: safecall.NewBaton()}
 	m.life, m.end = context.WithCancel(context.Background())
 	m.exec = newLocalExecutor(o.maxTasks, m)
 	m.shut = sync.OnceValue(m.close)
@@ -291,7 +289,7 @@ func (m *TaskManager) CollectFile(ctx context.Context, rt Runtime, id, path, des
 }
 
 // collect is CollectFile, without what left leaves out; nil for nothing.
-func (m *TaskManager) collect(ctx context.Context, rt Runtime, id, path, dest string, left *treestore.LeftOut) (c CollectedFile, err error) {
+func (m *TaskManager) collect(ctx context.Context, rt Runtime, id, path, dest string, left *stash.LeftOut) (c CollectedFile, err error) {
 	defer func() { err = taskError(id, err) }()
 	err = alive(ctx)
 	switch {
@@ -352,7 +350,7 @@ func (m *TaskManager) close() error {
 	m.tasks.Close()
 	err := m.exec.close()
 	// The followers end after the last events of their tasks.
-	if !crew.WaitAtMost(closeHandlers, &m.wg) {
+	if !taskpool.WaitAtMost(closeHandlers, &m.wg) {
 		err = errors.Join(err, fmt.Errorf("the handler of the tasks' events, or an approval, %w", ErrLeftBehind))
 	}
 	m.end()

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/x/pygent/internal/guard"
-	"github.com/x/pygent/internal/keep"
-	"github.com/x/pygent/internal/transient"
+	"github.com/x/pygent/internal/export"
+	"github.com/x/pygent/internal/safecall"
+	"github.com/x/pygent/internal/tempname"
 )
 
 // Bounds of the list of the files of a temporary workspace.
@@ -32,7 +32,7 @@ func (a *Agent) TemporaryFiles(ctx context.Context, besides ...FileInfo) (files 
 	if !ok || a.opts.lent || !a.describe(ctx).Temporary {
 		return nil, false, nil
 	}
-	all, err := guard.Outlive(ctx, func() (all []FileInfo, err error) {
+	all, err := safecall.Outlive(ctx, func() (all []FileInfo, err error) {
 		defer a.enter(&a.calling, "the runtime's ListFiles")()
 		all, more, err = lister.ListFiles(ctx, ".", NoLimit, maxTemporary)
 		return all, err
@@ -55,7 +55,7 @@ func (a *Agent) TemporaryFiles(ctx context.Context, besides ...FileInfo) (files 
 // isOwnFile reports whether a file of a workspace is one that git, pygent or a program
 // keeps for itself.
 func isOwnFile(name string) bool {
-	return transient.Is(path.Base(name)) || strings.HasPrefix(name, ".pygent/") || strings.HasPrefix(name, ".git/")
+	return tempname.Is(path.Base(name)) || strings.HasPrefix(name, ".pygent/") || strings.HasPrefix(name, ".git/")
 }
 
 // KeepTemporary copies the workspace to a directory of this machine, which must be
@@ -65,17 +65,17 @@ func isOwnFile(name string) bool {
 // else fails, there is an error, and a new directory into which nothing was copied is
 // removed. Pipes, sockets and devices are not copied.
 func (a *Agent) KeepTemporary(ctx context.Context, dir string) (lost []string, err error) {
-	from := keep.Source{Export: a.runtime.ExportFile, HostDir: a.describe(ctx).HostDir}
+	from := export.Source{Export: a.runtime.ExportFile, HostDir: a.describe(ctx).HostDir}
 	if lister, ok := RuntimeAs[FileLister](a.runtime); ok {
-		from.List = func(ctx context.Context, dir string, limit int) ([]keep.File, bool, error) {
+		from.List = func(ctx context.Context, dir string, limit int) ([]export.File, bool, error) {
 			files, more, err := lister.ListFiles(ctx, dir, 1, limit)
 			return keepFiles(files), more, err
 		}
 	}
 	from.Target = a.linkTarget()
-	lost, err = guard.Outlive(ctx, func() ([]string, error) {
+	lost, err = safecall.Outlive(ctx, func() ([]string, error) {
 		defer a.enter(&a.calling, "the runtime's ExportFile")()
-		return keep.Copy(ctx, from, dir)
+		return export.Copy(ctx, from, dir)
 	})
 	a.logPanic("copy of the temporary files", err)
 	if err != nil {
@@ -92,7 +92,7 @@ func (a *Agent) linkTarget() func(ctx context.Context, name string) (string, err
 		return nil
 	}
 	return func(ctx context.Context, name string) (string, error) {
-		info, err := guard.Outlive(ctx, func() (FileInfo, error) {
+		info, err := safecall.Outlive(ctx, func() (FileInfo, error) {
 			defer a.enter(&a.calling, "the runtime's StatFile")()
 			return lister.StatFile(ctx, name)
 		})
@@ -101,11 +101,11 @@ func (a *Agent) linkTarget() func(ctx context.Context, name string) (string, err
 	}
 }
 
-// keepFiles returns files as the package keep knows them.
-func keepFiles(files []FileInfo) []keep.File {
-	var kept []keep.File
+// keepFiles returns files as the package export knows them.
+func keepFiles(files []FileInfo) []export.File {
+	var kept []export.File
 	for _, f := range files {
-		kept = append(kept, keep.File{Path: f.Path, Size: f.Size, Mode: f.Mode})
+		kept = append(kept, export.File{Path: f.Path, Size: f.Size, Mode: f.Mode})
 	}
 	return kept
 }

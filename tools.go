@@ -11,9 +11,9 @@ import (
 	"regexp"
 	"unicode/utf8"
 
-	"github.com/x/pygent/internal/callwords"
-	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/callsummary"
 	"github.com/x/pygent/internal/jsonobj"
+	"github.com/x/pygent/internal/safecall"
 	"github.com/x/pygent/internal/toolschema"
 )
 
@@ -324,7 +324,7 @@ func (t Tool) on(rt Runtime) (_ Tool, ok bool) {
 
 // meets reports whether a runtime has what a tool needs. A panic means no.
 func meets(rt Runtime, needs func(Runtime) bool) bool {
-	can, err := guard.Catch(func() (bool, error) { return needs(rt), nil })
+	can, err := safecall.Catch(func() (bool, error) { return needs(rt), nil })
 	return err == nil && can
 }
 
@@ -334,9 +334,9 @@ func (t Tool) info(call ToolCall, said CallDescription) *ToolInfo {
 	info := &ToolInfo{
 		Name: call.Name, Description: t.Description, Title: cmp.Or(t.Title, call.Name), Kind: cmp.Or(t.Kind, ToolOther), ReadOnly: t.ReadOnly,
 	}
-	info.Summary, info.Paths = callwords.Bound(said.Title, said.Paths)
+	info.Summary, info.Paths = callsummary.Bound(said.Title, said.Paths)
 	if info.Summary == "" {
-		info.Summary, info.Paths = callwords.Of(call.Name, call.Arguments)
+		info.Summary, info.Paths = callsummary.Of(call.Name, call.Arguments)
 	}
 	return info
 }
@@ -346,7 +346,7 @@ func summaryOf(e Event) string {
 	if e.Tool != nil && e.Tool.Summary != "" {
 		return e.Tool.Summary
 	}
-	summary, _ := callwords.Of(e.Call.Name, e.Call.Arguments)
+	summary, _ := callsummary.Of(e.Call.Name, e.Call.Arguments)
 	return summary
 }
 
@@ -354,10 +354,10 @@ func summaryOf(e Event) string {
 // error. The result is a copy, because a tool may return the same value each
 // time.
 func (t Tool) call(ctx context.Context, rt Runtime, args json.RawMessage) (*ToolResult, error) {
-	result, err := guard.Catch(func() (*ToolResult, error) { return t.Run(ctx, rt, args) })
+	result, err := safecall.Catch(func() (*ToolResult, error) { return t.Run(ctx, rt, args) })
 	if err != nil {
 		failed := &ToolError{Tool: t.Name, Err: err}
-		if p, ok := err.(*guard.PanicError); ok {
+		if p, ok := err.(*safecall.PanicError); ok {
 			failed.Stack = p.Stack
 		}
 		return nil, failed

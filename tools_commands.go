@@ -11,9 +11,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/x/pygent/internal/cut"
-	"github.com/x/pygent/internal/jobbook"
-	"github.com/x/pygent/internal/pause"
+	"github.com/x/pygent/internal/jobtrack"
 	"github.com/x/pygent/internal/plain"
+	"github.com/x/pygent/internal/safecall"
 )
 
 type bashInput struct {
@@ -50,7 +50,7 @@ func runBash(ctx context.Context, rt Runtime, in bashInput) (*ToolResult, error)
 	if timeout == 0 && canReadJobs(ctx, rt) {
 		opts = append(opts, BashGoesOn())
 	}
-	limited, cancel := pause.Before(ctx, endsBefore, errStepEnds)
+	limited, cancel := safecall.Before(ctx, endsBefore, errStepEnds)
 	defer cancel()
 	r, err := rt.Bash(limited, in.Cmd, withLiveOutput(limited, opts...)...)
 	noTime := err != nil && ctx.Err() == nil && errors.Is(context.Cause(limited), errStepEnds)
@@ -146,7 +146,7 @@ func startJob(ctx context.Context, rt Runtime, cmd string, opts ...BashOption) (
 		return nil, err
 	}
 	followJob(ctx, job.ID, cmd, 0)
-	return &ToolResult{Content: jobbook.Started(job.ID), Display: "started job " + job.ID}, nil
+	return &ToolResult{Content: jobtrack.Started(job.ID), Display: "started job " + job.ID}, nil
 }
 
 type jobOutputInput struct {
@@ -174,14 +174,14 @@ func jobOutput(ctx context.Context, rt Runtime, in jobOutputInput) (*ToolResult,
 		return nil, err
 	case in.Wait < 0 || in.Tail < 0 || in.Offset != nil && *in.Offset < 0:
 		return nil, errors.New("wait, tail and offset must not be negative")
-	case len(in.Until) > jobbook.MaxUntil:
-		return nil, fmt.Errorf("until is longer than %d bytes", jobbook.MaxUntil)
+	case len(in.Until) > jobtrack.MaxUntil:
+		return nil, fmt.Errorf("until is longer than %d bytes", jobtrack.MaxUntil)
 	}
 	in.ID = followed(ctx).Meant(in.ID)
 	known, _ := followed(ctx).Job(in.ID)
-	read := jobbook.Reader{Until: in.Until, At: known.Read, From: func(ctx context.Context, at int64, wait time.Duration) (jobbook.Output, error) {
+	read := jobtrack.Reader{Until: in.Until, At: known.Read, From: func(ctx context.Context, at int64, wait time.Duration) (jobtrack.Output, error) {
 		out, err := runner.JobOutput(ctx, in.ID, at, wait)
-		return jobbook.Output{Text: out.Text, Next: out.Next, Skipped: out.Skipped, State: jobbook.State(out.Job)}, err
+		return jobtrack.Output{Text: out.Text, Next: out.Next, Skipped: out.Skipped, State: jobtrack.State(out.Job)}, err
 	}}
 	if in.Offset != nil {
 		read.At = *in.Offset
@@ -190,7 +190,7 @@ func jobOutput(ctx context.Context, rt Runtime, in jobOutputInput) (*ToolResult,
 	if wait == 0 && in.Until != "" {
 		wait = defaultUntilWait
 	}
-	limited, cancel := pause.Before(ctx, endsBefore, errStepEnds)
+	limited, cancel := safecall.Before(ctx, endsBefore, errStepEnds)
 	defer cancel()
 	if err := read.Begin(limited, in.Tail > 0); err != nil {
 		return nil, nameJobs(ctx, runner, in.ID, err)

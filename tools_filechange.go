@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/x/pygent/internal/callset"
-	"github.com/x/pygent/internal/charset"
 	"github.com/x/pygent/internal/edit"
 	"github.com/x/pygent/internal/filetext"
 	"github.com/x/pygent/internal/gitwatch"
@@ -229,7 +228,7 @@ func (f formerText) becomes(name, text string) FileChange {
 	if f.note != "" {
 		return FileChange{Path: path.Clean(name), Note: f.note}
 	}
-	c := edit.Compare(charset.Text(f.data), charset.Text([]byte(text)), maxShownChange)
+	c := edit.Compare(filetext.Decode(f.data), filetext.Decode([]byte(text)), maxShownChange)
 	return FileChange{
 		Path: path.Clean(name), Before: c.Before, After: c.After, Line: c.Line,
 		Created: f.missing, Binary: c.Binary, Truncated: c.Truncated,
@@ -367,7 +366,7 @@ func refuseElided(ctx context.Context, in writeInput, former formerText) error {
 	if call == nil || former.note != "" {
 		return nil // a program means what it writes
 	}
-	lost := cmp.Or(edit.Elided(string(charset.Text(former.data)), in.Content), callset.Marks(in.Path, in.Content, former.missing))
+	lost := cmp.Or(edit.Elided(string(filetext.Decode(former.data)), in.Content), callset.Marks(in.Path, in.Content, former.missing))
 	if lost == "" || call.agent.changed.warned.Swap(in) == in {
 		return nil
 	}

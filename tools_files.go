@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/x/pygent/internal/charset"
 	"github.com/x/pygent/internal/edit"
 	"github.com/x/pygent/internal/escape"
 	"github.com/x/pygent/internal/filetext"
@@ -70,7 +69,7 @@ func appendFile(ctx context.Context, rt Runtime, in writeInput) (*ToolResult, er
 // appended returns the text of a file after the call, and what to say of it. What
 // is added gets the line ends of the file.
 func (in writeInput) appended(former formerText) (after, said string, err error) {
-	encoding := charset.Of(former.data)
+	encoding := filetext.CharsetOf(former.data)
 	text := encoding.Decode(former.data)
 	added := edit.LineEndsOf(text, in.Content)
 	data, err := encoding.Append(former.data, added)

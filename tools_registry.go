@@ -12,11 +12,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/x/pygent/internal/callwords"
+	"github.com/x/pygent/internal/callsummary"
 	"github.com/x/pygent/internal/cut"
-	"github.com/x/pygent/internal/dialect"
 	"github.com/x/pygent/internal/pathname"
 	"github.com/x/pygent/internal/spelling"
+	"github.com/x/pygent/internal/toolcall"
 	"github.com/x/pygent/internal/toolschema"
 )
 
@@ -260,9 +260,9 @@ func (r *Registry) unknown(name string, rt Runtime) error {
 		names = append(names, t.Name)
 	}
 	said := fmt.Sprintf("%q", cut.Head(name, shownName))
-	if like := spelling.Nearest(dialect.Bare(name), names); like != "" {
+	if like := spelling.Nearest(toolcall.Bare(name), names); like != "" {
 		said += ", did you mean " + like + "? The"
-	} else if hint := dialect.Hint(name); hint != "" {
+	} else if hint := toolcall.Hint(name); hint != "" {
 		said += "; " + hint + "; the"
 	} else {
 		said += "; the"
@@ -472,9 +472,9 @@ func builtin[In any](name string, kind ToolKind, description string, fn func(con
 		}
 		return run(ctx, rt, args)
 	}
-	t.Title, t.Kind = callwords.Title(name), kind
+	t.Title, t.Kind = callsummary.Title(name), kind
 	t.Describe = func(args json.RawMessage) CallDescription {
-		title, paths := callwords.Builtin(name, args)
+		title, paths := callsummary.Builtin(name, args)
 		return CallDescription{Title: title, Paths: paths}
 	}
 	return t

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/numeral"
+	"github.com/x/pygent/internal/safecall"
 )
 
 // ToolSource gives an agent tools that are not known when it is made: those of a
@@ -142,7 +142,7 @@ func (a *Agent) sourceEnded(ctx context.Context, o *openSource) bool {
 	if !asks {
 		return false
 	}
-	alive, err := guard.Outlive(ctx, func() (bool, error) {
+	alive, err := safecall.Outlive(ctx, func() (bool, error) {
 		defer a.enter(&a.calling, "the tool source "+o.name)()
 		return server.Alive(), nil
 	})
@@ -162,7 +162,7 @@ func (a *Agent) sourceEnded(ctx context.Context, o *openSource) bool {
 
 func (a *Agent) openSource(ctx context.Context, s namedSource) error {
 	o := &openSource{name: s.name, agent: a}
-	_, err := guard.Outlive(ctx, func() (struct{}, error) {
+	_, err := safecall.Outlive(ctx, func() (struct{}, error) {
 		defer a.enter(&a.calling, "the tool source "+s.name)()
 		closer, err := s.open(ctx, a.runtime, o.set)
 		return struct{}{}, errors.Join(err, o.opened(closer))
@@ -264,12 +264,12 @@ func (a *Agent) closeSources() error {
 }
 
 func (a *Agent) closeSource(o *openSource) error {
-	err := guard.Within(closeSourceWithin, func() error {
+	err := safecall.Within(closeSourceWithin, func() error {
 		defer a.enter(&a.calling, "the tool source "+o.name)()
 		return o.close()
 	})
 	a.logPanic("tool source "+o.name, err)
-	if err == nil || errors.Is(err, guard.ErrLeftBehind) { // leftBehind reports that
+	if err == nil || errors.Is(err, safecall.ErrLeftBehind) { // leftBehind reports that
 		return nil
 	}
 	return fmt.Errorf("close the tool source %s: %w", o.name, err)

@@ -10,12 +10,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/x/pygent/internal/crew"
 	"github.com/x/pygent/internal/cut"
-	"github.com/x/pygent/internal/notices"
 	"github.com/x/pygent/internal/owner"
+	"github.com/x/pygent/internal/stash"
+	"github.com/x/pygent/internal/taskpool"
+	"github.com/x/pygent/internal/taskrecord"
 	"github.com/x/pygent/internal/toolschema"
-	"github.com/x/pygent/internal/treestore"
 )
 
 // Bounds of the delegation tools.
@@ -280,7 +280,7 @@ func sendTask(ctx context.Context, _ Runtime, in sendInput) (*ToolResult, error)
 		return nil, fmt.Errorf("task %s has ended (%s) and hears nothing any more: fetch what it made with collect_file, and delegate the rest anew", s.ID, s)
 	}
 	if q := s.asks(); q != nil && call.agent.notices.known(s) {
-		return nil, fmt.Errorf("nothing was sent: task %s asks meanwhile: %s", s.ID, notices.Indented(q.words()))
+		return nil, fmt.Errorf("nothing was sent: task %s asks meanwhile: %s", s.ID, taskrecord.Indented(q.words()))
 	}
 	if s.asksParent() {
 		return answerTask(ctx, call, tasks, s, in.Message)
@@ -295,7 +295,7 @@ func sendTask(ctx context.Context, _ Runtime, in sendInput) (*ToolResult, error)
 	switch {
 	case errors.Is(err, ErrTooManyTasks):
 		return nil, fmt.Errorf("%w; wait for another one with task_status, then send it again", err)
-	case errors.Is(err, crew.ErrStopping):
+	case errors.Is(err, taskpool.ErrStopping):
 		return nil, fmt.Errorf("%w and hears nothing any more; delegate anew what is still needed", err)
 	case err != nil:
 		return nil, err
@@ -345,12 +345,12 @@ func collectFile(ctx context.Context, rt Runtime, in collectInput) (*ToolResult,
 	if _, err := ownTask(ctx, tasks, call.agent, in.TaskID); err != nil {
 		return nil, err
 	}
-	var left treestore.LeftOut
+	var left stash.LeftOut
 	c, err := tasks.collect(ctx, rt, in.TaskID, in.Path, in.Dest, &left)
 	if err != nil {
 		return nil, err
 	}
-	text := fmt.Sprintf("copied %s of task %s to %s: %s", in.Path, in.TaskID, c.Path, treestore.Copied{Files: c.Files, Replaced: c.Replaced, Bytes: c.Bytes}.Words())
+	text := fmt.Sprintf("copied %s of task %s to %s: %s", in.Path, in.TaskID, c.Path, stash.Copied{Files: c.Files, Replaced: c.Replaced, Bytes: c.Bytes}.Words())
 	if words := left.Words(); words != "" {
 		text += "; left out: " + words + ", copied only if named as path"
 	}

@@ -9,17 +9,16 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/x/pygent/internal/boundset"
 	"github.com/x/pygent/internal/callset"
-	"github.com/x/pygent/internal/calltext"
 	"github.com/x/pygent/internal/cut"
-	"github.com/x/pygent/internal/dialect"
-	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/jsonobj"
-	"github.com/x/pygent/internal/keyset"
 	"github.com/x/pygent/internal/pathname"
+	"github.com/x/pygent/internal/safecall"
+	"github.com/x/pygent/internal/stash"
 	"github.com/x/pygent/internal/thought"
+	"github.com/x/pygent/internal/toolcall"
 	"github.com/x/pygent/internal/toolschema"
-	"github.com/x/pygent/internal/treestore"
 )
 
 // readCall is a call of the model as its tool gets it. The name is that of the
@@ -63,7 +62,7 @@ func (r *run) unfold(ctx context.Context, calls []readCall, at int) []readCall {
 	c := &calls[at]
 	var note string
 	set, rt := c.set, r.agent.runtime
-	within := treestore.Place{Workspace: func(ctx context.Context) string {
+	within := stash.Place{Workspace: func(ctx context.Context) string {
 		if d, ok := RuntimeAs[Describer](rt); ok {
 			return d.Describe(ctx).Workspace
 		}
@@ -155,7 +154,7 @@ func (r *run) readAll(calls []ToolCall) []readCall {
 func (r *run) find(call ToolCall) (Tool, error) {
 	if f := r.opts.final; f != nil && call.Name != "stop" {
 		name := r.agent.tools.nameFor(call)
-		if call.Name == f.name() || dialect.Ends(call.Name) && (name == "" || name == "stop" && !r.agent.tools.has(call.Name)) {
+		if call.Name == f.name() || toolcall.Ends(call.Name) && (name == "" || name == "stop" && !r.agent.tools.has(call.Name)) {
 			return f.tool, nil
 		}
 	}
@@ -175,11 +174,11 @@ func (t Tool) read(call ToolCall) (json.RawMessage, error) {
 	var words toolschema.Dialect
 	switch {
 	case t.takesValue:
-		words = dialect.Value
+		words = toolcall.Value
 	case t.isBuiltin():
-		words = dialect.Of(t.Name, call.Name)
+		words = toolcall.Translator(t.Name, call.Name)
 	}
-	if own || dialect.Fold(dialect.Bare(call.Name)) == dialect.Fold(t.Name) {
+	if own || toolcall.Fold(toolcall.Bare(call.Name)) == toolcall.Fold(t.Name) {
 		return t.schema.Read(call.Arguments, words)
 	}
 	return t.schema.ReadAs(call.Arguments, words)
@@ -190,9 +189,9 @@ func (t Tool) read(call ToolCall) (json.RawMessage, error) {
 func (r *Registry) find(call ToolCall, rt Runtime) (Tool, error) {
 	name := r.nameFor(call)
 	switch {
-	case name == "" && dialect.IsNote(call.Name):
+	case name == "" && toolcall.IsNote(call.Name):
 		noted := noteTool()
-		noted.Name = dialect.Legal(call.Name)
+		noted.Name = toolcall.Legal(call.Name)
 		return noted, nil
 	case name == "":
 		return Tool{}, r.unknown(call.Name, rt)
@@ -200,7 +199,7 @@ func (r *Registry) find(call ToolCall, rt Runtime) (Tool, error) {
 	t, err := r.lookup(name, rt)
 	t.Name = name
 	if err != nil && name != call.Name {
-		err = fmt.Errorf("%w: %s means %s here", err, cut.Head(dialect.Bare(call.Name), shownName), name)
+		err = fmt.Errorf("%w: %s means %s here", err, cut.Head(toolcall.Bare(call.Name), shownName), name)
 	}
 	return t, err
 }
@@ -234,14 +233,14 @@ func (r *Registry) nameFor(call ToolCall) string {
 	if r.knows(call.Name) {
 		return call.Name
 	}
-	bare := dialect.Bare(call.Name)
+	bare := toolcall.Bare(call.Name)
 	if r.knows(bare) {
 		return bare
 	}
-	if name, found := dialect.Like(bare, maps.Keys(r.tools), maps.Keys(r.disabled)); found {
+	if name, found := toolcall.Like(bare, maps.Keys(r.tools), maps.Keys(r.disabled)); found {
 		return name
 	}
-	meant := dialect.Tool(bare, call.Arguments)
+	meant := toolcall.Tool(bare, call.Arguments)
 	if meant != "" && (r.disabled[meant] || r.tools[meant].isBuiltin()) {
 		return meant
 	}
@@ -280,11 +279,11 @@ const needsParser = "its server may need a chat template or parser for tool call
 // file does not insist on it.
 func (r *run) takeWritten(resp *ChatResponse, thoughts string) {
 	before := r.withheld
-	r.withheld = keyset.Key{}
+	r.withheld = boundset.Key{}
 	msg := &resp.Message
-	parse, text, silent := calltext.Parse, msg.Content, thought.IsNothing(msg.Content)
+	parse, text, silent := toolcall.Parse, msg.Content, thought.IsNothing(msg.Content)
 	if silent {
-		parse, text = calltext.ParseThoughts, thoughts
+		parse, text = toolcall.ParseThoughts, thoughts
 	}
 	if len(msg.ToolCalls)+len(msg.Parts) > 0 || text == "" || resp.FinishReason == FinishFilter {
 		return
@@ -298,7 +297,7 @@ func (r *run) takeWritten(resp *ChatResponse, thoughts string) {
 	if read.err != nil || r.wasRead(written) {
 		return
 	}
-	if key := keyset.Of(read.Name, jsonobj.Sorted(read.Arguments)); !read.tool.ReadOnly && key != before && !r.agent.canAsk() {
+	if key := boundset.Of(read.Name, jsonobj.Sorted(read.Arguments)); !read.tool.ReadOnly && key != before && !r.agent.canAsk() {
 		r.withheld = key
 		return
 	}
@@ -321,7 +320,7 @@ func (m agentModel) leavesCalls() bool {
 	if !ok {
 		return false
 	}
-	leaves, _ := guard.Catch(func() (bool, error) { return server.LeavesCalls(m.name), nil }) // who panics has said nothing
+	leaves, _ := safecall.Catch(func() (bool, error) { return server.LeavesCalls(m.name), nil }) // who panics has said nothing
 	return leaves
 }
 
@@ -332,7 +331,7 @@ func (r *run) offers(name string) bool {
 
 // wasRead reports whether the model has read a call in a result or in what the
 // user said, so that its answer may only repeat it.
-func (r *run) wasRead(written calltext.Call) bool {
+func (r *run) wasRead(written toolcall.Call) bool {
 	all, err := r.agent.history.whole()
 	return err != nil || slices.ContainsFunc(all, func(e HistoryEntry) bool {
 		return e.Message.Role != RoleAssistant && written.Quoted(e.Message.Text())
@@ -340,8 +339,8 @@ func (r *run) wasRead(written calltext.Call) bool {
 }
 
 // writtenIn returns the sign that a text has a call of a tool in it, which then has our name.
-func (r *run) writtenIn(text string) calltext.Sign {
-	sign := calltext.In(text, r.offers, func(name string) bool { return r.agent.tools.nameFor(ToolCall{Name: name}) != "" })
+func (r *run) writtenIn(text string) toolcall.Sign {
+	sign := toolcall.In(text, r.offers, func(name string) bool { return r.agent.tools.nameFor(ToolCall{Name: name}) != "" })
 	if sign.Tool != "" {
 		sign.Tool = r.read(ToolCall{Name: sign.Tool}).Name
 	}
@@ -352,7 +351,7 @@ func (r *run) writtenIn(text string) calltext.Sign {
 // end a run the first time, nor while a call is withheld until the model writes it again:
 // the model is told how to call.
 func (r *run) onlyWritten() bool {
-	withheld := r.withheld != keyset.Key{}
+	withheld := r.withheld != boundset.Key{}
 	return r.opts.maxReplies > 1 && (withheld || r.replies == 1 && r.written.Alone)
 }
 

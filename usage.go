@@ -12,7 +12,7 @@ import (
 
 	"github.com/x/pygent/internal/budget"
 	"github.com/x/pygent/internal/cut"
-	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/safecall"
 	"github.com/x/pygent/internal/settings"
 )
 
@@ -224,7 +224,7 @@ func (a *Agent) checkCost() error {
 	}
 	if m, ok := model.given.(interface{ ReportsCost() bool }); ok {
 		// A panic is no word for it.
-		if reports, _ := guard.Catch(func() (bool, error) { return m.ReportsCost(), nil }); reports {
+		if reports, _ := safecall.Catch(func() (bool, error) { return m.ReportsCost(), nil }); reports {
 			return nil
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/enginetest"
+	"github.com/x/pygent/internal/testkit/enginetest"
 )
 
 // errEnough ends a run whose first request is all that is wanted.

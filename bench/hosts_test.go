@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/enginetest"
+	"github.com/x/pygent/internal/testkit/enginetest"
 )
 
 // hostScript is a program in the container that fetches a URL a number of times,

@@ -23,7 +23,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/enginetest"
+	"github.com/x/pygent/internal/testkit/enginetest"
 )
 
 // soakers is how many runtimes are used at once.

@@ -17,7 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/cmdtest"
+	"github.com/x/pygent/internal/testkit/cmdtest"
 )
 
 func TestMain(m *testing.M) { cmdtest.Main(m, func() error { return goleak.Find() }) }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/console"
-	"github.com/x/pygent/internal/keep"
+	"github.com/x/pygent/internal/export"
 	"github.com/x/pygent/internal/pathname"
 	"github.com/x/pygent/sessions"
 )
@@ -40,7 +40,7 @@ func (s *session) leaveFiles(ctx context.Context, besides []pygent.FileInfo) {
 	case s.talk.Asks():
 		left := leftFiles{session: s, more: more || err != nil}
 		for _, f := range files {
-			left.files = append(left.files, keep.File{Path: f.Path, Size: f.Size, Mode: f.Mode})
+			left.files = append(left.files, export.File{Path: f.Path, Size: f.Size, Mode: f.Mode})
 		}
 		if err != nil {
 			s.talk.Aside("! the files of the temporary workspace cannot be listed: %v", err)
@@ -57,7 +57,7 @@ func (s *session) leaveFiles(ctx context.Context, besides []pygent.FileInfo) {
 	for _, f := range files {
 		names = append(names, f.Path)
 	}
-	s.talk.Aside("(%s)", keep.Gone(names, more, restorable(s.agent)))
+	s.talk.Aside("(%s)", export.Gone(names, more, restorable(s.agent)))
 }
 
 // restorable returns the ID of the session that puts the files back when it goes on;
@@ -75,7 +75,7 @@ func restorable(a *pygent.Agent) string {
 // the end of a plain session.
 type leftFiles struct {
 	*session
-	files []keep.File
+	files []export.File
 	more  bool // there are others
 }
 
@@ -89,7 +89,7 @@ func (l *leftFiles) ask(ctx context.Context) (answered bool) {
 	for refused := 0; refused < mostRefusals && !answered && ctx.Err() == nil; {
 		refused++
 		l.talk.Do(ctx, func(ctx context.Context) error {
-			here := keep.FreeName(".", time.Now())
+			here := export.FreeName(".", time.Now())
 			dir, err := l.choose(ctx, here)
 			switch {
 			case err != nil && refused < mostRefusals:
@@ -115,9 +115,9 @@ func (l *leftFiles) ask(ctx context.Context) (answered bool) {
 // to be kept, which is here unless the person names another, or none.
 func (l *leftFiles) choose(ctx context.Context, here string) (dir string, err error) {
 	q := console.Question{
-		Head:   keep.Question(l.files, l.more),
+		Head:   export.Question(l.files, l.more),
 		Title:  "Its files",
-		Text:   keep.List(l.files, l.more),
+		Text:   export.List(l.files, l.more),
 		List:   true,
 		Prompt: fmt.Sprintf("[k]eep them in %s, \"k DIR\" keeps them in DIR, or [d]elete them: ", "."+string(filepath.Separator)+here),
 	}
@@ -150,14 +150,14 @@ func (l *leftFiles) keepIn(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	limited, cancel := context.WithTimeout(ctx, keep.Within)
+	limited, cancel := context.WithTimeout(ctx, export.Within)
 	defer cancel()
 	lost, err := l.agent.KeepTemporary(limited, dir)
 	if err != nil {
 		return err
 	}
 	l.talk.Aside("(the files are in %s)", dir)
-	special, unread := keep.NotCopied(l.files, lost)
+	special, unread := export.NotCopied(l.files, lost)
 	for _, note := range []string{special, unread} {
 		if note != "" {
 			l.talk.Aside("! %s", note)

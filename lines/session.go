@@ -46,12 +46,12 @@ import (
 	"sync/atomic"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/callwords"
+	"github.com/x/pygent/internal/callsummary"
 	"github.com/x/pygent/internal/console"
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/edit"
 	"github.com/x/pygent/internal/faces"
-	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/safecall"
 	"github.com/x/pygent/internal/sandbox"
 	"github.com/x/pygent/internal/screen"
 	"github.com/x/pygent/internal/slash"
@@ -240,7 +240,7 @@ func (s *session) tellOfStart(ctx context.Context) {
 	if !ok {
 		return
 	}
-	_, err := guard.Outlive(ctx, func() (struct{}, error) { return struct{}{}, rt.Start(ctx) })
+	_, err := safecall.Outlive(ctx, func() (struct{}, error) { return struct{}{}, rt.Start(ctx) })
 	if err != nil && !errors.Is(err, ctx.Err()) {
 		s.tellStart(err)
 	}
@@ -350,7 +350,7 @@ func (s *session) question(r pygent.ApprovalRequest) console.Request {
 		return q
 	}
 	q.Head, q.Text = "Allow this call?", r.Call.Name+" "+r.Call.Arguments
-	if r.Tool.Title != r.Call.Name && r.Tool.Title != callwords.Title(r.Call.Name) {
+	if r.Tool.Title != r.Call.Name && r.Tool.Title != callsummary.Title(r.Call.Name) {
 		q.Title = r.Tool.Title
 	}
 	return q

@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/jsonwalk"
+	"github.com/x/pygent/internal/jsonobj"
 )
 
 // memos have what was decoded of a server's requests. Each request of a conversation
@@ -66,7 +66,7 @@ func (m *memo[T]) keep(raw json.RawMessage, d decoded[T]) {
 // list returns the elements of an array, and the first error of decoding one.
 func (m *memo[T]) list(raw json.RawMessage, decode func(json.RawMessage) (T, error)) (plain []any, values []T, err error) {
 	plain = []any{}
-	for element := range jsonwalk.Elements(raw) {
+	for element := range jsonobj.Elements(raw) {
 		d := m.of(element, decode)
 		plain, values = append(plain, d.plain), append(values, d.value)
 		if err == nil {

@@ -16,7 +16,6 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/jsonobj"
-	"github.com/x/pygent/internal/jsonwalk"
 )
 
 // Request is a request that a [Server] received.
@@ -103,7 +102,7 @@ func (r *Request) decodeChat(known *memos, plain map[string]any) error {
 		IncludeUsage bool `json:"include_usage"`
 	}
 	err := cmp.Or(r.field("model", &chat.Model), r.field("stream", &r.Stream), r.field("stream_options", &options))
-	if raw := r.Fields["messages"]; jsonwalk.IsArray(raw) {
+	if raw := r.Fields["messages"]; jsonobj.BeginsArray(raw) {
 		list, messages, wrong := known.messages.list(raw, decodeMessage)
 		plain["messages"], chat.Messages = list, messages
 		err = cmp.Or(err, decodeError(wrong))

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/jsonwalk"
+	"github.com/x/pygent/internal/jsonobj"
 )
 
 // reasoningItems is the extra field of a message in [Request.Chat] with the
@@ -44,7 +44,7 @@ func (r *Request) decodeResponses(known *memos, plain map[string]any) error {
 	if instructions != "" {
 		chat.Messages = append(chat.Messages, pygent.SystemMessage(instructions))
 	}
-	if !jsonwalk.IsArray(r.Fields["input"]) {
+	if !jsonobj.BeginsArray(r.Fields["input"]) {
 		var text string
 		if err := r.field("input", &text); err != nil {
 			return err
@@ -66,7 +66,7 @@ func decodeTools(raw json.RawMessage) (tools []pygent.ToolSpec, err error) {
 func inputMessages(known *memos, input json.RawMessage) (plain []any, out []pygent.Message, err error) {
 	var reasoning []json.RawMessage
 	plain = []any{}
-	for raw := range jsonwalk.Elements(input) {
+	for raw := range jsonobj.Elements(input) {
 		d := known.items.of(raw, decodeItem)
 		switch {
 		case d.err != nil && err == nil:

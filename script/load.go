@@ -17,9 +17,9 @@ import (
 	"go.starlark.net/starlark"
 	"go.starlark.net/syntax"
 
-	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/patherr"
+	"github.com/x/pygent/internal/safecall"
 	"github.com/x/pygent/internal/starlimit"
 )
 
@@ -88,7 +88,7 @@ func (s *Script) within(ctx context.Context, thread *starlark.Thread, f func() (
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	limits := starlimit.Limits{Steps: s.limits.Steps, Time: s.limits.Time, Memory: s.limits.Memory, Over: cancel}
-	v, err := guard.Outlive(ctx, func() (starlark.Value, error) {
+	v, err := safecall.Outlive(ctx, func() (starlark.Value, error) {
 		var v starlark.Value
 		err := starlimit.Do(ctx, thread, limits, func() (err error) {
 			v, err = f()

@@ -119,7 +119,7 @@ goroutines='(^|[{;])[[:space:]]*go |\.Go\(|Parallel\(|AfterFunc|Eventually|SetFi
 
 # What runs a program of ours or builds one, in Go files. The exceptions read nothing of
 # ours.
-builds='internal/cmdtest"|exec\.Command(Context)?\(.*"go"(?!, "(env|mod", "download|build", "runtime)")'
+builds='internal/testkit/cmdtest"|exec\.Command(Context)?\(.*"go"(?!, "(env|mod", "download|build", "runtime)")'
 
 # run PACKAGES FLAG... tests packages. It names no test, but what go test does not see, to
 # skip, because the flags are a part of that by which go test finds results.

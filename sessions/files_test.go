@@ -16,8 +16,8 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/checkpoint"
-	"github.com/x/pygent/internal/enginetest"
 	"github.com/x/pygent/internal/testkit"
+	"github.com/x/pygent/internal/testkit/enginetest"
 	"github.com/x/pygent/pygenttest"
 	"github.com/x/pygent/sessions"
 )

@@ -10,7 +10,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/bridge"
-	"github.com/x/pygent/internal/recap"
+	"github.com/x/pygent/internal/sessiondir"
 )
 
 // ErrNone is returned by [Fork] if the agent's conversation is not kept as a session: see
@@ -48,7 +48,7 @@ func Recap(a *pygent.Agent) string {
 		return ""
 	}
 	info, _ := Of(a)
-	return recap.Line(current, info.Title, inside.(agent).Said())
+	return sessiondir.RecapLine(current, info.Title, inside.(agent).Said())
 }
 
 // LastSaid is more of what [Recap] ends with, for people who go on with a
@@ -57,7 +57,7 @@ func Recap(a *pygent.Agent) string {
 // visible. Both are empty if the recap has all of it.
 func LastSaid(a *pygent.Agent) (user, model []string) {
 	inside, _ := bridge.Inside(a)
-	return recap.Last(Recap(a), inside.(agent).Said())
+	return sessiondir.LastWords(Recap(a), inside.(agent).Said())
 }
 
 // Fork makes a session that goes on from a checkpoint: beside the one of the

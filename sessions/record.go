@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/recap"
 	"github.com/x/pygent/internal/sessiondir"
 )
 
@@ -25,7 +24,7 @@ type agent interface {
 	Emit(e pygent.Event)
 	Repair(note string)
 	FirstOfUser() string
-	Said() []recap.Said
+	Said() []sessiondir.Said
 	Messages() (all, current, anew int)
 	ModelName() string
 	Workspace() (dir string, info pygent.RuntimeInfo)

@@ -13,10 +13,9 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/bridge"
-	"github.com/x/pygent/internal/inside"
-	"github.com/x/pygent/internal/keep"
+	"github.com/x/pygent/internal/export"
 	"github.com/x/pygent/internal/numeral"
-	"github.com/x/pygent/internal/pace"
+	"github.com/x/pygent/internal/pathname"
 	"github.com/x/pygent/internal/progress"
 	"github.com/x/pygent/internal/snapshot"
 )
@@ -28,7 +27,7 @@ type agent interface {
 	Resting(ctx context.Context, f func(context.Context) error) error
 	MayWrite(ctx context.Context, dir string) error
 	// Files are those of the runtime, whose calls may not return.
-	Files() (from keep.Source, list func(ctx context.Context, depth, most int) (files []pygent.FileInfo, more bool, err error))
+	Files() (from export.Source, list func(ctx context.Context, depth, most int) (files []pygent.FileInfo, more bool, err error))
 	CopyHistory(path string) (*pygent.History, error)
 	// Log is where the program logs, "" if that is not known, from where it has been the
 	// agent's, and the directories in which commands can have put another file in its place.
@@ -129,7 +128,7 @@ const tellEvery = 100 * time.Millisecond
 
 // tell returns a context whose progress is told until end is called.
 func (s *saving) tell(ctx context.Context) (_ context.Context, end func()) {
-	to := pace.New(tellEvery, func(p pygent.ProgressInfo) { s.agent.Emit(pygent.Event{Type: pygent.EventSaving, Progress: &p}) })
+	to := progress.NewThrottle(tellEvery, func(p pygent.ProgressInfo) { s.agent.Emit(pygent.Event{Type: pygent.EventSaving, Progress: &p}) })
 	return progress.With(ctx, func(done, total int64) {
 		to.Put(pygent.ProgressInfo{Text: "saving", Current: done, Total: total})
 	}), to.End
@@ -150,7 +149,7 @@ func (s *saving) files(ctx context.Context, to string) error {
 		toCopy = s.look(ctx, list)
 	}
 	work := filepath.Join(to, snapshot.Workspace)
-	lost, err := keep.Copy(ctx, from, work)
+	lost, err := export.Copy(ctx, from, work)
 	if err != nil {
 		return err
 	}
@@ -209,7 +208,7 @@ func (s *saving) log(ctx context.Context, to string) error {
 	if file == "" {
 		return nil
 	}
-	from, err := inside.OpenFile(writable, file, os.O_RDONLY, 0)
+	from, err := pathname.OpenInside(writable, file, os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

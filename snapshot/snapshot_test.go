@@ -19,8 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/enginetest"
 	"github.com/x/pygent/internal/testkit"
+	"github.com/x/pygent/internal/testkit/enginetest"
 	"github.com/x/pygent/pygenttest"
 	"github.com/x/pygent/snapshot"
 )

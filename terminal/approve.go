@@ -6,11 +6,11 @@ import (
 	"strings"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/callwords"
+	"github.com/x/pygent/internal/approval"
+	"github.com/x/pygent/internal/callsummary"
 	"github.com/x/pygent/internal/edit"
 	"github.com/x/pygent/internal/faces"
 	"github.com/x/pygent/internal/form"
-	"github.com/x/pygent/internal/hostask"
 )
 
 // byUser says that the person decided.
@@ -81,7 +81,7 @@ func (s *session) questionAbout(ctx context.Context, r pygent.ApprovalRequest) *
 		}
 	case len(r.Changes) > 0:
 		m.changes(r, where)
-	case r.Tool.Title == r.Call.Name || r.Tool.Title == callwords.Title(r.Call.Name):
+	case r.Tool.Title == r.Call.Name || r.Tool.Title == callsummary.Title(r.Call.Name):
 	case m.body == "":
 		m.body = r.Tool.Title // there is nothing else that says what the call does
 	default:
@@ -119,7 +119,7 @@ func (m *menu) changes(r pygent.ApprovalRequest, where string) {
 
 // approveHosts asks the person whether commands may reach hosts.
 func (s *session) approveHosts(ctx context.Context, r pygent.HostRequest) (pygent.HostDecision, error) {
-	text, _ := hostask.Words(r.Hosts, s.face.KeepHosts != nil)
+	text, _ := approval.Words(r.Hosts, s.face.KeepHosts != nil)
 	m := &menu{head: "A command wants to reach", body: text, items: []item{
 		{key: "y", label: "Yes, until the commands that run now have ended", short: "yes"},
 		{key: "s", label: "Yes, in this session", short: "session"},

@@ -13,7 +13,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/cut"
-	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/safecall"
 	"github.com/x/pygent/internal/slash"
 )
 
@@ -294,7 +294,7 @@ func (s *session) lend(ctx context.Context, c *command) {
 		result, err := c.run(ctx, s.tty.out)
 		s.post(func() {
 			c.away = false
-			var panicked *guard.PanicError
+			var panicked *safecall.PanicError
 			if failed := s.comeBack(errors.As(err, &panicked)); failed != nil {
 				s.fail(failed)
 				return

@@ -16,8 +16,8 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/commands"
-	"github.com/x/pygent/internal/persontest"
-	"github.com/x/pygent/internal/termtest"
+	"github.com/x/pygent/internal/testkit/persontest"
+	"github.com/x/pygent/internal/testkit/termtest"
 	"github.com/x/pygent/pygenttest"
 )
 

@@ -10,9 +10,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/caches"
-	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/mention"
+	"github.com/x/pygent/internal/pathname"
+	"github.com/x/pygent/internal/safecall"
 )
 
 // Bounds of the list of files.
@@ -55,7 +55,7 @@ func (s *session) refreshFiles() {
 	s.background(func() {
 		ctx, cancel := context.WithTimeout(s.ctx, listWithin)
 		defer cancel()
-		list, _ := guard.Outlive(ctx, func() ([]listedFile, error) { return listFiles(ctx, s.agent.Runtime()), nil })
+		list, _ := safecall.Outlive(ctx, func() ([]listedFile, error) { return listFiles(ctx, s.agent.Runtime()), nil })
 		s.post(func() {
 			f.list, f.at, f.since = list, time.Now(), time.Time{}
 			c := &s.input.completion
@@ -93,7 +93,7 @@ func listFiles(ctx context.Context, rt pygent.Runtime) (list []listedFile) {
 			for _, info := range found {
 				name := info.Path
 				if info.Mode.IsDir() {
-					if !caches.Is(path.Base(name)) {
+					if !pathname.IsCache(path.Base(name)) {
 						below = append(below, name)
 					}
 					name += "/"

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/guard"
-	"github.com/x/pygent/internal/keep"
+	"github.com/x/pygent/internal/export"
 	"github.com/x/pygent/internal/pathname"
+	"github.com/x/pygent/internal/safecall"
 )
 
 // leaving is the end of a session: the person decides about what still runs, the
@@ -30,8 +30,8 @@ type leaving struct {
 	words  string                  // for that
 	since  time.Time
 
-	files []keep.File // what was made in the temporary workspace
-	more  bool        // there are others
+	files []export.File // what was made in the temporary workspace
+	more  bool          // there are others
 }
 
 // goesOn reports whether the files are being listed or copied.
@@ -159,7 +159,7 @@ func (s *session) aside(words string, limit time.Duration, f func(context.Contex
 		defer cancel(nil)
 		limited, stop := context.WithTimeout(ctx, limit)
 		defer stop()
-		_, err := guard.Outlive(limited, func() (struct{}, error) { return struct{}{}, f(limited) })
+		_, err := safecall.Outlive(limited, func() (struct{}, error) { return struct{}{}, f(limited) })
 		if cause := context.Cause(ctx); err != nil && cause != nil {
 			err = cause
 		}
@@ -202,7 +202,7 @@ func (s *session) leaveFiles() {
 			s.end()
 		default:
 			for _, f := range files {
-				l.files = append(l.files, keep.File{Path: f.Path, Size: f.Size, Mode: f.Mode})
+				l.files = append(l.files, export.File{Path: f.Path, Size: f.Size, Mode: f.Mode})
 			}
 			l.more = more
 			s.askFiles("")
@@ -217,10 +217,10 @@ func (s *session) askFiles(problem string) {
 		s.say(kindNews, s.wrapped(s.theme.bad("✗ ")+problem))
 		s.sayWhereFilesAre()
 	}
-	l, here := s.leaving, keep.FreeName(s.dir, time.Now())
+	l, here := s.leaving, export.FreeName(s.dir, time.Now())
 	m := &menu{
-		head: keep.Question(l.files, l.more),
-		body: keep.List(l.files, l.more),
+		head: export.Question(l.files, l.more),
+		body: export.List(l.files, l.more),
 		items: []item{
 			{key: "k", label: "Keep them in ./" + here, short: "keep"},
 			{key: "e", label: "Keep them elsewhere", short: "elsewhere", text: "directory: "},
@@ -287,19 +287,19 @@ func (s *session) keepFiles(dir string) {
 		dir = filepath.Join(s.dir, dir)
 	}
 	var lost []string
-	s.aside("Copying the files to "+oneLine(dir), keep.Within, func(ctx context.Context) (err error) {
+	s.aside("Copying the files to "+oneLine(dir), export.Within, func(ctx context.Context) (err error) {
 		lost, err = s.agent.KeepTemporary(ctx, dir)
 		return err
 	}, func(err error) {
 		if errors.Is(err, context.DeadlineExceeded) {
-			err = fmt.Errorf("it took longer than %s: %w", keep.Within, err)
+			err = fmt.Errorf("it took longer than %s: %w", export.Within, err)
 		}
 		if err != nil {
 			s.askFiles("the files are not kept: " + told(err.Error()))
 			return
 		}
 		text := s.theme.good("✓ ") + "The files are in " + visible(dir)
-		special, unread := keep.NotCopied(s.leaving.files, lost)
+		special, unread := export.NotCopied(s.leaving.files, lost)
 		if special != "" {
 			text += "\n" + s.theme.warn("! "+visible(special))
 		}

@@ -14,10 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/cmdtest"
 	"github.com/x/pygent/internal/lineinput"
-	"github.com/x/pygent/internal/persontest"
-	"github.com/x/pygent/internal/termtest"
+	"github.com/x/pygent/internal/testkit/cmdtest"
+	"github.com/x/pygent/internal/testkit/persontest"
+	"github.com/x/pygent/internal/testkit/termtest"
 	"github.com/x/pygent/pygenttest"
 	_ "github.com/x/pygent/terminal"
 )

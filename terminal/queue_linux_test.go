@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/x/pygent/internal/persontest"
+	"github.com/x/pygent/internal/testkit/persontest"
 	"github.com/x/pygent/pygenttest"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/x/pygent/internal/termtest"
+	"github.com/x/pygent/internal/testkit/termtest"
 	"github.com/x/pygent/pygenttest"
 )
 

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/termtest"
+	"github.com/x/pygent/internal/testkit/termtest"
 	"github.com/x/pygent/pygenttest"
 )
 

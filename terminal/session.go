@@ -12,8 +12,8 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/faces"
-	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/livearea"
+	"github.com/x/pygent/internal/safecall"
 	"github.com/x/pygent/internal/sandbox"
 )
 
@@ -232,7 +232,7 @@ func (s *session) close() {
 // is.
 func (s *session) background(f func()) {
 	s.work.Go(func() {
-		guard.Call(f, func(err error) { s.post(func() { s.fail(err) }) })
+		safecall.Call(f, func(err error) { s.post(func() { s.fail(err) }) })
 	})
 }
 
@@ -280,7 +280,7 @@ func (s *session) startRuntime() {
 	if !ok {
 		return
 	}
-	_, err := guard.Outlive(s.ctx, func() (struct{}, error) { return struct{}{}, rt.Start(s.ctx) })
+	_, err := safecall.Outlive(s.ctx, func() (struct{}, error) { return struct{}{}, rt.Start(s.ctx) })
 	if s.ctx.Err() != nil {
 		return
 	}

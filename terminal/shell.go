@@ -5,7 +5,7 @@ import (
 	"io"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/safecall"
 )
 
 // shellCommand is a command line of the person's own that runs in the workspace, such
@@ -15,7 +15,7 @@ func (s *session) shellCommand(line string) *command {
 		sign: shellPrompt, line: line, name: "your command", again: "!",
 		run: func(ctx context.Context, out io.Writer) (pygent.CommandResult, error) {
 			show := func(c pygent.OutputChunk) { _, _ = io.WriteString(out, c.Text) }
-			result, err := guard.Outlive(ctx, func() (pygent.BashResult, error) {
+			result, err := safecall.Outlive(ctx, func() (pygent.BashResult, error) {
 				return s.agent.Runtime().Bash(ctx, line, pygent.BashTimeout(pygent.NoLimit), pygent.BashOutput(show))
 			})
 			return pygent.CommandResult{Bash: &result}, err

@@ -14,7 +14,7 @@ import (
 	"github.com/muesli/cancelreader"
 	"golang.org/x/term"
 
-	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/safecall"
 	"github.com/x/pygent/internal/screen"
 )
 
@@ -126,7 +126,7 @@ func (t *tty) awaitQuit(before *term.State) {
 	_, end := keySequences()
 	select {
 	case <-t.quit:
-		_ = guard.Within(outputGrace, func() error { return t.out.Draw(end + lastWords) })
+		_ = safecall.Within(outputGrace, func() error { return t.out.Draw(end + lastWords) })
 		_ = term.Restore(int(t.in.Fd()), before)
 		signal.Stop(t.quit)
 		quitProcess()
@@ -180,7 +180,7 @@ func (t *tty) read(ctx context.Context, keys chan<- key, ended chan<- struct{}) 
 	events := make(chan uv.Event)
 	go func() {
 		defer close(events)
-		guard.Call(func() {
+		safecall.Call(func() {
 			_ = uv.NewTerminalReader(keyBytes(t.reader), os.Getenv("TERM")).StreamEvents(ctx, events)
 		}, func(error) {}) // the end of the keys ends the session
 	}()

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/approval"
 	"github.com/x/pygent/internal/form"
-	"github.com/x/pygent/internal/hostask"
 )
 
 // byUser says that the person decided.
@@ -334,6 +334,6 @@ func (s *Server) listAsks(c call) (any, error) {
 
 // hostWords is the question about hosts.
 func hostWords(hosts []string) string {
-	text, _ := hostask.Words(hosts, false)
+	text, _ := approval.Words(hosts, false)
 	return text
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/callwords"
+	"github.com/x/pygent/internal/callsummary"
 	"github.com/x/pygent/internal/faces"
 	"github.com/x/pygent/internal/htmlmark"
 )
@@ -67,7 +67,7 @@ func (a *ask) foot(b *strings.Builder, buttons ...string) {
 		if len(words) > longest {
 			words = strings.ToValidUTF8(words[:longest], "") + "…"
 		}
-		fmt.Fprintf(b, `<p class="reason">%s</p></div></section>`, esc(callwords.UpperFirst(words)))
+		fmt.Fprintf(b, `<p class="reason">%s</p></div></section>`, esc(callsummary.UpperFirst(words)))
 		return
 	}
 	b.WriteString(`<div class="row">` + strings.Join(buttons, "") +
@@ -175,7 +175,7 @@ func (a *ask) questionHTML(b *strings.Builder, title string, q pygent.Question) 
 	}
 	switch {
 	case a.answered != "":
-		fmt.Fprintf(b, `<p class="reason">%s</p>`, esc(callwords.UpperFirst(a.answered)))
+		fmt.Fprintf(b, `<p class="reason">%s</p>`, esc(callsummary.UpperFirst(a.answered)))
 	case q.Secret:
 		fmt.Fprintf(b, `<div class="row"><input class="field" type="password" autocomplete="off" aria-label="Answer" data-ask="%s">%s%s</div>`,
 			a.id, a.button("answer", "btn main", "Answer"), a.button("deny", "btn", "Do not answer"))
@@ -193,14 +193,14 @@ func callTitle(call pygent.ToolCall, tool *pygent.ToolInfo) string {
 	if tool != nil && tool.Summary != "" {
 		return tool.Summary
 	}
-	title, _ := callwords.Of(call.Name, call.Arguments)
+	title, _ := callsummary.Of(call.Name, call.Arguments)
 	return title
 }
 
 // formHTML writes the fields of a form. They are texts; the server reads them.
 func (a *ask) formHTML(b *strings.Builder) {
 	if a.answered != "" {
-		fmt.Fprintf(b, `<p class="reason">%s</p>`, esc(callwords.UpperFirst(a.answered)))
+		fmt.Fprintf(b, `<p class="reason">%s</p>`, esc(callsummary.UpperFirst(a.answered)))
 		return
 	}
 	for _, name := range a.form.Names() {

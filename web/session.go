@@ -11,7 +11,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/faces"
-	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/safecall"
 	"github.com/x/pygent/internal/sandbox"
 )
 
@@ -114,9 +114,9 @@ func (s *session) run() {
 		}
 		select {
 		case f := <-s.posts:
-			guard.Call(f, s.failed)
+			safecall.Call(f, s.failed)
 		case now := <-ticks:
-			guard.Call(func() { s.view.paint(now); s.tasks.paint(now) }, s.failed)
+			safecall.Call(func() { s.view.paint(now); s.tasks.paint(now) }, s.failed)
 			continue
 		case <-idle.C:
 			left := s.idleFor()
@@ -139,7 +139,7 @@ func (s *session) close() {
 		return
 	}
 	if s.server.opts.closes != nil {
-		guard.Call(func() { s.server.opts.closes(s.agent) }, s.logFault)
+		safecall.Call(func() { s.server.opts.closes(s.agent) }, s.logFault)
 	}
 	s.closeErr = s.agent.Close()
 	if s.closeErr != nil && s.server.ctx.Err() == nil { // otherwise Close of the server returns it
@@ -229,7 +229,7 @@ func (s *session) startRuntime() {
 	if !ok {
 		return
 	}
-	_, err := guard.Outlive(s.ctx, func() (struct{}, error) { return struct{}{}, rt.Start(s.ctx) })
+	_, err := safecall.Outlive(s.ctx, func() (struct{}, error) { return struct{}{}, rt.Start(s.ctx) })
 	if s.ctx.Err() != nil {
 		return
 	}
@@ -292,7 +292,7 @@ func (s *session) do(ctx context.Context, f func() error) error {
 
 // background calls f in a goroutine that the session waits for at its end.
 func (s *session) background(f func()) {
-	s.work.Go(func() { guard.Call(f, func(err error) { s.post(func() { s.failed(err) }) }) })
+	s.work.Go(func() { safecall.Call(f, func(err error) { s.post(func() { s.failed(err) }) }) })
 }
 
 // follow passes on the agent's events.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/faces"
-	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/plain"
+	"github.com/x/pygent/internal/safecall"
 )
 
 // shell is a command line of the person's own that runs in the workspace. No rule of
@@ -110,7 +110,7 @@ func (s *session) startShell(line string) (*shell, error) {
 		show := func(c pygent.OutputChunk) {
 			s.post(func() { s.log.appendOut(sh.card.key, sh.card.clean(c)) })
 		}
-		result, err := guard.Outlive(ctx, func() (pygent.BashResult, error) {
+		result, err := safecall.Outlive(ctx, func() (pygent.BashResult, error) {
 			return s.agent.Runtime().Bash(ctx, line, pygent.BashTimeout(pygent.NoLimit), pygent.BashOutput(show))
 		})
 		if errors.Is(context.Cause(ctx), errInterrupted) {

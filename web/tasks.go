@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/inventory"
+	"github.com/x/pygent/internal/filediff"
 	"github.com/x/pygent/internal/numeral"
 )
 
@@ -166,9 +166,9 @@ func filesOf(l *pygent.TaskLeft) string {
 	if l == nil {
 		return ""
 	}
-	told := inventory.Told{More: l.More, Partial: l.Partial}
+	told := filediff.Told{More: l.More, Partial: l.Partial}
 	for _, f := range l.Files {
-		told.Changes = append(told.Changes, inventory.Change{File: inventory.File{Path: f.Path}, Kind: inventory.Kind(f.Change)})
+		told.Changes = append(told.Changes, filediff.Change{File: filediff.File{Path: f.Path}, Kind: filediff.Kind(f.Change)})
 	}
 	return told.Named()
 }

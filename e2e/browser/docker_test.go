@@ -8,7 +8,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/checkpoint"
-	"github.com/x/pygent/internal/enginetest"
+	"github.com/x/pygent/internal/testkit/enginetest"
 	"github.com/x/pygent/pygenttest"
 )
 

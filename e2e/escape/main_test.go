@@ -15,7 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/x/pygent/internal/cmdtest"
+	"github.com/x/pygent/internal/testkit/cmdtest"
 )
 
 const (

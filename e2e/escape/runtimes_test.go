@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/enginetest"
+	"github.com/x/pygent/internal/testkit/enginetest"
 )
 
 // place is a kind of runtime in which attacks begin.

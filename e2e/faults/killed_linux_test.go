@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/x/pygent/internal/cmdtest"
+	"github.com/x/pygent/internal/testkit/cmdtest"
 	"github.com/x/pygent/pygenttest"
 )
 

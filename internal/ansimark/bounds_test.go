@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/x/pygent/internal/highlight"
 	"github.com/x/pygent/internal/markdown"
 )
 
@@ -20,8 +19,8 @@ func TestHugeBlocksAreShownAsTheyAreWritten(t *testing.T) {
 func TestCodeThatIsTooLargeIsNotHighlighted(t *testing.T) {
 	o := Options{Colours: true}
 	for name, body := range map[string]string{
-		"block": strings.Repeat("var a\n", highlight.MaxBlock/6+1),
-		"line":  "var " + strings.Repeat("a", highlight.MaxLine) + "\n",
+		"block": strings.Repeat("var a\n", markdown.MaxHighlighted/6+1),
+		"line":  "var " + strings.Repeat("a", markdown.MaxHighlightedLine) + "\n",
 	} {
 		text := Render("```go\n"+body+"```\n", o)
 		require.NotContains(t, text, "\x1b[35m", name)

@@ -3,14 +3,14 @@ package ansimark
 import (
 	"github.com/alecthomas/chroma/v2"
 
-	"github.com/x/pygent/internal/highlight"
+	"github.com/x/pygent/internal/markdown"
 )
 
 // highlight returns the lines of a code block in colours.
 func (r *renderer) highlight(language string, lines []string) [][]span {
-	var tokens [][]highlight.Token
+	var tokens [][]markdown.Token
 	if r.options.Colours && language != "" {
-		tokens = highlight.Lines(language, lines, r.options.patience)
+		tokens = markdown.Highlight(language, lines, r.options.patience)
 	}
 	coloured := make([][]span, len(lines))
 	for i, line := range lines {

@@ -25,9 +25,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/x/pygent/internal/dialect"
 	"github.com/x/pygent/internal/edit"
 	"github.com/x/pygent/internal/jsonfix"
+	"github.com/x/pygent/internal/toolcall"
 )
 
 // Call is a call of one tool.
@@ -67,7 +67,7 @@ const (
 // of ours that it means, or "" if it means none, name is what the model called, and
 // arguments are those of the tool, or the model's own where they do not fit it.
 func Of(tool, name, arguments string) (*Set, error) {
-	folded := dialect.Fold(dialect.Bare(name))
+	folded := toolcall.Fold(toolcall.Bare(name))
 	switch {
 	case tool == "bash":
 		return inBash(arguments)
@@ -110,7 +110,7 @@ func object(arguments string) (map[string]json.RawMessage, error) {
 func text(given map[string]json.RawMessage, names string) (value string, ok bool) {
 	for name := range strings.FieldsSeq(names) {
 		for own, raw := range given {
-			if dialect.Fold(own) == name && json.Unmarshal(raw, &value) == nil {
+			if toolcall.Fold(own) == name && json.Unmarshal(raw, &value) == nil {
 				return value, true
 			}
 		}
@@ -246,7 +246,7 @@ func ofInsertion(given map[string]json.RawMessage) (*Set, error) {
 		less int
 	}{{"insertline", 0}, {"afterline", 0}, {"line", 1}, {"linenumber", 1}, {"startline", 1}} {
 		for own, raw := range given {
-			if !found && dialect.Fold(own) == c.name && json.Unmarshal([]byte(strings.Trim(string(raw), `"`)), &after) == nil {
+			if !found && toolcall.Fold(own) == c.name && json.Unmarshal([]byte(strings.Trim(string(raw), `"`)), &after) == nil {
 				after, found = after-c.less, true
 			}
 		}
@@ -271,7 +271,7 @@ func ofBundle(arguments string) (*Set, error) {
 	given, err := object(arguments)
 	var uses []map[string]json.RawMessage
 	for name, raw := range given {
-		if isOneOf(dialect.Fold(name), "tooluses toolcalls calls invocations") && err == nil {
+		if isOneOf(toolcall.Fold(name), "tooluses toolcalls calls invocations") && err == nil {
 			err = json.Unmarshal(raw, &uses)
 		}
 	}
@@ -289,7 +289,7 @@ func ofBundle(arguments string) (*Set, error) {
 		}
 		args := "{}"
 		for own, raw := range use {
-			if isOneOf(dialect.Fold(own), "parameters arguments args input") {
+			if isOneOf(toolcall.Fold(own), "parameters arguments args input") {
 				args = string(raw)
 			}
 		}
@@ -304,7 +304,7 @@ func ofReader(arguments string) (*Set, error) {
 	set := &Set{}
 	for name, raw := range given {
 		var files []json.RawMessage
-		if err != nil || !isOneOf(dialect.Fold(name), "paths files filepaths filenames") || json.Unmarshal(raw, &files) != nil {
+		if err != nil || !isOneOf(toolcall.Fold(name), "paths files filepaths filenames") || json.Unmarshal(raw, &files) != nil {
 			continue
 		}
 		for _, f := range files {

@@ -10,9 +10,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/x/pygent/internal/charset"
 	"github.com/x/pygent/internal/edit"
 	"github.com/x/pygent/internal/escape"
+	"github.com/x/pygent/internal/filetext"
 	"github.com/x/pygent/internal/pathname"
 )
 
@@ -88,7 +88,7 @@ func (s *Set) removes(files Files, name string) bool {
 		return false
 	}
 	data, err := files.Read(name)
-	holds := plainEnds(string(charset.Text(data)))
+	holds := plainEnds(string(filetext.Decode(data)))
 	return err == nil && !slices.ContainsFunc(s.removed, func(text string) bool { return !strings.Contains(holds, plainEnds(text)) })
 }
 
@@ -229,7 +229,7 @@ func (p *plan) create(name, content string) error {
 	if err != nil {
 		return err
 	}
-	if lost := edit.Elided(string(charset.Text([]byte(was.data))), content); lost != "" {
+	if lost := edit.Elided(string(filetext.Decode([]byte(was.data))), content); lost != "" {
 		return fmt.Errorf("*** Add File replaces the whole file, so that %s; change a part with *** Update File, or give the whole content by write_file", lost)
 	}
 	return p.write(name, content)
@@ -412,7 +412,7 @@ func (p *plan) update(name string, f file) (failing *Call, err error) {
 	if err != nil {
 		return nil, err
 	}
-	encoding := charset.Of([]byte(was.data))
+	encoding := filetext.CharsetOf([]byte(was.data))
 	seen := func(data string) string {
 		return strings.TrimPrefix(toLF(encoding.Decode([]byte(data))), "\ufeff")
 	}

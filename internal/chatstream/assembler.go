@@ -32,7 +32,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/x/pygent/internal/jsonwalk"
+	"github.com/x/pygent/internal/jsonobj"
 )
 
 // Errors of incomplete or invalid answers.
@@ -173,7 +173,7 @@ func (c *chunk) set(name []byte, raw json.RawMessage) {
 
 // mustBeObject returns an error for a value that is neither an object nor null.
 func mustBeObject(raw []byte, what string) error {
-	if jsonwalk.IsObject(raw) || !present(bytes.TrimSpace(raw)) {
+	if jsonobj.BeginsObject(raw) || !present(bytes.TrimSpace(raw)) {
 		return nil
 	}
 	return fmt.Errorf("%w: the %s is no object", ErrMalformed, what)
@@ -188,7 +188,7 @@ func readChoice(data json.RawMessage) (ch choice, err error) {
 	if err := mustBeObject(data, "choice"); err != nil {
 		return ch, err
 	}
-	for name, raw := range jsonwalk.Members(data) {
+	for name, raw := range jsonobj.Members(data) {
 		switch string(name) {
 		case "index":
 			ch.index = raw
@@ -219,10 +219,10 @@ func (a *Assembler) Add(data []byte) (Delta, error) {
 		return Delta{}, NewServerError(c.err)
 	}
 	if a.chunks++; a.id == "" {
-		a.id = headOf(jsonwalk.Text(c.id))
+		a.id = headOf(jsonobj.Text(c.id))
 	}
 	if a.model == "" {
-		a.model = headOf(jsonwalk.Text(c.model))
+		a.model = headOf(jsonobj.Text(c.model))
 	}
 	before := a.Progress()
 	a.usage.update(c.usage)
@@ -246,7 +246,7 @@ func headOf(name string) string {
 func (a *Assembler) addChoices(choices json.RawMessage) (Delta, int, error) {
 	var delta Delta
 	n := 0
-	for raw := range jsonwalk.Elements(choices) {
+	for raw := range jsonobj.Elements(choices) {
 		if n++; n > maxChoices {
 			return Delta{}, n, tooMany("choices", maxChoices)
 		}
@@ -279,7 +279,7 @@ func (a *Assembler) addChoice(ch choice, at int) (Delta, error) {
 		return Delta{}, NewServerError(ch.err)
 	}
 	a.usage.update(ch.usage)
-	reason := headOf(jsonwalk.Text(ch.finish))
+	reason := headOf(jsonobj.Text(ch.finish))
 	if reason == "null" { // as some write a missing one
 		reason = ""
 	}
@@ -302,7 +302,7 @@ func (a *Assembler) addChoice(ch choice, at int) (Delta, error) {
 }
 
 func hasRole(delta json.RawMessage) bool {
-	for name := range jsonwalk.Members(delta) {
+	for name := range jsonobj.Members(delta) {
 		if string(name) == "role" {
 			return true
 		}
@@ -352,7 +352,7 @@ func members(object json.RawMessage, what string) (list []member, err error) {
 	if err := mustBeObject(object, what); err != nil {
 		return nil, err
 	}
-	for name, raw := range jsonwalk.Members(object) {
+	for name, raw := range jsonobj.Members(object) {
 		if len(list) == maxFields {
 			return nil, errTooManyFields
 		}
@@ -381,7 +381,7 @@ func readMessage(raw json.RawMessage, list []member) (m message, err error) {
 		return m, err
 	}
 	n := 0
-	for name, value := range jsonwalk.Members(raw) {
+	for name, value := range jsonobj.Members(raw) {
 		if n++; n > maxFields {
 			return m, errTooManyFields
 		}
@@ -430,12 +430,12 @@ func (a *Assembler) addMessage(p *part, raw json.RawMessage) (Delta, error) {
 	if err != nil {
 		return Delta{}, err
 	}
-	reasoning := jsonwalk.Text(m.reasoning)
+	reasoning := jsonobj.Text(m.reasoning)
 	if reasoning == "" {
-		reasoning = jsonwalk.Text(m.otherwise)
+		reasoning = jsonobj.Text(m.otherwise)
 	}
 	if text == "" {
-		text = jsonwalk.Text(m.refusal)
+		text = jsonobj.Text(m.refusal)
 	}
 	if begins && text != "" && slices.ContainsFunc(a.parts, func(other *part) bool { return other != p && !other.content.isEmpty() }) {
 		text = betweenTexts + text
@@ -451,7 +451,7 @@ func (p *part) callsOf(m message) json.RawMessage {
 		if p.legacy {
 			p.calls, p.legacy = nil, false
 		}
-	case jsonwalk.IsObject(m.call) && (len(p.calls) == 0 || p.legacy):
+	case jsonobj.BeginsObject(m.call) && (len(p.calls) == 0 || p.legacy):
 		p.legacy = true
 		return slices.Concat([]byte(`{"index":0,"function":`), m.call, []byte("}"))
 	}
@@ -573,7 +573,7 @@ func (a *Assembler) Finish() (*Answer, error) {
 		}
 	}
 	if ans.Content == "" && len(ans.Parts) == 0 && len(ans.ToolCalls) == 0 {
-		ans.Content = jsonwalk.Text(ans.Extra["refusal"])
+		ans.Content = jsonobj.Text(ans.Extra["refusal"])
 	}
 	return ans, nil
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/x/pygent/internal/jsonwalk"
+	"github.com/x/pygent/internal/jsonobj"
 )
 
 // Limits of one answer. They are far above what models write, and keep a
@@ -50,7 +50,7 @@ func (b *budget) spend(n int) error {
 func (b *budget) spendOn(raw json.RawMessage) error {
 	cost := len(raw)
 	if len(raw) > freeValues { // or it has no more values either
-		cost += costOfValue * max(0, jsonwalk.Values(raw)-freeValues)
+		cost += costOfValue * max(0, jsonobj.Values(raw)-freeValues)
 	}
 	return b.spend(cost)
 }
@@ -65,9 +65,9 @@ func Check(data []byte) error { return check(data, nil) }
 
 // check is Check, which also calls member for each member of an object.
 func check(data []byte, member func(name []byte, value json.RawMessage)) error {
-	err := jsonwalk.CheckMembers(data, maxDepth, member)
+	err := jsonobj.CheckMembers(data, maxDepth, member)
 	switch {
-	case errors.Is(err, jsonwalk.ErrDeep):
+	case errors.Is(err, jsonobj.ErrDeep):
 		return fmt.Errorf("%w: %w", ErrTooLarge, err)
 	case err != nil:
 		return fmt.Errorf("%w: %w", ErrMalformed, err)

@@ -5,16 +5,16 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/x/pygent/internal/jsonwalk"
+	"github.com/x/pygent/internal/jsonobj"
 )
 
 // saysError reports whether a chunk without choices reports an error, in the form of one
 // of the providers that answer it with status 200: see docs/providers.md.
 func (c *chunk) saysError(data []byte) bool {
-	if jsonwalk.Text(c.object) == "error" || jsonwalk.Text(c.kind) == "error" {
+	if jsonobj.Text(c.object) == "error" || jsonobj.Text(c.kind) == "error" {
 		return true
 	}
-	for name, raw := range jsonwalk.Members(data) {
+	for name, raw := range jsonobj.Members(data) {
 		switch string(name) {
 		case "base_resp": // MiniMax, which sends it with each answer
 			if code, ok := statusCode(raw); ok && code != 0 {
@@ -29,7 +29,7 @@ func (c *chunk) saysError(data []byte) bool {
 				return true
 			}
 		case "message", "msg": // with a code, or alone
-			if words := strings.ToLower(jsonwalk.Text(raw)); words != "" && words != "success" && words != "ok" && !present(c.id) {
+			if words := strings.ToLower(jsonobj.Text(raw)); words != "" && words != "success" && words != "ok" && !present(c.id) {
 				return true
 			}
 		case "prompt_filter_results", "promptFeedback": // Azure, Gemini: the prompt was blocked
@@ -42,9 +42,9 @@ func (c *chunk) saysError(data []byte) bool {
 }
 
 func statusCode(raw json.RawMessage) (code int, ok bool) {
-	for name, value := range jsonwalk.Members(raw) {
+	for name, value := range jsonobj.Members(raw) {
 		if string(name) == "status_code" {
-			return jsonwalk.Int(value)
+			return jsonobj.Int(value)
 		}
 	}
 	return 0, false
@@ -53,19 +53,19 @@ func statusCode(raw json.RawMessage) (code int, ok bool) {
 // BlockedBy returns the names of the filters that blocked a prompt: those objects in raw
 // that say "filtered": true, or a "blockReason".
 func BlockedBy(raw json.RawMessage) (names []string) {
-	for e := range jsonwalk.Elements(raw) {
+	for e := range jsonobj.Elements(raw) {
 		names = append(names, BlockedBy(e)...)
 	}
-	for name, value := range jsonwalk.Members(raw) {
+	for name, value := range jsonobj.Members(raw) {
 		if string(name) == "blockReason" && present(value) {
-			names = append(names, strings.ToLower(jsonwalk.Text(value)))
+			names = append(names, strings.ToLower(jsonobj.Text(value)))
 		}
-		for inner, is := range jsonwalk.Members(value) {
+		for inner, is := range jsonobj.Members(value) {
 			if string(inner) == "filtered" && string(is) == "true" {
 				names = append(names, string(name))
 			}
 		}
-		if jsonwalk.IsObject(value) || jsonwalk.IsArray(value) {
+		if jsonobj.BeginsObject(value) || jsonobj.BeginsArray(value) {
 			names = append(names, BlockedBy(value)...)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/x/pygent/internal/jsonwalk"
+	"github.com/x/pygent/internal/jsonobj"
 )
 
 // fields are the unknown fields of an object that arrives in pieces. The zero value
@@ -97,7 +97,7 @@ func (v *value) addItems(raw json.RawMessage, b *budget) error {
 	if v.items == nil {
 		*v = value{items: []*item{}}
 	}
-	for e := range jsonwalk.Elements(raw) {
+	for e := range jsonobj.Elements(raw) {
 		b.progress += len(e)
 		next := newItem(e)
 		if old := v.find(next); old != nil {
@@ -149,14 +149,14 @@ type item struct {
 
 func newItem(raw json.RawMessage) *item {
 	it := &item{raw: raw}
-	for name, value := range jsonwalk.Members(raw) {
+	for name, value := range jsonobj.Members(raw) {
 		switch string(name) {
 		case "index":
 			it.index = indexOf(value)
 		case "type":
-			it.kind = jsonwalk.Text(value)
+			it.kind = jsonobj.Text(value)
 		case "id":
-			it.id = jsonwalk.Text(value)
+			it.id = jsonobj.Text(value)
 		}
 	}
 	return it

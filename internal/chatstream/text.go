@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/x/pygent/internal/jsonwalk"
+	"github.com/x/pygent/internal/jsonobj"
 )
 
 // jsonText is text in pieces. The pieces are joined as JSON strings and then
@@ -28,7 +28,7 @@ func (t *jsonText) quoted() json.RawMessage {
 	return append(out, '"')
 }
 
-func (t *jsonText) String() string { return jsonwalk.Text(t.quoted()) }
+func (t *jsonText) String() string { return jsonobj.Text(t.quoted()) }
 
 // content is a message's content: a text, or parts as soon as one part is not
 // text.
@@ -46,10 +46,10 @@ func (c *content) add(raw json.RawMessage, b *budget) (string, error) {
 	case '"':
 		b.progress += len(raw) - len(`""`)
 		c.text.add(raw)
-		return jsonwalk.Text(raw), nil
+		return jsonobj.Text(raw), nil
 	case '[':
 		var text strings.Builder
-		for p := range jsonwalk.Elements(raw) {
+		for p := range jsonobj.Elements(raw) {
 			b.progress += len(p)
 			piece, err := c.addPart(p, b)
 			if err != nil {
@@ -68,7 +68,7 @@ func (c *content) addPart(raw json.RawMessage, b *budget) (string, error) {
 	case '"':
 		text = raw
 	case '{':
-		for name, value := range jsonwalk.Members(raw) {
+		for name, value := range jsonobj.Members(raw) {
 			switch string(name) {
 			case "type":
 				kind = value
@@ -79,9 +79,9 @@ func (c *content) addPart(raw json.RawMessage, b *budget) (string, error) {
 	default:
 		return "", nil
 	}
-	if k := jsonwalk.Text(kind); (k == "" || k == "text" || k == "output_text") && present(text) && text[0] == '"' {
+	if k := jsonobj.Text(kind); (k == "" || k == "text" || k == "output_text") && present(text) && text[0] == '"' {
 		c.text.add(text)
-		return jsonwalk.Text(text), nil
+		return jsonobj.Text(text), nil
 	}
 	c.flush()
 	c.parts = append(c.parts, bytes.Clone(raw))
@@ -137,7 +137,7 @@ type index struct {
 
 // indexOf returns the index that raw holds.
 func indexOf(raw json.RawMessage) index {
-	at, told := jsonwalk.Int(raw)
+	at, told := jsonobj.Int(raw)
 	return index{at, told}
 }
 

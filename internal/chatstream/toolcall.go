@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/x/pygent/internal/jsonwalk"
+	"github.com/x/pygent/internal/jsonobj"
 )
 
 // call is a tool call that arrives in fragments.
@@ -44,7 +44,7 @@ func (a *Assembler) addCalls(p *part, raw json.RawMessage) (d CallDelta, argumen
 	if raw[0] != '[' {
 		return a.addCall(p, raw)
 	}
-	for e := range jsonwalk.Elements(raw) {
+	for e := range jsonobj.Elements(raw) {
 		var piece string
 		if d, piece, err = a.addCall(p, e); err != nil {
 			return d, "", err
@@ -75,7 +75,7 @@ func (a *Assembler) addCall(p *part, raw json.RawMessage) (CallDelta, string, er
 		return CallDelta{}, "", err
 	}
 	c.chunk = a.chunks
-	return c.so.Delta(c.at, c.id, c.name), string(jsonwalk.Inside(f.args)), nil
+	return c.so.Delta(c.at, c.id, c.name), string(jsonobj.Inside(f.args)), nil
 }
 
 // callFor returns the call that f continues, or nil if f begins a new one.
@@ -138,8 +138,8 @@ func (c *call) repeatedBy(f fragment) bool {
 	if !c.so.scan.done || f.id != c.id || f.name != c.name || longest*len(f.args) < len(c.args.body) {
 		return false // without decoding all arguments for every little piece
 	}
-	text, args := jsonwalk.Text(f.args), c.args.String()
-	return text == args || jsonwalk.Text(json.RawMessage(text)) == args // LiteLLM encodes the repetition once more
+	text, args := jsonobj.Text(f.args), c.args.String()
+	return text == args || jsonobj.Text(json.RawMessage(text)) == args // LiteLLM encodes the repetition once more
 }
 
 // equals reports whether two calls are the same one.
@@ -161,7 +161,7 @@ func (c *call) add(f fragment, whole bool, b *budget) error {
 		b.progress += len(f.args) - len(`""`)
 		c.follow(f, b)
 		c.args.add(f.args)
-		c.so.add(jsonwalk.Inside(f.args))
+		c.so.add(jsonobj.Inside(f.args))
 	}
 	return c.extra.merge(f.extra, whole, b)
 }
@@ -195,7 +195,7 @@ func (c *call) arguments() string {
 		return all
 	}
 	last := jsonText{c.args.body[c.last:]}
-	if text := last.String(); jsonwalk.IsObject([]byte(text)) && json.Valid([]byte(text)) {
+	if text := last.String(); jsonobj.BeginsObject([]byte(text)) && json.Valid([]byte(text)) {
 		return text
 	}
 	return c.args.String()
@@ -221,7 +221,7 @@ func (a *Assembler) newFragment(raw json.RawMessage) (f fragment, err error) {
 	var id, function json.RawMessage
 	f.extra = a.ofCall[:0]
 	n := 0
-	for name, value := range jsonwalk.Members(raw) {
+	for name, value := range jsonobj.Members(raw) {
 		if n++; n > maxFields {
 			return f, errTooManyFields
 		}
@@ -238,7 +238,7 @@ func (a *Assembler) newFragment(raw json.RawMessage) (f fragment, err error) {
 		}
 	}
 	a.ofCall = f.extra
-	if f.id = jsonwalk.Text(id); len(f.id) > maxName {
+	if f.id = jsonobj.Text(id); len(f.id) > maxName {
 		return f, tooMany("bytes in a tool call's id", maxName)
 	}
 	if !present(function) { // some proxies write name and arguments beside the id
@@ -253,10 +253,10 @@ func (f *fragment) setFunction(function json.RawMessage) (err error) {
 	if err := mustBeObject(function, "function of a tool call"); err != nil {
 		return err
 	}
-	for name, value := range jsonwalk.Members(function) {
+	for name, value := range jsonobj.Members(function) {
 		switch string(name) {
 		case "name":
-			f.name = jsonwalk.Text(value)
+			f.name = jsonobj.Text(value)
 		case "arguments":
 			f.args, err = textOfArguments(value)
 		}

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"unicode"
 
-	"github.com/x/pygent/internal/jsonwalk"
+	"github.com/x/pygent/internal/jsonobj"
 )
 
 // Usage counts tokens. Zero means not reported.
@@ -59,7 +59,7 @@ func readUsage(raw json.RawMessage) (u wireUsage) {
 		_ = json.Unmarshal(raw, &u)
 		return u
 	}
-	for name, value := range jsonwalk.Members(raw) {
+	for name, value := range jsonobj.Members(raw) {
 		switch string(name) {
 		case "prompt_tokens":
 			setNumber(&u.Prompt, value)
@@ -103,7 +103,7 @@ func readUsage(raw json.RawMessage) (u wireUsage) {
 func mayFold(r rune) bool { return r >= 'A' && r <= 'Z' || r == '\\' || r > unicode.MaxASCII }
 
 func (d *details) read(raw json.RawMessage) {
-	for name, value := range jsonwalk.Members(raw) {
+	for name, value := range jsonobj.Members(raw) {
 		switch string(name) {
 		case "cached_tokens":
 			setNumber(&d.Cached, value)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/x/pygent/internal/jsonwalk"
+	"github.com/x/pygent/internal/jsonobj"
 )
 
 // FuzzReadUsage compares what is read with what encoding/json makes of it.
@@ -26,7 +26,7 @@ func FuzzReadUsage(f *testing.F) {
 		f.Add([]byte(raw))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		if jsonwalk.Check(raw, maxDepth) != nil {
+		if jsonobj.Check(raw, maxDepth) != nil {
 			return // no chunk has it
 		}
 		var want wireUsage

@@ -1,6 +1,6 @@
 // Package checkpoint keeps how a conversation and the files of its workspace were
 // at certain moments, and leads back to them. The trees of files are in a
-// [store.Store], and a log there has a line for each moment: the tree and the place
+// [objstore.Store], and a log there has a line for each moment: the tree and the place
 // in the conversation, so that both are of the same one.
 //
 // # The moments
@@ -76,7 +76,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/x/pygent/internal/store"
+	"github.com/x/pygent/internal/objstore"
 	"github.com/x/pygent/internal/tree"
 	"github.com/x/pygent/internal/treedir"
 )
@@ -114,7 +114,7 @@ type Place = json.RawMessage
 // Entry is a line of the log.
 type Entry struct {
 	N        int64 // from 1
-	Tree     store.Tree
+	Tree     objstore.Tree
 	Messages int // of the conversation
 	Note
 }
@@ -128,9 +128,9 @@ type Note struct {
 	Dir   string    `json:"dir,omitempty"`   // whose files the tree has; empty if it has none
 	Head  string    `json:"head,omitempty"`  // the commit that git has checked out there, as far as it is known
 
-	Left   []store.Left `json:"left,omitempty"`   // the first of what was left out
-	More   int          `json:"more,omitempty"`   // how many more
-	Stored int64        `json:"stored,omitempty"` // bytes by which the store has grown
+	Left   []objstore.Left `json:"left,omitempty"`   // the first of what was left out
+	More   int             `json:"more,omitempty"`   // how many more
+	Stored int64           `json:"stored,omitempty"` // bytes by which the store has grown
 
 	// Of a restore: the number of its first line, 0 in that line; where it leads,
 	// where it comes from, whether it takes turns back, and how many steps were made.
@@ -203,9 +203,9 @@ type Book struct {
 	temporary bool // nobody continues the conversation: the log goes at Close
 
 	mu     sync.Mutex // guards what follows, and is held while files are read or changed
-	store  *store.Store
-	log    *store.Log
-	cache  *store.Cache
+	store  *objstore.Store
+	log    *objstore.Log
+	cache  *objstore.Cache
 	of     string // whose files the cache knows, as the ID of a target
 	lasts  bool   // they are the same for the next process
 	unsave int    // files that were read since the cache was saved
@@ -224,7 +224,7 @@ const temporaryPrefix = "temporary-"
 // there, and its place. A temporary log is removed at Close, or by the next Open after
 // its process was killed.
 func Open(ctx context.Context, dir, name, former string, temporary bool) (*Book, error) {
-	s, err := store.Open(dir)
+	s, err := objstore.Open(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -269,7 +269,7 @@ func (b *Book) inherit(ctx context.Context, former string) error {
 	return nil
 }
 
-func entryOf(ref store.Ref) (Entry, error) {
+func entryOf(ref objstore.Ref) (Entry, error) {
 	e := Entry{N: ref.N, Tree: ref.Tree, Messages: int(ref.Offset)}
 	if err := json.Unmarshal(ref.Data, &e.Note); err != nil {
 		return e, fmt.Errorf("checkpoint %d: %w", ref.N, err)
@@ -292,9 +292,9 @@ func (b *Book) removeOrphans(ctx context.Context) {
 }
 
 // ref is the entry as the log has it.
-func (e *Entry) ref() (store.Ref, error) {
+func (e *Entry) ref() (objstore.Ref, error) {
 	data, err := json.Marshal(e.Note)
-	return store.Ref{N: e.N, Tree: e.Tree, Offset: int64(e.Messages), Data: data}, err
+	return objstore.Ref{N: e.N, Tree: e.Tree, Offset: int64(e.Messages), Data: data}, err
 }
 
 // Close releases the store.
@@ -489,7 +489,7 @@ func (b *Book) read(ctx context.Context, w Workspace, e *Entry, changed []string
 		}
 		b.others.look()
 	}
-	t, report, err := b.store.Take(ctx, files, b.cache, store.TakeOptions{Limits: tree.Limits{Bytes: treeBytes, Entries: treeEntries}, Changed: changed})
+	t, report, err := b.store.Take(ctx, files, b.cache, objstore.TakeOptions{Limits: tree.Limits{Bytes: treeBytes, Entries: treeEntries}, Changed: changed})
 	if err != nil {
 		return err
 	}
@@ -563,7 +563,7 @@ func (b *Book) trim(ctx context.Context) error {
 }
 
 func (b *Book) collect(ctx context.Context) error {
-	if _, err := b.store.Collect(ctx, nil); err != nil && !errors.Is(err, store.ErrInUse) {
+	if _, err := b.store.Collect(ctx, nil); err != nil && !errors.Is(err, objstore.ErrInUse) {
 		return err
 	}
 	return nil

@@ -7,7 +7,7 @@ import (
 	"io"
 	"io/fs"
 
-	"github.com/x/pygent/internal/store"
+	"github.com/x/pygent/internal/objstore"
 	"github.com/x/pygent/internal/treedir"
 )
 
@@ -32,7 +32,7 @@ func (b *Book) Compare(ctx context.Context, w Workspace, from, to, most int64, y
 		return err
 	}
 	defer unlock()
-	var trees [2]store.Tree
+	var trees [2]objstore.Tree
 	for i, n := range []int64{from, to} {
 		e := Entry{}
 		if at := b.at(n); n != 0 && (at < 0 || !b.seen[at].isCheckpoint()) {
@@ -52,12 +52,12 @@ func (b *Book) Compare(ctx context.Context, w Workspace, from, to, most int64, y
 	return b.differences(ctx, trees, most, yield)
 }
 
-func (b *Book) differences(ctx context.Context, trees [2]store.Tree, most int64, yield func(Difference) error) error {
+func (b *Book) differences(ctx context.Context, trees [2]objstore.Tree, most int64, yield func(Difference) error) error {
 	for c, err := range b.store.Diff(ctx, trees[0], trees[1]) {
 		if err != nil {
 			return err
 		}
-		if store.OfGit(c.Name) || isDir(c.Old) && isDir(c.New) {
+		if objstore.OfGit(c.Name) || isDir(c.Old) && isDir(c.New) {
 			continue
 		}
 		d := Difference{Name: c.Name, OldKind: c.Old.Kind, NewKind: c.New.Kind, OldSize: c.Old.Size, NewSize: c.New.Size}
@@ -125,7 +125,7 @@ func (b *Book) HasFiles(ctx context.Context, e Entry) bool {
 		return true
 	}
 	defer unlock()
-	for c, err := range b.store.Diff(ctx, store.Tree{}, e.Tree) {
+	for c, err := range b.store.Diff(ctx, objstore.Tree{}, e.Tree) {
 		if err != nil || !isDir(c.New) {
 			return true
 		}
@@ -134,8 +134,8 @@ func (b *Book) HasFiles(ctx context.Context, e Entry) bool {
 }
 
 // put writes a tree into an empty workspace.
-func (b *Book) put(ctx context.Context, files Files, t store.Tree) error {
-	conflicts, err := b.store.Apply(ctx, files, store.Tree{}, t, store.ApplyOptions{Times: true})
+func (b *Book) put(ctx context.Context, files Files, t objstore.Tree) error {
+	conflicts, err := b.store.Apply(ctx, files, objstore.Tree{}, t, objstore.ApplyOptions{Times: true})
 	for _, c := range conflicts {
 		err = errors.Join(err, &fs.PathError{Op: "restore", Path: c.Name, Err: errors.New(c.Why)})
 	}

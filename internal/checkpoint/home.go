@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/x/pygent/internal/store"
+	"github.com/x/pygent/internal/objstore"
 	"github.com/x/pygent/internal/treedir"
 )
 
@@ -120,7 +120,7 @@ func (b *Book) fetch(ctx context.Context, w Workspace, gone Entry) ([]treedir.Co
 	if err != nil {
 		return nil, err
 	}
-	found, err = b.store.Apply(ctx, files, b.copied(gone).Tree, gone.Tree, store.ApplyOptions{Times: true})
+	found, err = b.store.Apply(ctx, files, b.copied(gone).Tree, gone.Tree, objstore.ApplyOptions{Times: true})
 	noteConflicts(all, found)
 	var sorted []treedir.Conflict
 	for _, name := range slices.Sorted(maps.Keys(all)) {

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/x/pygent/internal/store"
+	"github.com/x/pygent/internal/objstore"
 )
 
 // Last returns the last checkpoint; false if there is none.
@@ -81,7 +81,7 @@ func (b *Book) moved(ctx context.Context, from, to string) error {
 // rewrite replaces the log by entries that are changed.
 func (b *Book) rewrite(ctx context.Context, entries []Entry, change func(*Entry)) error {
 	seen := slices.Clone(entries)
-	var refs []store.Ref
+	var refs []objstore.Ref
 	for i := range seen {
 		change(&seen[i])
 		ref, err := seen[i].ref()
@@ -99,7 +99,7 @@ func (b *Book) rewrite(ctx context.Context, entries []Entry, change func(*Entry)
 
 // Stored returns by how many bytes a checkpoint has made the store grow, as its line
 // of a log says.
-func Stored(ref store.Ref) int64 {
+func Stored(ref objstore.Ref) int64 {
 	e, err := entryOf(ref)
 	if err != nil {
 		return 0

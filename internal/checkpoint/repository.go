@@ -14,7 +14,7 @@ import (
 	"sort"
 	"strings"
 
-	"github.com/x/pygent/internal/store"
+	"github.com/x/pygent/internal/objstore"
 	"github.com/x/pygent/internal/treedir"
 )
 
@@ -34,13 +34,13 @@ const gitDir = ".git"
 
 // repositories returns the directories .git, and files of that name, in which two
 // trees differ.
-func (b *Book) repositories(ctx context.Context, from, to store.Tree) ([]string, error) {
+func (b *Book) repositories(ctx context.Context, from, to objstore.Tree) ([]string, error) {
 	found := map[string]bool{}
 	for c, err := range b.store.Diff(ctx, from, to) {
 		if err != nil {
 			return nil, err
 		}
-		if store.OfGit(c.Name) {
+		if objstore.OfGit(c.Name) {
 			found[repositoryOf(c.Name)] = true
 		}
 	}
@@ -103,7 +103,7 @@ func (b *Book) isOfAgent(ctx context.Context, name string, from, to int) (bool, 
 
 // sameCommits reports whether a repository has the same commits and branches in two
 // trees. Its index changes whenever somebody asks for its status.
-func (b *Book) sameCommits(ctx context.Context, name string, x, y store.Tree) (bool, error) {
+func (b *Book) sameCommits(ctx context.Context, name string, x, y objstore.Tree) (bool, error) {
 	for _, part := range []string{"HEAD", "packed-refs", "refs", "objects"} {
 		in, err := b.store.Find(ctx, x, path.Join(name, part))
 		if err != nil {
@@ -119,7 +119,7 @@ func (b *Book) sameCommits(ctx context.Context, name string, x, y store.Tree) (b
 
 // isLost reports whether a repository that one tree has is missing in another, or is not
 // the same there.
-func (b *Book) isLost(ctx context.Context, name string, now, then store.Tree) (bool, error) {
+func (b *Book) isLost(ctx context.Context, name string, now, then objstore.Tree) (bool, error) {
 	is, err := b.store.Find(ctx, now, name)
 	if err != nil {
 		return false, err

@@ -9,7 +9,7 @@ import (
 	"io/fs"
 	"strings"
 
-	"github.com/x/pygent/internal/store"
+	"github.com/x/pygent/internal/objstore"
 	"github.com/x/pygent/internal/treedir"
 )
 
@@ -122,7 +122,7 @@ func (b *Book) carryOut(ctx context.Context, w Workspace, line Entry, c Conversa
 		var err error
 		done := 0
 		if out.NoFiles, done, changed, err = b.change(ctx, w, line.Note, conflicts); err != nil {
-			if isNew && done == 0 && errors.Is(err, store.ErrInUse) {
+			if isNew && done == 0 && errors.Is(err, objstore.ErrInUse) {
 				_, dropping := b.add(ctx, Entry{Note: Note{Kind: dropped, To: line.To, From: line.From}})
 				err = errors.Join(err, dropping)
 			}
@@ -191,7 +191,7 @@ func (b *Book) change(ctx context.Context, w Workspace, line Note, conflicts map
 	}
 	for line.Done < len(steps) {
 		s := steps[line.Done]
-		found, err := b.store.Apply(ctx, files, b.seen[s.from].Tree, b.seen[s.to].Tree, store.ApplyOptions{Leave: leave, But: s.but, Only: s.only, Not: s.not})
+		found, err := b.store.Apply(ctx, files, b.seen[s.from].Tree, b.seen[s.to].Tree, objstore.ApplyOptions{Leave: leave, But: s.but, Only: s.only, Not: s.not})
 		noteConflicts(conflicts, found)
 		if err != nil {
 			return "", line.Done, nil, err
@@ -277,7 +277,7 @@ func (b *Book) compare(ctx context.Context, out *Outcome, conflicts map[string]t
 		if err != nil {
 			return err
 		}
-		if store.OfGit(c.Name) {
+		if objstore.OfGit(c.Name) {
 			if err := b.compareGit(ctx, out, repositoryOf(c.Name), told); err != nil {
 				return err
 			}
@@ -323,7 +323,7 @@ const maxRefs = 4 << 20 // bytes of a file of git that are read
 
 // head returns the commit that was checked out, or "" if that is not known. git is the
 // directory .git as it was taken.
-func (b *Book) head(ctx context.Context, git store.Tree) string {
+func (b *Book) head(ctx context.Context, git objstore.Tree) string {
 	if git.IsZero() {
 		return ""
 	}

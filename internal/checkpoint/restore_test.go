@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent/internal/checkpoint"
-	"github.com/x/pygent/internal/store"
+	"github.com/x/pygent/internal/objstore"
 	"github.com/x/pygent/internal/treedir"
 )
 
@@ -218,7 +218,7 @@ func (b *bench) mustRestore(to int64) checkpoint.Outcome {
 // from the store as long as it is open.
 func (b *bench) collects() {
 	b.t.Helper()
-	s, err := store.Open(b.stores)
+	s, err := objstore.Open(b.stores)
 	require.NoError(b.t, err)
 	_, err = s.Collect(b.t.Context(), nil)
 	require.NoError(b.t, errors.Join(err, s.Close()))
@@ -474,22 +474,22 @@ func TestARestoreIsDroppedWhileTheFilesAreInUse(t *testing.T) {
 	b := newBench(t)
 	b.set("a", "0")
 	first := b.turn(func() { b.set("a", "1") })
-	held, err := store.Open(b.stores)
+	held, err := objstore.Open(b.stores)
 	require.NoError(t, err)
 	defer held.Close()
 	inside := make(chan struct{})
 	leave := make(chan struct{})
 	other := &blocked{workspace{dir: b.work.dir, after: -1}, inside, leave}
 	done := make(chan error, 1)
-	tree, _, err := held.Take(t.Context(), must(other.open()), nil, store.TakeOptions{})
+	tree, _, err := held.Take(t.Context(), must(other.open()), nil, objstore.TakeOptions{})
 	require.NoError(t, err)
 	go func() {
-		_, err := held.Apply(context.Background(), must(other.open()), store.Tree{}, tree, store.ApplyOptions{})
+		_, err := held.Apply(context.Background(), must(other.open()), objstore.Tree{}, tree, objstore.ApplyOptions{})
 		done <- err
 	}()
 	<-inside
 	_, err = b.restore(first.N)
-	require.ErrorIs(t, err, store.ErrInUse)
+	require.ErrorIs(t, err, objstore.ErrInUse)
 	require.False(t, b.Pending(), "it was given up")
 	require.Equal(t, 2, b.messages)
 	close(leave)

@@ -9,15 +9,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/x/pygent/internal/objstore"
 	"github.com/x/pygent/internal/owner"
 	"github.com/x/pygent/internal/pathname"
 	"github.com/x/pygent/internal/sessiondir"
-	"github.com/x/pygent/internal/store"
 )
 
 // sessionLogs are the logs in a store that belong to the sessions of a directory.
 type sessionLogs struct {
-	trees         *store.Store
+	trees         *objstore.Store
 	dir, sessions string
 }
 
@@ -26,7 +26,7 @@ func openSessionLogs(dir, sessions string) (*sessionLogs, error) {
 	if _, err := os.Stat(dir); dir == "" || errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	trees, err := store.Open(dir)
+	trees, err := objstore.Open(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +120,7 @@ const (
 func (l *sessionLogs) collect(ctx context.Context) error {
 	for {
 		_, err := l.trees.Collect(ctx, nil)
-		if !errors.Is(err, store.ErrInUse) {
+		if !errors.Is(err, objstore.ErrInUse) {
 			return err
 		}
 		select {
@@ -148,7 +148,7 @@ func (l *sessionLogs) removeOrphans() (removed int, err error) {
 		switch {
 		case failed == nil:
 			removed += len(refs)
-		case !errors.Is(failed, store.ErrInUse) && !errors.Is(failed, fs.ErrNotExist):
+		case !errors.Is(failed, objstore.ErrInUse) && !errors.Is(failed, fs.ErrNotExist):
 			err = errors.Join(err, failed)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/x/pygent/internal/store"
+	"github.com/x/pygent/internal/objstore"
 	"github.com/x/pygent/internal/treedir"
 	"github.com/x/pygent/internal/writewatch"
 )
@@ -330,7 +330,7 @@ func (b *Book) filesOf(ctx context.Context, before, at int, names map[string]boo
 			return err
 		}
 		_, theirs := slices.BinarySearch(b.seen[at].Not, c.Name)
-		if !theirs && !store.OfGit(c.Name) && (c.New.Kind == treedir.File || c.New.Kind == treedir.Link) && len(names) < maxNamed {
+		if !theirs && !objstore.OfGit(c.Name) && (c.New.Kind == treedir.File || c.New.Kind == treedir.Link) && len(names) < maxNamed {
 			names[c.Name] = true
 		}
 	}

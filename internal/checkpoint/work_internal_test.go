@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/x/pygent/internal/store"
+	"github.com/x/pygent/internal/objstore"
 )
 
 func TestWhatMayHaveChangedIsAPathOrOnTheWayThere(t *testing.T) {
@@ -68,7 +68,7 @@ func TestALookThatCannotBeNotedFails(t *testing.T) {
 		_, err := b.Look(t.Context(), Local(dir), Work{Ran: true, Only: []string{"a"}})
 		require.Error(t, err)
 		require.Len(t, b.seen, 1)
-		s, err := store.Open(stores)
+		s, err := objstore.Open(stores)
 		require.NoError(t, err)
 		_, err = s.Collect(t.Context(), nil)
 		require.NoError(t, errors.Join(err, s.Close()), "the tree that was taken is in no log, and holds up nothing")

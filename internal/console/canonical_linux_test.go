@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent/internal/lineinput"
-	"github.com/x/pygent/internal/termtest"
+	"github.com/x/pygent/internal/testkit/termtest"
 )
 
 // shown is an output that is no file, as a program may give to [New]. The terminal

@@ -3,7 +3,7 @@ package console
 import (
 	"context"
 
-	"github.com/x/pygent/internal/hostask"
+	"github.com/x/pygent/internal/approval"
 )
 
 // Consent asks the user what may be done. It is safe for concurrent use.
@@ -54,7 +54,7 @@ func (c *Consent) Allow(ctx context.Context, r Request) (Decision, error) {
 // canKeep offers to allow them for good, which the caller then has to do.
 func (c *Consent) AllowHosts(ctx context.Context, hosts []string, canKeep bool) (Decision, error) {
 	q := Question{Head: "A command wants to reach"}
-	q.Text, q.Prompt = hostask.Words(hosts, canKeep)
+	q.Text, q.Prompt = approval.Words(hosts, canKeep)
 	return c.decide(ctx, q, []string{yes, session, always})
 }
 

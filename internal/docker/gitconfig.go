@@ -13,7 +13,7 @@ import (
 
 	"github.com/x/pygent/internal/guest/binary"
 	"github.com/x/pygent/internal/owner"
-	"github.com/x/pygent/internal/toolbox"
+	"github.com/x/pygent/internal/toolchain"
 )
 
 // gitConfig is the system's configuration of git in the containers of a sandbox: that git
@@ -25,7 +25,7 @@ import (
 func gitConfig(ctx context.Context, workspace string) string {
 	var b strings.Builder
 	b.WriteString("[safe]\n\tdirectory = *\n[user]\n")
-	name, email := toolbox.GitIdentity(ctx, os.Environ(), workspace, workspace)
+	name, email := toolchain.GitIdentity(ctx, os.Environ(), workspace, workspace)
 	quote := strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 	for _, s := range [][2]string{{"name", name}, {"email", email}} {
 		if s[1] != "" {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/x/pygent/internal/transient"
+	"github.com/x/pygent/internal/tempname"
 )
 
 // TestStartRemovesOldProbes leaves in a workspace what processes left that were killed
@@ -20,11 +20,11 @@ func TestStartRemovesOldProbes(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte(name), 0o644))
 		return path
 	}
-	probe := func() string { return transient.Prefix + rand.Text() }
+	probe := func() string { return tempname.Prefix + rand.Text() }
 	root, err := os.OpenRoot(dir)
 	require.NoError(t, err)
 	defer root.Close()
-	living, err := transient.Create(root, ".", 0o600)
+	living, err := tempname.Create(root, ".", 0o600)
 	require.NoError(t, err)
 	notes := "notes"
 	removed := leave(probe())

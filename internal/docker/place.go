@@ -20,7 +20,7 @@ import (
 
 	"github.com/x/pygent/internal/owner"
 	"github.com/x/pygent/internal/patherr"
-	"github.com/x/pygent/internal/transient"
+	"github.com/x/pygent/internal/tempname"
 )
 
 // guestDir is the directory in which the containers of a sandbox see their guest. An
@@ -178,8 +178,8 @@ func (p *place) leaveNonce() (remove func() error, err error) {
 		return nil, fmt.Errorf("probe the workspace: %w", err)
 	}
 	defer root.Close()
-	transient.Sweep(root)
-	f, err := transient.Create(root, ".", 0o644)
+	tempname.Sweep(root)
+	f, err := tempname.Create(root, ".", 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("make a file in the workspace %s: %w; commands need a directory that can be written to", p.dir, patherr.Cause(err))
 	}

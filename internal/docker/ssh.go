@@ -9,7 +9,7 @@ import (
 	"github.com/docker/cli/cli/connhelper"
 	"github.com/docker/cli/cli/connhelper/ssh"
 
-	"github.com/x/pygent/internal/toolbox"
+	"github.com/x/pygent/internal/toolchain"
 )
 
 // sshHelper returns what connects to an engine behind ssh, as the docker command
@@ -24,7 +24,7 @@ func sshHelper(host string, owned []string) (*connhelper.ConnectionHelper, error
 	if err != nil {
 		return nil, err
 	}
-	program, err := toolbox.Program("ssh", os.Getenv("PATH"), owned...)
+	program, err := toolchain.Program("ssh", os.Getenv("PATH"), owned...)
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/safecall"
 )
 
 // silence is how long an engine and a container are waited for before that is told.
@@ -12,7 +12,7 @@ const silence = time.Second
 
 // afterSilence calls tell if something takes longer, until end is called, which waits for
 // tell.
-func afterSilence(tell func()) (end func()) { return guard.Late(silence, tell) }
+func afterSilence(tell func()) (end func()) { return safecall.Late(silence, tell) }
 
 type waitingKey struct{}
 

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/x/pygent/internal/sandbox"
-	"github.com/x/pygent/internal/transient"
+	"github.com/x/pygent/internal/tempname"
 )
 
 // writeTime is how long the first write may take.
@@ -109,7 +109,7 @@ func (b *Container) canWrite(ctx context.Context, dir string, rootCan bool) bool
 	if g, ok := b.commands.(*boxedGuest); ok && rootCan && g.Client.Info().UID == 0 {
 		return true
 	}
-	name := transient.Prefix + rand.Text()
+	name := tempname.Prefix + rand.Text()
 	defer os.Remove(filepath.Join(dir, name)) // the image may have no program for it
 	res, err := b.commands.Run(ctx, sandbox.Command{Script: ": >" + name, Dir: ".", Timeout: writeTime, MaxOutput: 1 << 10})
 	if err != nil || res.TimedOut || res.ExitCode == 0 {

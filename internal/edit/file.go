@@ -4,14 +4,13 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/x/pygent/internal/charset"
 	"github.com/x/pygent/internal/filetext"
 )
 
 // InFile makes edits in what a file holds, as [Apply] does, and in its encoding: Text is
 // what the file holds then.
 func InFile(data []byte, edits []Edit) (Applied, error) {
-	encoding := charset.Of(data)
+	encoding := filetext.CharsetOf(data)
 	if _, err := encoding.Append(nil, ""); err != nil {
 		return Applied{}, err
 	}
@@ -24,7 +23,7 @@ func InFile(data []byte, edits []Edit) (Applied, error) {
 
 // encoded returns an edited text in the encoding of its file. Where that is not known, the
 // bytes of the text are those of the file, and what is new may only be ASCII.
-func encoded(encoding charset.Charset, text string, edits []Edit) (string, error) {
+func encoded(encoding filetext.Charset, text string, edits []Edit) (string, error) {
 	if encoding.Known {
 		data, err := encoding.Encode(text)
 		return string(data), err
@@ -60,7 +59,7 @@ func Replaced(name string, before []byte, after string) string {
 	if was, is := LineEnds(string(before)), LineEnds(after); was != is && was != "" && is != "" {
 		said += fmt.Sprintf("; its lines ended in %s and now end in %s", was, is)
 	}
-	if is := charset.Of(before); !is.IsUTF8() && charset.Of([]byte(after)).IsUTF8() {
+	if is := filetext.CharsetOf(before); !is.IsUTF8() && filetext.CharsetOf([]byte(after)).IsUTF8() {
 		said += "; it was in " + is.Name + " and is UTF-8 now"
 	}
 	if strings.HasPrefix(string(before), bom) && !strings.HasPrefix(after, bom) {

@@ -11,6 +11,10 @@
 //
 // Programs inside are treated as hostile. Headers, connections, bytes and time
 // are limited, and so is the number of hosts that are reported.
+//
+// [UnreachableHosts] finds out, from the output of a command, whether the command failed
+// because it had no network. It knows the error messages of resolvers, package managers and
+// other common programs.
 package egress
 
 import (

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/callwords"
-	"github.com/x/pygent/internal/nudge"
+	"github.com/x/pygent/internal/callsummary"
+	"github.com/x/pygent/internal/looptext"
 )
 
 // BashCall is what a model gives to the tool bash.
@@ -60,7 +60,7 @@ func ArgumentsText(args string) string {
 // RanInterrupted reports whether an event tells that a call was interrupted while it ran.
 // Then its content is for the model, and not for people.
 func RanInterrupted(e pygent.Event) bool {
-	return e.Type == pygent.EventToolDone && e.Output.Outcome == pygent.OutcomeInterrupted && !nudge.Refuses(e.Output.Content)
+	return e.Type == pygent.EventToolDone && e.Output.Outcome == pygent.OutcomeInterrupted && !looptext.Refuses(e.Output.Content)
 }
 
 // Summary is a call in a few words, for people.
@@ -68,7 +68,7 @@ func Summary(e pygent.Event) string {
 	if e.Tool != nil && e.Tool.Summary != "" {
 		return e.Tool.Summary
 	}
-	summary, _ := callwords.Of(e.Call.Name, e.Call.Arguments)
+	summary, _ := callsummary.Of(e.Call.Name, e.Call.Arguments)
 	return summary
 }
 

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/safecall"
 )
 
 // describeWithin is how long a banner waits for the description of the runtime.
@@ -20,6 +20,6 @@ func Describe(ctx context.Context, agent *pygent.Agent) pygent.RuntimeInfo {
 	}
 	ctx, cancel := context.WithTimeout(ctx, describeWithin)
 	defer cancel()
-	info, _ := guard.Outlive(ctx, func() (pygent.RuntimeInfo, error) { return d.Describe(ctx), nil })
+	info, _ := safecall.Outlive(ctx, func() (pygent.RuntimeInfo, error) { return d.Describe(ctx), nil })
 	return info
 }

@@ -4,11 +4,11 @@ import (
 	"strings"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/callwords"
+	"github.com/x/pygent/internal/callsummary"
 )
 
 // Keeping says what a turn waits for, of a [pygent.EventKeeping]. again reports that the
 // words before said so of an earlier one.
 func Keeping(e pygent.Event, before string) (words string, again bool) {
-	return callwords.UpperFirst(e.Text), strings.HasPrefix(before, callwords.UpperFirst(e.Progress.Text))
+	return callsummary.UpperFirst(e.Text), strings.HasPrefix(before, callsummary.UpperFirst(e.Progress.Text))
 }

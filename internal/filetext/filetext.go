@@ -2,6 +2,12 @@
 // bounded piece at a time, the content of directories, and in words what a file
 // is that has no text. Files are hostile: whatever is in them, memory and work
 // are bounded.
+//
+// A [Charset] is the encoding of a text that is not UTF-8, as far as its bytes tell: UTF-16
+// by its byte order mark, Shift-JIS and EUC-JP by their kana, and the texts of Western
+// Europe, whose accents stand alone among ASCII letters. What is said of a file is proved by
+// encoding the decoded text again: that gives the same bytes. So a change of the text leaves
+// all other bytes of the file as they were.
 package filetext
 
 import (
@@ -14,7 +20,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/x/pygent/internal/charset"
 	"github.com/x/pygent/internal/numeral"
 )
 
@@ -115,7 +120,7 @@ func (f *file) decode(ctx context.Context, first []byte) ([]byte, error) {
 		}
 		return first[len(bom):], nil
 	}
-	if charset.Of(whole(first, f.size)).IsUTF8() {
+	if CharsetOf(whole(first, f.size)).IsUTF8() {
 		return first, nil
 	}
 	if f.size > maxConverted {
@@ -125,7 +130,7 @@ func (f *file) decode(ctx context.Context, first []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	encoding := charset.Of(all)
+	encoding := CharsetOf(all)
 	if !encoding.IsShown() {
 		return first, nil
 	}
@@ -145,7 +150,7 @@ func whole(first []byte, size int64) []byte {
 
 // tooLong refuses a long file in UTF-16, of which nothing can be shown without converting it.
 func (f *file) tooLong(first []byte) error {
-	if name := charset.Of(first[:2]).Name; name != "" {
+	if name := CharsetOf(first[:2]).Name; name != "" {
 		return fmt.Errorf("%s is text in %s (%s bytes), too long to be converted here; convert it with iconv in bash", f.name, name, numeral.Grouped(f.size))
 	}
 	return nil

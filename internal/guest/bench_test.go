@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent/internal/guest"
-	"github.com/x/pygent/internal/store"
+	"github.com/x/pygent/internal/objstore"
 )
 
 // BenchmarkTrue compares the shortest command in a guest with the lower limit:
@@ -104,12 +104,12 @@ func BenchmarkTree(b *testing.B) {
 			require.NoError(b, os.MkdirAll(filepath.Dir(name), 0o755))
 			require.NoError(b, os.WriteFile(name, bytes.Repeat([]byte("0123456789\n"), 900), 0o644))
 		}
-		s, err := store.Open(b.TempDir())
+		s, err := objstore.Open(b.TempDir())
 		require.NoError(b, err)
 		defer s.Close()
-		var known store.Cache
-		take := func() store.Report {
-			o := store.TakeOptions{Now: func() time.Time { return time.Now().Add(time.Hour) }}
+		var known objstore.Cache
+		take := func() objstore.Report {
+			o := objstore.TakeOptions{Now: func() time.Time { return time.Now().Add(time.Hour) }}
 			tree, report, err := s.Take(context.Background(), guest.Tree{Client: c}, &known, o)
 			require.NoError(b, err)
 			s.Forget(tree)

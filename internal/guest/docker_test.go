@@ -18,9 +18,9 @@ import (
 	"github.com/docker/docker/client"
 	"github.com/stretchr/testify/require"
 
-	"github.com/x/pygent/internal/enginetest"
 	"github.com/x/pygent/internal/guest"
 	"github.com/x/pygent/internal/guest/binary"
+	"github.com/x/pygent/internal/testkit/enginetest"
 )
 
 // containerOptions are the settings of a test's container that differ from the

@@ -18,7 +18,7 @@ import (
 
 	"github.com/x/pygent/internal/guest"
 	"github.com/x/pygent/internal/guest/wire"
-	"github.com/x/pygent/internal/store"
+	"github.com/x/pygent/internal/objstore"
 	"github.com/x/pygent/internal/treedir"
 )
 
@@ -74,9 +74,9 @@ func TestLongNamesDoNotFillMemory(t *testing.T) {
 	}
 	answer := b.Bytes()
 	require.Less(t, len(answer), 1<<20, "and yet they are 300 MB of names")
-	s, err := store.Open(t.TempDir())
+	s, err := objstore.Open(t.TempDir())
 	require.NoError(t, err)
 	defer s.Close()
-	_, _, err = s.Take(t.Context(), hostile(t, answer), nil, store.TakeOptions{})
+	_, _, err = s.Take(t.Context(), hostile(t, answer), nil, objstore.TakeOptions{})
 	require.ErrorContains(t, err, "the names of the files alone")
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/x/pygent/internal/guest"
 	"github.com/x/pygent/internal/guest/wire"
-	"github.com/x/pygent/internal/store"
+	"github.com/x/pygent/internal/objstore"
 	"github.com/x/pygent/internal/treedir"
 )
 
@@ -86,10 +86,10 @@ func TestHostileListingsAreRefused(t *testing.T) {
 		"noise":                 bytes.Repeat([]byte{0x80}, 1000),
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := store.Open(t.TempDir())
+			s, err := objstore.Open(t.TempDir())
 			require.NoError(t, err)
 			defer s.Close()
-			_, _, err = s.Take(t.Context(), hostile(t, answer), nil, store.TakeOptions{})
+			_, _, err = s.Take(t.Context(), hostile(t, answer), nil, objstore.TakeOptions{})
 			require.Error(t, err)
 		})
 	}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/alecthomas/chroma/v2"
 
-	"github.com/x/pygent/internal/highlight"
+	"github.com/x/pygent/internal/markdown"
 )
 
 // Highlight writes code as HTML, with the classes of chroma for its colours where the
@@ -13,7 +13,7 @@ import (
 func Highlight(language, source string) string {
 	var out strings.Builder
 	lines := strings.Split(strings.ReplaceAll(source, "\r\n", "\n"), "\n")
-	tokens := highlight.Lines(language, lines, 0)
+	tokens := markdown.Highlight(language, lines, 0)
 	for i, line := range lines {
 		if i > 0 {
 			out.WriteByte('\n')
@@ -29,7 +29,7 @@ func Highlight(language, source string) string {
 	return out.String()
 }
 
-func writeToken(out *strings.Builder, t highlight.Token) {
+func writeToken(out *strings.Builder, t markdown.Token) {
 	class := chroma.StandardTypes[t.Type]
 	if class == "" || t.Type == chroma.Text || t.Type == chroma.TextWhitespace {
 		out.WriteString(Text(t.Text))

@@ -71,5 +71,5 @@ func runsForTests(rel string) bool {
 	case "scripts", ".ci", "Makefile":
 		return true
 	}
-	return strings.HasSuffix(rel, "_test.go") || strings.HasPrefix(rel, "internal/testkit/") || strings.HasPrefix(rel, "internal/") && strings.Contains(rel, "test/")
+	return strings.HasSuffix(rel, "_test.go") || strings.HasPrefix(rel, "internal/testkit/")
 }

@@ -25,24 +25,26 @@ const module = "github.com/x/pygent"
 // ARCHITECTURE.md describes the layers.
 var layers = [][]string{
 	{ // What leaves share.
-		"internal/caches", "internal/charset", "internal/escape", "internal/exchange", "internal/filelock", "internal/hush", "internal/jsonwalk", "internal/numeral", "internal/patherr", "internal/pathname", "internal/sniff", "internal/transient", "internal/tree",
+		"internal/escape", "internal/exchange", "internal/filelock", "internal/hush", "internal/numeral", "internal/patherr", "internal/pathname",
+		"internal/sniff", "internal/tempname", "internal/tree",
 	},
 	{ // Leaves: each does one thing.
-		"internal/approver", "internal/ban", "internal/bridge", "internal/budget", "internal/callback", "internal/calltext", "internal/cmdtest",
-		"internal/cut", "internal/cycle", "internal/egress", "internal/enginetest", "internal/eventlog",
-		"internal/feed", "internal/filetext", "internal/gallery", "internal/gitlayout", "internal/gitwatch", "internal/highlight", "internal/hostask", "internal/imports", "internal/inside", "internal/jsonfix", "internal/jsonobj",
-		"internal/keep", "internal/keyset", "internal/ledger", "internal/lineinput", "internal/markdown", "internal/mention", "internal/notices", "internal/nudge",
-		"internal/offline", "internal/owner", "internal/pace", "internal/pasted", "internal/pause", "internal/plain", "internal/presence", "internal/progress", "internal/repeat", "internal/rota",
-		"internal/screen", "internal/slash", "internal/spelling", "internal/sse", "internal/standin", "internal/starlimit",
-		"internal/strict", "internal/stutter", "internal/survey", "internal/termtest", "internal/thought", "internal/toolbox", "internal/treedir", "internal/verdict", "internal/window", "internal/writewatch",
+		"internal/approval", "internal/boundset", "internal/bridge", "internal/budget", "internal/cut", "internal/denylist", "internal/egress",
+		"internal/eventqueue", "internal/export", "internal/filetext", "internal/gitwatch", "internal/imports", "internal/jsonfix", "internal/jsonobj",
+		"internal/lineinput", "internal/loopdetect", "internal/looptext", "internal/markdown", "internal/mediabudget", "internal/mention",
+		"internal/owner", "internal/pasted", "internal/plain", "internal/progress", "internal/screen", "internal/slash", "internal/spelling",
+		"internal/starlimit", "internal/strict", "internal/survey", "internal/taskrecord", "internal/testkit/cmdtest", "internal/testkit/enginetest",
+		"internal/testkit/fakebash", "internal/testkit/termtest", "internal/thought", "internal/toolchain", "internal/treedir", "internal/verdict",
+		"internal/window", "internal/writewatch",
 	},
 	{ // Packages built from leaves.
-		"internal/ansimark", "internal/callwords", "internal/chatstream", "internal/compact", "internal/crew", "internal/dialect", "internal/edit", "internal/excerpt", "internal/guard", "internal/guest/...", "internal/htmlmark", "internal/inventory", "internal/jobbook", "internal/livearea", "internal/recap", "internal/skills", "internal/tomlfile",
-		"internal/toolschema", "internal/workspace", "internal/worktrees",
+		"internal/ansimark", "internal/callsummary", "internal/chatstream", "internal/compact", "internal/edit", "internal/excerpt", "internal/filediff",
+		"internal/gitrepo", "internal/guest/...", "internal/htmlmark", "internal/jobtrack", "internal/livearea", "internal/safecall", "internal/skills",
+		"internal/tomlfile", "internal/toolcall", "internal/toolschema", "internal/workspace",
 	},
 	{ // Packages that a part of the root is built on.
-		"internal/callset", "internal/console", "internal/form", "internal/journal/...", "internal/responses", "internal/retry", "internal/sandbox", "internal/sessiondir", "internal/settings", "internal/snapshot", "internal/store",
-		"internal/treestore",
+		"internal/callset", "internal/console", "internal/form", "internal/journal/...", "internal/objstore", "internal/responses", "internal/retry",
+		"internal/sandbox", "internal/sessiondir", "internal/settings", "internal/snapshot", "internal/stash", "internal/taskpool",
 	},
 	{ // Packages built from those.
 		"internal/checkpoint", "internal/docker", "internal/openai",
@@ -60,20 +62,20 @@ var layers = [][]string{
 		"lines", "otel", "script", "terminal", "web",
 	},
 	{ // Packages that use the root as a user would.
-		"bench/...", "cmd/...", "commands", "e2e/...", "examples/...", "internal/persontest", "internal/testkit", "pygenttest",
+		"bench/...", "cmd/...", "commands", "e2e/...", "examples/...", "internal/testkit", "internal/testkit/persontest", "pygenttest",
 	},
 }
 
 // withinLayer are the imports within a layer that are allowed nevertheless.
 var withinLayer = map[string][]string{
-	"bench/...":           {"pygenttest"},
-	"cmd/...":             {"commands"},
-	"examples/...":        {"pygenttest"},
-	"internal/persontest": {"pygenttest"},
-	"internal/testkit":    {"pygenttest"},
-	"terminal":            {"lines"},
-	"internal/transient":  {"internal/filelock"},
-	"internal/tree":       {"internal/patherr"},
+	"bench/...":                   {"pygenttest"},
+	"cmd/...":                     {"commands"},
+	"examples/...":                {"pygenttest"},
+	"internal/testkit/persontest": {"pygenttest"},
+	"internal/testkit":            {"pygenttest"},
+	"terminal":                    {"lines"},
+	"internal/tempname":           {"internal/filelock"},
+	"internal/tree":               {"internal/patherr"},
 }
 
 func TestImportsRunDown(t *testing.T) {
@@ -120,7 +122,7 @@ func TestOnePackageImportsTheClientOfTheEngine(t *testing.T) {
 		}
 	}
 	maps.DeleteFunc(importers, func(path string, _ bool) bool { // what only tests and measurements use
-		return strings.HasPrefix(path, "bench/") || path == "internal/enginetest"
+		return strings.HasPrefix(path, "bench/") || path == "internal/testkit/enginetest"
 	})
 	require.Equal(t, map[string]bool{"internal/docker": true}, importers)
 }
@@ -137,7 +139,7 @@ func TestWrongImportsAreFound(t *testing.T) {
 		"what is allowed":          {"examples/basic", "pygenttest", ""},
 		"up to the root":           {"internal/settings", ".", "internal/settings imports github.com/x/pygent: imports run down only"},
 		"up below":                 {"internal/tree", "internal/workspace", "internal/tree imports internal/workspace: imports run down only"},
-		"within a layer":           {"internal/cut", "internal/ban", "internal/cut imports internal/ban: imports run down only"},
+		"within a layer":           {"internal/cut", "internal/denylist", "internal/cut imports internal/denylist: imports run down only"},
 		"from another command":     {"cmd/pygent", "pygenttest", "cmd/pygent imports pygenttest: imports run down only"},
 		"a package of no layer":    {"internal/new", "", "internal/new is in no layer: add it to the table layers in internal/imports/imports_test.go, above all that it imports"},
 		"below one with no dots":   {"internal/cut/new", "", "internal/cut/new is in no layer"},
@@ -166,8 +168,8 @@ func TestStaleEntriesAreFound(t *testing.T) {
 		packages = append(packages, listedPackage{ImportPath: importPath(strings.TrimSuffix(entry, "/..."))})
 	}
 	require.Empty(t, staleEntries(packages))
-	require.Equal(t, []string{"internal/ban is in the table layers in internal/imports/imports_test.go, but there is no such package"},
-		staleEntries(slices.DeleteFunc(packages, func(p listedPackage) bool { return p.ImportPath == importPath("internal/ban") })))
+	require.Equal(t, []string{"internal/denylist is in the table layers in internal/imports/imports_test.go, but there is no such package"},
+		staleEntries(slices.DeleteFunc(packages, func(p listedPackage) bool { return p.ImportPath == importPath("internal/denylist") })))
 }
 
 // listedPackage is what the go command reports about a package.

@@ -16,8 +16,8 @@ import (
 // mayPrint are where a program's own output is written: commands, faces, the guest's
 // programs, and what only tests use.
 var mayPrint = []string{
-	"bench", "cmd", "e2e", "examples", "internal/cmdtest", "internal/guest/confine/enter", "internal/guest/supervise", "internal/hush",
-	"internal/persontest", "internal/standin", "internal/termtest", "internal/testkit", "internal/screen", "terminal",
+	"bench", "cmd", "e2e", "examples", "internal/guest/confine/enter", "internal/guest/supervise", "internal/hush",
+	"internal/testkit", "internal/screen", "terminal",
 }
 
 // printers are what writes to the streams or the log of the whole process.

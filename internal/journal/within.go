@@ -8,8 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/x/pygent/internal/inside"
 	"github.com/x/pygent/internal/patherr"
+	"github.com/x/pygent/internal/pathname"
 )
 
 // Beside returns the disk on which to open the file at path, and its name there.
@@ -17,7 +17,7 @@ import (
 // a directory on the way to it, by a link. For a path in one of dirs, shared is
 // true and the disk is [Within] that directory.
 func Beside(dirs []string, path string) (disk Disk, name string, shared bool, err error) {
-	dir, name, err := inside.Of(dirs, path)
+	dir, name, err := pathname.Inside(dirs, path)
 	if err != nil {
 		return nil, "", false, patherr.Cause(err)
 	}

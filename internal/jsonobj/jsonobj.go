@@ -1,6 +1,11 @@
 // Package jsonobj writes and reads JSON objects field by field. It keeps fields
 // that the reader does not know exactly as they were received. The messages of
 // a conversation are read and written with it.
+//
+// Members, elements and what else is in the input can be read without building values from
+// it, one at a time and as slices of the input. So a reader of hostile input needs memory
+// only for what it keeps: a megabyte of "{},{}," would be a hundred megabytes as a slice of
+// structs. Call [Check] first: [Members], [Elements] and the like assume valid JSON.
 package jsonobj
 
 import (
@@ -9,8 +14,6 @@ import (
 	"fmt"
 	"maps"
 	"strings"
-
-	"github.com/x/pygent/internal/jsonwalk"
 )
 
 // Reader extracts known fields from an object. Null counts as absent.
@@ -33,8 +36,8 @@ func Read(data []byte) (*Reader, error) {
 // nil for null.
 func Fields(data []byte) (map[string]json.RawMessage, error) {
 	fields := make(map[string]json.RawMessage)
-	err := jsonwalk.CheckMembers(data, maxDepth, func(name []byte, value json.RawMessage) { fields[string(name)] = value })
-	if err == nil && jsonwalk.IsObject(data) {
+	err := CheckMembers(data, maxDepth, func(name []byte, value json.RawMessage) { fields[string(name)] = value })
+	if err == nil && BeginsObject(data) {
 		return fields, nil
 	}
 	fields = nil
@@ -65,7 +68,7 @@ func (r *Reader) Field(name string, into any) {
 // Decode decodes a field that Take returned.
 func (r *Reader) Decode(name string, raw json.RawMessage, into any) {
 	if text, ok := into.(*string); ok && bytes.HasPrefix(raw, []byte(`"`)) {
-		*text = jsonwalk.Text(raw)
+		*text = Text(raw)
 		return
 	}
 	if err := json.Unmarshal(raw, into); err != nil && r.err == nil {

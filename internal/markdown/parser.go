@@ -11,6 +11,8 @@
 //     reader sees where a link leads.
 //   - Nesting, emphasis, links and table cells are bounded (see limits.go). What is
 //     beyond the bounds is text too.
+//
+// [Highlight] divides code into tokens, for faces that show it in colours.
 package markdown
 
 import (

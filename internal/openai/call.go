@@ -16,9 +16,8 @@ import (
 	"github.com/openai/openai-go/v3/option"
 
 	"github.com/x/pygent/internal/chatstream"
-	"github.com/x/pygent/internal/jsonwalk"
+	"github.com/x/pygent/internal/jsonobj"
 	"github.com/x/pygent/internal/responses"
-	"github.com/x/pygent/internal/sse"
 	"github.com/x/pygent/internal/thought"
 )
 
@@ -176,11 +175,11 @@ func isWords(said string) bool {
 func (c *call) readStream(watch *stallWatch, asm assembler, r io.Reader, said string) error {
 	bounded := newBoundedStream(r)
 	none := true
-	events := sse.NewReader(bounded, maxPiece)
+	events := NewEventReader(bounded, maxPiece)
 	for {
 		event, err := events.Next()
 		switch {
-		case errors.Is(err, sse.ErrTooLarge):
+		case errors.Is(err, ErrEventTooLarge):
 			return fmt.Errorf("%w: an event of more than %d MiB", chatstream.ErrTooLarge, maxPiece>>20)
 		case err == io.EOF && none && asm.Progress() == 0 && isWords(said):
 			return fmt.Errorf("%w: %s", chatstream.ErrNoChoice, said)
@@ -237,8 +236,8 @@ func (c *call) addChunk(asm assembler, data []byte) (done bool, err error) {
 	if c.said == "" {
 		c.said = snippet(data[:min(len(data), 2*snippetSize)])
 	}
-	if jsonwalk.IsArray(data) && json.Valid(data) { // Google writes errors as a list of one, and proxies of its own API all of a stream
-		for chunk := range jsonwalk.Elements(data) {
+	if jsonobj.BeginsArray(data) && json.Valid(data) { // Google writes errors as a list of one, and proxies of its own API all of a stream
+		for chunk := range jsonobj.Elements(data) {
 			if err := c.add(asm, chunk); err != nil {
 				return true, err
 			}

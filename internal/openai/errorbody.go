@@ -13,7 +13,7 @@ import (
 
 	"github.com/x/pygent/internal/chatstream"
 	"github.com/x/pygent/internal/cut"
-	"github.com/x/pygent/internal/jsonwalk"
+	"github.com/x/pygent/internal/jsonobj"
 	"github.com/x/pygent/internal/window"
 )
 
@@ -122,7 +122,7 @@ func (f *errorFields) addProviders(fields map[string]json.RawMessage) {
 // firstMessage returns the text of the first of a list of errors (Cloudflare).
 func firstMessage(raw json.RawMessage) string {
 	const maxDepth = 2
-	if !jsonwalk.IsArray(raw) {
+	if !jsonobj.BeginsArray(raw) {
 		return ""
 	}
 	return parseError(raw, maxDepth).message

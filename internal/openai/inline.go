@@ -6,7 +6,7 @@ import (
 	"errors"
 
 	"github.com/x/pygent/internal/chatstream"
-	"github.com/x/pygent/internal/jsonwalk"
+	"github.com/x/pygent/internal/jsonobj"
 	"github.com/x/pygent/internal/thought"
 )
 
@@ -28,7 +28,7 @@ func Thoughts(extra map[string]json.RawMessage) string {
 	if json.Unmarshal(extra[inlineReasoning], &in) == nil && in.Text != "" {
 		return thought.Inside(in.Text)
 	}
-	return cmp.Or(jsonwalk.Text(extra[reasoningContent]), jsonwalk.Text(extra["reasoning"]), jsonwalk.Text(extra["reasoning_text"]), jsonwalk.Text(extra["thinking"]))
+	return cmp.Or(jsonobj.Text(extra[reasoningContent]), jsonobj.Text(extra["reasoning"]), jsonobj.Text(extra["reasoning_text"]), jsonobj.Text(extra["thinking"]))
 }
 
 // takeThoughts moves the thoughts out of the text of an answer. What people were shown of
@@ -94,7 +94,7 @@ func withInline(m *Message, model string) json.RawMessage {
 	var in inline
 	for _, f := range m.fields {
 		if f.name == inlineReasoning && json.Unmarshal(f.value, &in) == nil && in.Model == model && (len(m.content) == 0 || m.content[0] != '[') {
-			if content, err := json.Marshal(in.Text + jsonwalk.Text(m.content)); err == nil {
+			if content, err := json.Marshal(in.Text + jsonobj.Text(m.content)); err == nil {
 				return content
 			}
 		}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/x/pygent/internal/jsonwalk"
+	"github.com/x/pygent/internal/jsonobj"
 )
 
 // media is a set of kinds of content besides text.
@@ -25,7 +25,7 @@ func (k media) String() string {
 
 // mediaOf returns the kind of a part of a message; 0 for text.
 func mediaOf(part json.RawMessage) media {
-	for name, value := range jsonwalk.Members(part) {
+	for name, value := range jsonobj.Members(part) {
 		switch {
 		case string(name) == "image_url" && imageOf(part) != "":
 			return images
@@ -116,7 +116,7 @@ func (c *call) rejectsMedia(api *Error) (rejected media, always bool) {
 func leftOut(part json.RawMessage, kind media) string {
 	name := ""
 	if kind == files {
-		name = jsonwalk.Text(memberOf(memberOf(part, "file"), "filename"))
+		name = jsonobj.Text(memberOf(memberOf(part, "file"), "filename"))
 	}
 	if name != "" {
 		name = " " + name
@@ -130,14 +130,14 @@ func leftOut(part json.RawMessage, kind media) string {
 func withoutMedia(content json.RawMessage, left media) any {
 	var parts []any
 	var texts []string
-	for part := range jsonwalk.Elements(content) {
-		text := jsonwalk.Text(memberOf(part, "text"))
+	for part := range jsonobj.Elements(content) {
+		text := jsonobj.Text(memberOf(part, "text"))
 		kind := mediaOf(part)
 		switch {
 		case kind&left != 0:
 			text = leftOut(part, kind)
 			parts = append(parts, textPart{"text", text})
-		case text == "" && jsonwalk.Text(memberOf(part, "type")) != "text":
+		case text == "" && jsonobj.Text(memberOf(part, "type")) != "text":
 			parts = append(parts, part)
 			continue
 		default:

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/x/pygent/internal/jsonwalk"
+	"github.com/x/pygent/internal/jsonobj"
 	"github.com/x/pygent/internal/responses"
 )
 
@@ -56,24 +56,24 @@ type variant struct {
 // bytes.
 func NewMessage(encoded []byte) *Message {
 	m := &Message{json: encoded}
-	for name, value := range jsonwalk.Members(encoded) {
+	for name, value := range jsonobj.Members(encoded) {
 		switch string(name) {
 		case "role":
-			m.role = jsonwalk.Text(value)
+			m.role = jsonobj.Text(value)
 		case "tool_call_id":
-			m.callID = jsonwalk.Text(value)
+			m.callID = jsonobj.Text(value)
 		case "content":
 			m.content = value
 		case "name":
 		case "tool_calls":
-			for call := range jsonwalk.Elements(value) {
+			for call := range jsonobj.Elements(value) {
 				m.calls = append(m.calls, readCall(call))
 			}
 		default:
 			m.fields = append(m.fields, field{string(name), value})
 		}
 	}
-	for part := range jsonwalk.Elements(m.content) {
+	for part := range jsonobj.Elements(m.content) {
 		m.media |= mediaOf(part)
 	}
 	m.bare = m.isBare()
@@ -81,10 +81,10 @@ func NewMessage(encoded []byte) *Message {
 }
 
 func readCall(raw json.RawMessage) (c toolCall) {
-	for name, value := range jsonwalk.Members(raw) {
+	for name, value := range jsonobj.Members(raw) {
 		switch string(name) {
 		case "id":
-			c.id = jsonwalk.Text(value)
+			c.id = jsonobj.Text(value)
 		case "type":
 		case "function":
 			c.function = value
@@ -154,7 +154,7 @@ func has(fields []field, name string) bool {
 
 // memberOf returns a member of an object, and nil if there is none.
 func memberOf(object json.RawMessage, name string) (found json.RawMessage) {
-	for n, value := range jsonwalk.Members(object) {
+	for n, value := range jsonobj.Members(object) {
 		if string(n) == name {
 			found = value
 		}
@@ -164,5 +164,5 @@ func memberOf(object json.RawMessage, name string) (found json.RawMessage) {
 
 // imageOf returns the URL of the image that a part of a message is.
 func imageOf(part json.RawMessage) string {
-	return jsonwalk.Text(memberOf(memberOf(part, "image_url"), "url"))
+	return jsonobj.Text(memberOf(memberOf(part, "image_url"), "url"))
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/x/pygent/internal/chatstream"
 	"github.com/x/pygent/internal/cut"
-	"github.com/x/pygent/internal/stutter"
+	"github.com/x/pygent/internal/loopdetect"
 	"github.com/x/pygent/internal/thought"
 )
 
@@ -71,7 +71,7 @@ func (f errorFields) mistake() *Mistake {
 }
 
 // loops follows what an answer says, and notices what is repeated without end.
-type loops struct{ text, thought, call stutter.Finder }
+type loops struct{ text, thought, call loopdetect.TextFinder }
 
 // add returns an error once a piece of an answer repeats what came before it without end.
 func (l *loops) add(d *chatstream.Delta) error {

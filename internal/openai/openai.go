@@ -10,6 +10,9 @@
 //
 // Neither the server nor its answers are trusted: answers are bounded,
 // redirects to other hosts are refused, and errors show no key.
+//
+// The events of a stream are read by an [EventReader]. It never holds more than one event in
+// memory, and refuses an event above a limit.
 package openai
 
 import (
@@ -29,8 +32,8 @@ import (
 
 	"github.com/openai/openai-go/v3/option"
 
+	"github.com/x/pygent/internal/boundset"
 	"github.com/x/pygent/internal/chatstream"
-	"github.com/x/pygent/internal/keyset"
 	"github.com/x/pygent/internal/pasted"
 )
 
@@ -179,7 +182,7 @@ func (c *Client) Model() string { return c.model }
 
 // delivered has the servers and models that have delivered a call as a call, for all
 // clients of the process.
-var delivered keyset.Set
+var delivered boundset.Set
 
 // LeavesCalls reports whether the server may leave a model's calls in the text of its
 // answers, for want of a parser: it is none of the services that are known to have one,
@@ -196,8 +199,8 @@ var parsing = []string{
 	"sambanova.ai", "nvidia.com", "databricks.com", "snowflakecomputing.com",
 }
 
-func (c *Client) modelKey(model string) keyset.Key {
-	return keyset.Of(c.baseURL.String(), cmp.Or(model, c.model))
+func (c *Client) modelKey(model string) boundset.Key {
+	return boundset.Of(c.baseURL.String(), cmp.Or(model, c.model))
 }
 
 // CloseIdleConnections closes connections that are kept for later calls.

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/x/pygent/internal/chatstream"
-	"github.com/x/pygent/internal/jsonwalk"
+	"github.com/x/pygent/internal/jsonobj"
 	"github.com/x/pygent/internal/responses"
 )
 
@@ -57,7 +57,7 @@ func (c *call) assembler() assembler {
 
 // wantsSeveral reports whether several answers are asked for.
 func (c *Client) wantsSeveral() bool {
-	n, ok := jsonwalk.Int(c.params["n"])
+	n, ok := jsonobj.Int(c.params["n"])
 	return ok && n > 1
 }
 

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/x/pygent/internal/jsonobj"
-	"github.com/x/pygent/internal/jsonwalk"
 	"github.com/x/pygent/internal/responses"
 )
 
@@ -105,7 +104,7 @@ func (s *shape) leavesOut(fields []field) bool {
 // apply writes a message in this shape, its fields in the order they have.
 func (s shape) apply(m *Message) ([]byte, error) {
 	var w jsonobj.Writer
-	for name, value := range jsonwalk.Members(m.json) {
+	for name, value := range jsonobj.Members(m.json) {
 		switch string(name) {
 		case "role", "name":
 			w.Raw(string(name), value)

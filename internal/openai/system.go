@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/x/pygent/internal/jsonwalk"
+	"github.com/x/pygent/internal/jsonobj"
 )
 
 const roleSystem = "system"
@@ -52,7 +52,7 @@ func withoutSystem(all Messages) Messages {
 	skip := 0
 	if all.Len() > 1 && all.At(1).role == roleUser {
 		skip = 1
-		for name, value := range jsonwalk.Members(all.At(1).json) {
+		for name, value := range jsonobj.Members(all.At(1).json) {
 			fields[string(name)] = value
 		}
 		fields["content"] = joined(system, all.At(1).content)

@@ -7,6 +7,17 @@
 //
 // A file that has the given name already is always the one that is meant. What is read
 // here is only the name: whether a file may be used is checked by who opens it.
+//
+// [Inside] finds out whether a file of the user lies where other programs may write: in a
+// workspace, or in a directory that is mounted into a container.
+//
+// [IsCache] knows the directories of a project that hold nothing of the project's own: what
+// programs install, build or cache there, and can put there again, and the directories in
+// which a version control keeps its own files. Nobody names a file in them, and nobody wants
+// a copy of them who copies the directory above. Names that projects also give to
+// directories of their own, such as "build", are not among them. Checkpoints have a shorter
+// list of their own (internal/objstore): what an undo does not bring back has to be lost
+// without harm.
 package pathname
 
 import (

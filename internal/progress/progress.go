@@ -1,6 +1,9 @@
 // Package progress tells whoever waits for long work how far it is: for a copy, in
 // bytes, or for a checkpoint, in files. The counter goes along in the context of the
 // work, so that what lies between need not know of it.
+//
+// A [Throttle] passes on values that come too often: of those that come within an interval,
+// only the last.
 package progress
 
 import (

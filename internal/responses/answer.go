@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/x/pygent/internal/chatstream"
-	"github.com/x/pygent/internal/jsonwalk"
+	"github.com/x/pygent/internal/jsonobj"
 )
 
 // answerItem has the fields of an item of an answer that are read. They share
@@ -21,7 +21,7 @@ type answerItem struct {
 }
 
 func readItem(raw json.RawMessage) (*answerItem, error) {
-	if !jsonwalk.IsObject(raw) {
+	if !jsonobj.BeginsObject(raw) {
 		return nil, fmt.Errorf("%w: the item is no object", chatstream.ErrMalformed)
 	}
 	it := &answerItem{}
@@ -30,7 +30,7 @@ func readItem(raw json.RawMessage) (*answerItem, error) {
 		"name": &it.name, "arguments": &it.arguments, "summary": &it.summary,
 		"content": &it.content, "encrypted_content": &it.encrypted,
 	}
-	for name, value := range jsonwalk.Members(raw) {
+	for name, value := range jsonobj.Members(raw) {
 		if place, ok := into[string(name)]; ok {
 			*place = value
 		}
@@ -105,7 +105,7 @@ func (it *item) whole() (json.RawMessage, error) {
 		return it.done, nil
 	}
 	fields := map[string]any{}
-	for name, raw := range jsonwalk.Members(it.began) { // what was announced, if anything
+	for name, raw := range jsonobj.Members(it.began) { // what was announced, if anything
 		if len(fields) == maxFields {
 			return nil, fmt.Errorf("%w: more than %d fields in an item", chatstream.ErrTooLarge, maxFields)
 		}
@@ -150,11 +150,11 @@ func messageText(raw json.RawMessage) string { return textOf(field(raw, "content
 
 // textOf joins the texts and refusals of an output message.
 func textOf(content json.RawMessage) string {
-	if !jsonwalk.IsArray(content) {
+	if !jsonobj.BeginsArray(content) {
 		return text(content)
 	}
 	var b strings.Builder
-	for part := range jsonwalk.Elements(content) {
+	for part := range jsonobj.Elements(content) {
 		b.WriteString(text(field(part, "text")) + text(field(part, "refusal")))
 	}
 	return b.String()

@@ -17,7 +17,7 @@ import (
 	"bytes"
 	"encoding/json"
 
-	"github.com/x/pygent/internal/jsonwalk"
+	"github.com/x/pygent/internal/jsonobj"
 )
 
 // The types of items that have a counterpart in chat messages.
@@ -43,7 +43,7 @@ func encode(v any) (json.RawMessage, error) {
 }
 
 // text returns the string that raw holds, and "" if it holds none.
-func text(raw json.RawMessage) string { return jsonwalk.Text(raw) }
+func text(raw json.RawMessage) string { return jsonobj.Text(raw) }
 
 // present reports whether raw is a value other than null.
 func present(raw json.RawMessage) bool {

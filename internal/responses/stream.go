@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/x/pygent/internal/chatstream"
-	"github.com/x/pygent/internal/jsonwalk"
+	"github.com/x/pygent/internal/jsonobj"
 )
 
 // Limits of one answer, far beyond what models write.
@@ -78,10 +78,10 @@ func readEvent(data []byte) (e event, err error) {
 	if err := chatstream.Check(data); err != nil {
 		return e, err
 	}
-	if !jsonwalk.IsObject(data) {
+	if !jsonobj.BeginsObject(data) {
 		return e, fmt.Errorf("%w: the event is no object", chatstream.ErrMalformed)
 	}
-	for name, raw := range jsonwalk.Members(data) {
+	for name, raw := range jsonobj.Members(data) {
 		if place := e.place(name); place != nil {
 			*place = raw
 		}
@@ -128,11 +128,11 @@ type response struct {
 }
 
 func readResponse(data json.RawMessage) (*response, error) {
-	if !jsonwalk.IsObject(data) {
+	if !jsonobj.BeginsObject(data) {
 		return nil, fmt.Errorf("%w: the response is no object", chatstream.ErrMalformed)
 	}
 	r := &response{}
-	for name, raw := range jsonwalk.Members(data) {
+	for name, raw := range jsonobj.Members(data) {
 		switch string(name) {
 		case "id":
 			r.id = text(raw)
@@ -159,11 +159,11 @@ func readResponse(data json.RawMessage) (*response, error) {
 
 // elements returns copies of the items in a list.
 func elements(list json.RawMessage) ([]json.RawMessage, error) {
-	if len(list) > maxWhole || jsonwalk.Values(list) > maxValues {
+	if len(list) > maxWhole || jsonobj.Values(list) > maxValues {
 		return nil, errTooLargeItems
 	}
 	var items []json.RawMessage
-	for raw := range jsonwalk.Elements(list) {
+	for raw := range jsonobj.Elements(list) {
 		if len(items) == maxItems {
 			return nil, errTooManyItems
 		}
@@ -179,7 +179,7 @@ var (
 
 // field returns a field of an object, and nil if there is none.
 func field(object json.RawMessage, name string) (found json.RawMessage) {
-	for n, raw := range jsonwalk.Members(object) {
+	for n, raw := range jsonobj.Members(object) {
 		if string(n) == name {
 			found = raw
 		}
@@ -320,7 +320,7 @@ func (a *Assembler) addItem(e *event, done bool) (chatstream.Delta, error) {
 	if !present(e.item) {
 		return chatstream.Delta{}, nil
 	}
-	if !jsonwalk.IsObject(e.item) {
+	if !jsonobj.BeginsObject(e.item) {
 		return chatstream.Delta{}, fmt.Errorf("%w: the item is no object", chatstream.ErrMalformed)
 	}
 	id, kind := field(e.item, "id"), text(field(e.item, "type"))
@@ -354,7 +354,7 @@ func (a *Assembler) addItem(e *event, done bool) (chatstream.Delta, error) {
 // bytes or values.
 func (a *Assembler) payFor(item json.RawMessage) error {
 	a.whole += len(item)
-	a.values += jsonwalk.Values(item)
+	a.values += jsonobj.Values(item)
 	if a.whole > maxWhole || a.values > maxValues {
 		return errTooLargeItems
 	}

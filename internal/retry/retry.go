@@ -11,8 +11,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/x/pygent/internal/guard"
-	"github.com/x/pygent/internal/pause"
+	"github.com/x/pygent/internal/safecall"
 )
 
 // Policy says how often and how long. Zero and negative fields have their default, but a
@@ -91,7 +90,7 @@ func (c *Calls) Failed(ctx context.Context, f Failure) (next Next, err error) {
 			f.Err, time.Since(c.since).Round(time.Second), waitsLonger)
 	}
 	budget := left
-	if deadline, ok := pause.Deadline(ctx); ok {
+	if deadline, ok := safecall.Deadline(ctx); ok {
 		budget = min(budget, time.Until(deadline))
 	}
 	wait := f.After
@@ -172,6 +171,6 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	case <-t.C:
 		return nil
 	case <-ctx.Done():
-		return guard.ContextError(ctx)
+		return safecall.ContextError(ctx)
 	}
 }

@@ -6,15 +6,15 @@ import (
 	"sync"
 	"time"
 
+	"github.com/x/pygent/internal/gitrepo"
 	"github.com/x/pygent/internal/gitwatch"
-	"github.com/x/pygent/internal/worktrees"
 )
 
 // git is what a sandbox does so that git works for its commands, and removes nothing
 // that they do not see.
 type git struct {
-	trust  string                   // the directories in which git trusts repositories
-	keeper func() *worktrees.Keeper // waits until the repositories are found
+	trust  string                         // the directories in which git trusts repositories
+	keeper func() *gitrepo.WorktreeKeeper // waits until the repositories are found
 	events *Events
 	head   func() string // of the repository, if git works
 	cut    *sync.Once    // tells that not everything is kept
@@ -31,18 +31,18 @@ func (r *Sandbox) openGit(p Parts, c Config) git {
 		g.head = p.Git.Head
 	}
 	if r.dir.Temporary {
-		g.keeper = func() *worktrees.Keeper { return new(worktrees.Keeper) }
+		g.keeper = func() *gitrepo.WorktreeKeeper { return new(gitrepo.WorktreeKeeper) }
 		return g
 	}
 	dir, outside := r.Dir(), p.Git.Shown()
-	g.keeper = sync.OnceValue(func() *worktrees.Keeper {
+	g.keeper = sync.OnceValue(func() *gitrepo.WorktreeKeeper {
 		ctx, cancel := context.WithTimeout(r.life, findTime)
 		defer cancel()
 		found := gitwatch.Repositories(ctx, dir)
 		if len(outside) > 0 {
 			found = append(found, p.Git.Common)
 		}
-		return worktrees.New(dir, found...)
+		return gitrepo.KeepWorktrees(dir, found...)
 	})
 	go g.keeper() // close waits for it
 	return g

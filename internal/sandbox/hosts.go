@@ -3,12 +3,12 @@ package sandbox
 import (
 	"context"
 
-	"github.com/x/pygent/internal/hostask"
+	"github.com/x/pygent/internal/approval"
 )
 
 // hostApproval is who decides about hosts for a sandbox.
 type hostApproval struct {
-	*hostask.Broker
+	*approval.Broker
 	canAsk func() bool // whether there is anybody to ask now; nil is always
 }
 
@@ -17,7 +17,7 @@ func newHostApproval(c NetworkConfig) *hostApproval {
 	if c.Ask == nil {
 		return nil
 	}
-	return &hostApproval{Broker: hostask.New(c.Ask), canAsk: c.CanAsk}
+	return &hostApproval{Broker: approval.New(c.Ask), canAsk: c.CanAsk}
 }
 
 // notAllowed is why a host is refused when nobody can be asked about it.

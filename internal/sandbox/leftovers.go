@@ -10,7 +10,7 @@ import (
 	"github.com/docker/go-units"
 
 	"github.com/x/pygent/internal/owner"
-	"github.com/x/pygent/internal/transient"
+	"github.com/x/pygent/internal/tempname"
 	"github.com/x/pygent/internal/workspace"
 )
 
@@ -120,7 +120,7 @@ func FilesLeft(dir string) []Leftover {
 	}
 	defer root.Close()
 	var found []Leftover
-	for _, name := range transient.Left(root) {
+	for _, name := range tempname.Left(root) {
 		l := Leftover{Kind: File, Name: filepath.Join(root.Name(), name), Ours: true, Sure: true}
 		if info, err := root.Lstat(name); err == nil {
 			l.Created = info.ModTime()
@@ -137,5 +137,5 @@ func RemoveFile(name string) error {
 		return err
 	}
 	defer root.Close()
-	return transient.RemoveLeft(root, filepath.Base(name))
+	return tempname.RemoveLeft(root, filepath.Base(name))
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/x/pygent/internal/guest"
 	"github.com/x/pygent/internal/guest/confine"
 	"github.com/x/pygent/internal/guest/shell"
-	"github.com/x/pygent/internal/toolbox"
+	"github.com/x/pygent/internal/toolchain"
 )
 
 // LocalConfig is what only commands on this machine know.
@@ -40,7 +40,7 @@ func (l LocalConfig) confinement(ctx context.Context) confine.Support {
 // NewLocal makes a sandbox whose commands run on this machine, and says how far
 // they are confined. ctx bounds the copying of the initial files.
 func NewLocal(ctx context.Context, c Config, l LocalConfig) (*Sandbox, Protection, error) {
-	env := toolbox.Inherited(os.Environ(), l.Inherit)
+	env := toolchain.Inherited(os.Environ(), l.Inherit)
 	path, err := shell.Find(env)
 	if err != nil {
 		return nil, Protection{}, fmt.Errorf("%w: %w", ErrStart, err)

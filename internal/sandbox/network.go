@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"net"
 
+	"github.com/x/pygent/internal/approval"
 	"github.com/x/pygent/internal/egress"
-	"github.com/x/pygent/internal/hostask"
 )
 
 // NetworkConfig is what commands may reach that have no network of their own.
@@ -14,7 +14,7 @@ type NetworkConfig struct {
 	Allowed []string // patterns of package egress
 	Limit   int64    // bytes, both ways together; none when negative
 	// Ask decides about hosts that are not allowed; nil refuses them.
-	Ask func(ctx context.Context, hosts []string) (hostask.Answer, error)
+	Ask func(ctx context.Context, hosts []string) (approval.Answer, error)
 	// CanAsk reports whether there is anybody to ask now; nil is always.
 	CanAsk func() bool
 	// Connect dials hosts in tests; nil does it as usual.
@@ -121,7 +121,7 @@ func (n *Network) event(u egress.Use) Event {
 		e.Text = fmt.Sprintf("commands reach %s on port %d", u.Host, u.Port)
 	default:
 		e.Text = fmt.Sprintf("commands may not reach %s on port %d: %s", u.Host, u.Port, u.Reason)
-		if u.Allow != "" && !n.hosts.refuses(hostask.Name(u.Host, u.Port)) {
+		if u.Allow != "" && !n.hosts.refuses(approval.Name(u.Host, u.Port)) {
 			e.Text += "; allow " + u.Allow + " if it should"
 		}
 	}

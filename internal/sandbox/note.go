@@ -5,9 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/x/pygent/internal/approval"
 	"github.com/x/pygent/internal/egress"
-	"github.com/x/pygent/internal/hostask"
-	"github.com/x/pygent/internal/offline"
 )
 
 // note explains a command that failed for want of the network, and how the user
@@ -20,7 +19,7 @@ func (n *Network) note(res Result, missed []egress.Use) string {
 	if len(res.Refused) > 0 || len(missed) > 0 {
 		return joinNotes(n.refusedNote(res.Refused), missedNote(missed))
 	}
-	hosts, wanted := offline.Hosts(res.Output)
+	hosts, wanted := egress.UnreachableHosts(res.Output)
 	switch {
 	case !wanted:
 		return ""
@@ -45,7 +44,7 @@ func (n *Network) allowsHost(host string) bool {
 func (n *Network) refusedNote(refused []egress.Use) string {
 	var notes, open, since []string
 	for _, use := range refused {
-		name := hostask.Name(use.Host, use.Port)
+		name := approval.Name(use.Host, use.Port)
 		if slices.Contains(n.kept(), name) {
 			since = append(since, name)
 			continue
@@ -75,7 +74,7 @@ func missedNote(missed []egress.Use) string {
 	}
 	notes := make([]string, len(missed))
 	for i, use := range missed {
-		notes[i] = fmt.Sprintf("%s (%s)", hostask.Name(use.Host, use.Port), use.Reason)
+		notes[i] = fmt.Sprintf("%s (%s)", approval.Name(use.Host, use.Port), use.Reason)
 	}
 	return "these hosts are allowed, but cannot be reached from the user's machine: " + strings.Join(notes, ", ")
 }

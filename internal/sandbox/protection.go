@@ -12,7 +12,7 @@ import (
 	"github.com/x/pygent/internal/guest"
 	"github.com/x/pygent/internal/guest/confine"
 	"github.com/x/pygent/internal/owner"
-	"github.com/x/pygent/internal/toolbox"
+	"github.com/x/pygent/internal/toolchain"
 	"github.com/x/pygent/internal/workspace"
 )
 
@@ -105,12 +105,12 @@ func (c *localCommander) confineGuest() error {
 	policy := guest.NewPolicy(c.level, temp)
 	git := c.showRepository()
 	policy.Write = slices.Concat([]string{c.dir, cache}, c.writable, git.Writes())
-	tools := toolbox.Find(c.env, cache, policy.Write...)
+	tools := toolchain.Find(c.env, cache, policy.Write...)
 	c.elsewhere = git.Elsewhere(c.dir)
 	policy.Read = slices.Concat(tools.Read, c.readable, git.reads(), c.elsewhere)
 	env := slices.Concat(c.env, tools.Env, []string{"TMPDIR=" + temp})
 	if c.level == confine.Files { // /tmp is the machine's
-		env = append(env, toolbox.Temporary(env, temp)...)
+		env = append(env, toolchain.Temporary(env, temp)...)
 	}
 	c.place = confined{env: env, policy: policy, temp: temp}
 	return nil

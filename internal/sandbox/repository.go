@@ -6,8 +6,7 @@ import (
 	"slices"
 
 	"github.com/x/pygent/internal/escape"
-	"github.com/x/pygent/internal/gitlayout"
-	"github.com/x/pygent/internal/worktrees"
+	"github.com/x/pygent/internal/gitrepo"
 )
 
 // NoRepository among the repositories that commands may use says that nothing is granted
@@ -16,9 +15,9 @@ const NoRepository = "none"
 
 // Repository is the git repository of a workspace, as far as commands may use it.
 type Repository struct {
-	gitlayout.Layout
-	allowed bool                          // all that it needs
-	ids     map[string]gitlayout.Identity // of the shown directories
+	gitrepo.Layout
+	allowed bool                        // all that it needs
+	ids     map[string]gitrepo.Identity // of the shown directories
 }
 
 // FindRepository finds the repository of the workspace that is asked for. A temporary one
@@ -28,15 +27,15 @@ func FindRepository(c Config) Repository {
 		return Repository{}
 	}
 	home, _ := os.UserHomeDir() // without one, nothing is spared
-	l := gitlayout.Find(c.Workspace, home)
+	l := gitrepo.Find(c.Workspace, home)
 	if slices.Contains(c.Repositories, NoRepository) {
 		l.Granted = nil
 	}
-	r := Repository{Layout: l, allowed: l.Allowed(c.Repositories), ids: map[string]gitlayout.Identity{}}
+	r := Repository{Layout: l, allowed: l.Allowed(c.Repositories), ids: map[string]gitrepo.Identity{}}
 	for _, p := range r.Shown() {
-		id, err := gitlayout.Identify(p.Dir)
+		id, err := gitrepo.Identify(p.Dir)
 		if err != nil {
-			return Repository{Layout: gitlayout.Layout{Dir: l.Dir, Top: l.Top, Broken: err.Error()}}
+			return Repository{Layout: gitrepo.Layout{Dir: l.Dir, Top: l.Top, Broken: err.Error()}}
 		}
 		r.ids[p.Dir] = id
 	}
@@ -48,7 +47,7 @@ func FindRepository(c Config) Repository {
 // anything in its place, and what is shown is found by its path.
 func (r Repository) Moved() string {
 	for _, p := range r.Shown() {
-		if id, err := gitlayout.Identify(p.Dir); err != nil || id != r.ids[p.Dir] {
+		if id, err := gitrepo.Identify(p.Dir); err != nil || id != r.ids[p.Dir] {
 			return p.Dir
 		}
 	}
@@ -56,7 +55,7 @@ func (r Repository) Moved() string {
 }
 
 // Identity is that of a shown directory when the repository was found.
-func (r Repository) Identity(dir string) gitlayout.Identity { return r.ids[dir] }
+func (r Repository) Identity(dir string) gitrepo.Identity { return r.ids[dir] }
 
 // MovedNote says that a directory is not shown any more, since it is another one.
 func MovedNote(dir string) string {
@@ -65,7 +64,7 @@ func MovedNote(dir string) string {
 
 // Shown are directories outside of the workspace that commands may use, since git needs
 // them.
-func (r Repository) Shown() []gitlayout.Path {
+func (r Repository) Shown() []gitrepo.Path {
 	if r.allowed {
 		return r.Needs
 	}
@@ -110,5 +109,5 @@ func (r Repository) Elsewhere(dir string) []string {
 	if r.Common == "" || !r.Works() {
 		return nil
 	}
-	return worktrees.Elsewhere(r.Common, dir)
+	return gitrepo.Elsewhere(r.Common, dir)
 }

@@ -16,8 +16,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/guest"
+	"github.com/x/pygent/internal/safecall"
 	"github.com/x/pygent/internal/tree"
 	"github.com/x/pygent/internal/workspace"
 )
@@ -362,7 +362,7 @@ func (r *Sandbox) begin(ctx context.Context) (context.Context, func(), error) {
 	case r.closed:
 		return nil, nil, ErrClosed
 	case ctx.Err() != nil:
-		return nil, nil, guard.ContextError(ctx)
+		return nil, nil, safecall.ContextError(ctx)
 	}
 	r.calls.Add(1)
 	r.active++
@@ -387,7 +387,7 @@ func (r *Sandbox) errorOf(ctx context.Context, err error) error {
 	case err != nil && errors.Is(context.Cause(ctx), ErrClosed):
 		return ErrClosed
 	case err != nil && err == ctx.Err():
-		return guard.ContextError(ctx)
+		return safecall.ContextError(ctx)
 	case errors.Is(err, guest.ErrProcesses):
 		return fmt.Errorf("%w; the limit on processes and threads is reached: wait for what runs, or end jobs", err)
 	}

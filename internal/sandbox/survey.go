@@ -16,7 +16,7 @@ import (
 	"github.com/x/pygent/internal/guest"
 	"github.com/x/pygent/internal/guest/confine"
 	"github.com/x/pygent/internal/survey"
-	"github.com/x/pygent/internal/toolbox"
+	"github.com/x/pygent/internal/toolchain"
 )
 
 // Machine returns what is known by now of where commands run. It waits for nothing
@@ -130,7 +130,7 @@ func (c *localCommander) Machine() (survey.Machine, bool) {
 	extra := slices.Concat(c.readable, c.writable)
 	key := sha256.Sum256(fmt.Appendf(nil, "%q %q %d", env, extra, c.level))
 	return local.get(key, func() survey.Machine {
-		return survey.Find(systemName(), toolbox.Runs(env, c.level != confine.None, extra...))
+		return survey.Find(systemName(), toolchain.Runs(env, c.level != confine.None, extra...))
 	}), true
 }
 

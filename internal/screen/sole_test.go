@@ -19,9 +19,6 @@ var elsewhere = []string{
 	"internal/guest/cmd",           // runs in the container
 	"internal/guest/confine/enter", // the same program, before it takes commands: its output is a pipe
 	"internal/guest/supervise",     // likewise
-	"internal/standin",             // a shell for tests
-	"internal/cmdtest",             // runs tests
-	"internal/termtest",            // runs tests
 	"internal/testkit",             // runs tests
 	"bench", "scripts", "e2e", "examples", "testdata", ".git", ".ci",
 }

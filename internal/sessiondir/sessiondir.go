@@ -9,6 +9,9 @@
 // new one, also after kill -9. Only the process that holds the lock changes a session
 // or removes it; anybody may read session.json at any time. A directory without
 // session.json is a session that has not begun, or one whose removal was cut short.
+//
+// [RecapLine] and [LastWords] say in a few words what there is of a conversation that goes
+// on. All faces say it in these words.
 package sessiondir
 
 import (

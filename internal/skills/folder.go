@@ -11,7 +11,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/x/pygent/internal/caches"
+	"github.com/x/pygent/internal/pathname"
 )
 
 // Bounds of a folder that is copied.
@@ -103,7 +103,7 @@ func filesIn(root *os.Root) (files []string, err error) {
 			return errTooLarge
 		}
 		switch {
-		case d.IsDir() && caches.Is(d.Name()):
+		case d.IsDir() && pathname.IsCache(d.Name()):
 			return fs.SkipDir
 		case !d.Type().IsRegular():
 			return nil

@@ -10,8 +10,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/x/pygent/internal/caches"
-	"github.com/x/pygent/internal/transient"
+	"github.com/x/pygent/internal/pathname"
+	"github.com/x/pygent/internal/tempname"
 )
 
 // Bounds of a listing.
@@ -25,7 +25,7 @@ const (
 
 // closed are directories of which only the number of entries is shown, besides those of
 // caches: they say little about a project.
-var closed = []string{"vendor", caches.Target, "dist", "build"}
+var closed = []string{"vendor", pathname.Target, "dist", "build"}
 
 // Entry is a file or directory.
 type Entry struct {
@@ -90,7 +90,7 @@ func (l *lister) entries(ctx context.Context, dir string) ([]Entry, bool, error)
 	if err != nil {
 		return nil, false, err
 	}
-	entries = slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool { return e.Name == ".git" || transient.Is(e.Name) })
+	entries = slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool { return e.Name == ".git" || tempname.Is(e.Name) })
 	slices.SortFunc(entries, func(a, b Entry) int {
 		if a.Dir != b.Dir { // of a long listing the end is cut off, and files say less
 			return map[bool]int{true: -1, false: 1}[a.Dir]
@@ -116,7 +116,7 @@ func (l *lister) line(ctx context.Context, dir string, e Entry) line {
 		return line{text: text + "\n"}
 	}
 	text += " (" + number(len(inside), more) + ")\n"
-	if more || strings.HasPrefix(e.Name, ".") || caches.Is(e.Name) || slices.Contains(closed, e.Name) {
+	if more || strings.HasPrefix(e.Name, ".") || pathname.IsCache(e.Name) || slices.Contains(closed, e.Name) {
 		inside = nil
 	}
 	return line{text: text, path: where, inside: inside}

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/enginetest"
+	"github.com/x/pygent/internal/testkit/enginetest"
 )
 
 // RequireDocker skips a test, or fails it if PYGENT_TEST_REQUIRE_DOCKER is 1, unless

@@ -10,7 +10,6 @@ import (
 
 	"github.com/x/pygent/internal/jsonfix"
 	"github.com/x/pygent/internal/jsonobj"
-	"github.com/x/pygent/internal/jsonwalk"
 )
 
 // Dialect puts arguments that are written for another tool, or in other words,
@@ -44,7 +43,7 @@ func (s *Schema) Read(text string, other Dialect) (json.RawMessage, error) {
 // ReadAs is Read for arguments that were written for another tool: other gets
 // them even if they fit.
 func (s *Schema) ReadAs(text string, other Dialect) (json.RawMessage, error) {
-	if jsonwalk.Values([]byte(text)) > maxValues {
+	if jsonobj.Values([]byte(text)) > maxValues {
 		return nil, s.unfit(fmt.Sprintf("the arguments have more than %d values", maxValues))
 	}
 	object, unclosed, err := jsonfix.Object(text)

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 
-	"github.com/x/pygent/internal/jsonwalk"
+	"github.com/x/pygent/internal/jsonobj"
 )
 
 // plain are the properties of a schema whose arguments can be checked while they are
@@ -48,11 +48,11 @@ func newPlain(author json.RawMessage) *plain {
 // hasOnly reports whether an object has no other members than those named, and each
 // at most once.
 func hasOnly(object json.RawMessage, names []string) bool {
-	if !jsonwalk.IsObject(object) {
+	if !jsonobj.BeginsObject(object) {
 		return false
 	}
 	left := slices.Clone(names)
-	for name := range jsonwalk.Members(object) {
+	for name := range jsonobj.Members(object) {
 		i := slices.Index(left, string(name))
 		if i < 0 {
 			return false
@@ -70,7 +70,7 @@ func plainKind(property json.RawMessage) string {
 	}
 	var kinds []string
 	if json.Unmarshal(schema.Type, &kinds) != nil {
-		kinds = []string{jsonwalk.Text(schema.Type)}
+		kinds = []string{jsonobj.Text(schema.Type)}
 	}
 	kinds = slices.DeleteFunc(kinds, func(kind string) bool { return kind == "null" })
 	if len(kinds) != 1 || !slices.Contains([]string{"string", "integer", "number", "boolean"}, kinds[0]) {
@@ -84,8 +84,8 @@ func plainKind(property json.RawMessage) string {
 func (p *plain) fits(text []byte) bool {
 	const flat = 1 // the arguments themselves
 	var given uint64
-	ok := jsonwalk.IsObject(text)
-	err := jsonwalk.CheckMembers(text, flat, func(name []byte, value json.RawMessage) {
+	ok := jsonobj.BeginsObject(text)
+	err := jsonobj.CheckMembers(text, flat, func(name []byte, value json.RawMessage) {
 		property := p.properties[string(name)]
 		ok = ok && property.bit != 0 && given&property.bit == 0 && isPlainly(property.kind, value)
 		given |= property.bit

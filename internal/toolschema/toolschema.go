@@ -34,7 +34,6 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/x/pygent/internal/jsonobj"
-	"github.com/x/pygent/internal/jsonwalk"
 )
 
 // versions are the drafts of JSON Schema that arguments can be checked against.
@@ -122,7 +121,7 @@ func (s *Schema) Arguments(text string) (json.RawMessage, error) {
 	if strings.TrimSpace(text) == "" {
 		text = "{}"
 	}
-	if jsonwalk.Values([]byte(text)) > maxValues {
+	if jsonobj.Values([]byte(text)) > maxValues {
 		return nil, fmt.Errorf("the arguments have more than %d values; expected %s", maxValues, s.expected())
 	}
 	var given map[string]any
@@ -168,7 +167,7 @@ func (s *Schema) readAs(given map[string]any, text string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if changed || jsonwalk.Values(encoded) != jsonwalk.Values([]byte(text)) {
+	if changed || jsonobj.Values(encoded) != jsonobj.Values([]byte(text)) {
 		return string(encoded), nil
 	}
 	return text, nil

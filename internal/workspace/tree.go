@@ -24,7 +24,7 @@ import (
 
 	"github.com/x/pygent/internal/patherr"
 	"github.com/x/pygent/internal/progress"
-	"github.com/x/pygent/internal/transient"
+	"github.com/x/pygent/internal/tempname"
 	"github.com/x/pygent/internal/tree"
 )
 
@@ -360,7 +360,7 @@ const maxLinks = 40
 // of dest. If fill fails, dest stays as it is. The mode of the new file is perm
 // without the bits of the umask.
 func ReplaceFile(root *os.Root, dest string, perm fs.FileMode, fill func(*os.File) error) error {
-	f, err := transient.Create(root, path.Dir(dest), perm)
+	f, err := tempname.Create(root, path.Dir(dest), perm)
 	if err != nil {
 		return err
 	}
@@ -393,7 +393,7 @@ func (t *Tree) overwrite(rel string, r io.Reader) error {
 // RemoveStages removes what processes that were killed have left in the tree's directory:
 // temporary files, and the temporary directories of copies. It ends with ctx.
 func (t *Tree) RemoveStages(ctx context.Context) error {
-	transient.Sweep(t.root)
+	tempname.Sweep(t.root)
 	return tree.RemoveStages(ctx, t.root)
 }
 

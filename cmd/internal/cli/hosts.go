@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/hostask"
+	"github.com/x/pygent/internal/approval"
 )
 
 // maxHosts is how many refused hosts are named at the end of a run.
@@ -22,7 +22,7 @@ type hostLog struct {
 
 // note remembers a host if it was refused.
 func (l *hostLog) note(use pygent.HostUse) {
-	name := hostask.Name(use.Host, use.Port)
+	name := approval.Name(use.Host, use.Port)
 	switch {
 	case use.Allowed, slices.Contains(l.names, name):
 		return

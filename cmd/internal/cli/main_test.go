@@ -17,9 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/cmdtest"
-	"github.com/x/pygent/internal/enginetest"
-	"github.com/x/pygent/internal/persontest"
+	"github.com/x/pygent/internal/testkit/cmdtest"
+	"github.com/x/pygent/internal/testkit/enginetest"
+	"github.com/x/pygent/internal/testkit/persontest"
 	"github.com/x/pygent/pygenttest"
 )
 

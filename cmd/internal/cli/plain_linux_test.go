@@ -18,9 +18,9 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/lineinput"
-	"github.com/x/pygent/internal/persontest"
 	"github.com/x/pygent/internal/screen"
-	"github.com/x/pygent/internal/termtest"
+	"github.com/x/pygent/internal/testkit/persontest"
+	"github.com/x/pygent/internal/testkit/termtest"
 	"github.com/x/pygent/pygenttest"
 )
 

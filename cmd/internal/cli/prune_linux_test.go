@@ -15,7 +15,7 @@ import (
 	"github.com/x/pygent/internal/owner"
 	"github.com/x/pygent/internal/sandbox"
 	"github.com/x/pygent/internal/screen"
-	"github.com/x/pygent/internal/transient"
+	"github.com/x/pygent/internal/tempname"
 )
 
 // leftBehind is a machine with two temporary workspaces of ended processes: one
@@ -80,7 +80,7 @@ func TestPruneRemovesWhatAKilledProcessLeft(t *testing.T) {
 		root, err := os.OpenRoot(dir)
 		require.NoError(t, err)
 		for _, at := range []string{".", "sub"} {
-			_, err := transient.Create(root, at, 0o600)
+			_, err := tempname.Create(root, at, 0o600)
 			require.NoError(t, err)
 		}
 		_, _, err = sandbox.MakeTemp()
@@ -97,7 +97,7 @@ func TestPruneRemovesWhatAKilledProcessLeft(t *testing.T) {
 	root, err := os.OpenRoot(dir)
 	require.NoError(t, err)
 	defer root.Close()
-	alive, err := transient.Create(root, ".", 0o600)
+	alive, err := tempname.Create(root, ".", 0o600)
 	require.NoError(t, err)
 	defer alive.Remove()
 	there := func() int {

@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/inside"
+	"github.com/x/pygent/internal/pathname"
 )
 
 // settings are the flags that every command understands. Each sets a variable
@@ -349,7 +349,7 @@ func openLog(cfg pygent.Config) (*slog.Logger, error) {
 	if err != nil {
 		return nil, fmt.Errorf("log file: %w", err)
 	}
-	file, err := inside.OpenFile(dirs, cfg.LogFile, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	file, err := pathname.OpenInside(dirs, cfg.LogFile, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("log file: %w", err)
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/pace"
 	"github.com/x/pygent/internal/progress"
 	"github.com/x/pygent/internal/screen"
 	"github.com/x/pygent/snapshot"
@@ -51,7 +50,7 @@ func loadSnapshot(ctx context.Context, dir string, quiet bool) (*snapshot.Snapsh
 	bar := screen.Stderr()
 	if !quiet && bar.Overwrites() {
 		begun := time.Now()
-		to := pace.New(barEvery, func(percent int64) {
+		to := progress.NewThrottle(barEvery, func(percent int64) {
 			_ = bar.Control(screen.ClearLine)
 			_, _ = fmt.Fprintf(bar, "· loading the snapshot: %d %%, Ctrl-C leaves it out", percent)
 		})

@@ -13,7 +13,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/docker"
-	"github.com/x/pygent/internal/keep"
+	"github.com/x/pygent/internal/export"
 	"github.com/x/pygent/internal/screen"
 	"github.com/x/pygent/internal/spelling"
 	"github.com/x/pygent/sessions"
@@ -135,7 +135,7 @@ func tellFiles(ctx context.Context, agent *pygent.Agent) {
 	for _, f := range files {
 		names = append(names, f.Path)
 	}
-	note("%s", keep.Gone(names, more, restorable(agent)))
+	note("%s", export.Gone(names, more, restorable(agent)))
 }
 
 // restorable returns the ID of the session that puts the files back; empty if it is not

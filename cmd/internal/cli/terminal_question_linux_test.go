@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/persontest"
-	"github.com/x/pygent/internal/termtest"
+	"github.com/x/pygent/internal/testkit/persontest"
+	"github.com/x/pygent/internal/testkit/termtest"
 	"github.com/x/pygent/pygenttest"
 )
 

@@ -1,9 +1,0 @@
-//go:build !unix
-
-package store_test
-
-import "time"
-
-func cpuTime() time.Duration { return 0 }
-
-func childTime() time.Duration { return 0 }
