@@ -3,6 +3,8 @@ package pygent_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -347,6 +349,587 @@ func TestAlwaysNeverCoversWhatGitObeys(t *testing.T) {
 			for _, path := range paths {
 				require.Equal(t, path != "plain", obeyed[path], "%s: people are told", path)
 			}
+		})
+	}
+}
+
+// deciding returns options of an agent whose bash calls are decided by f.
+func deciding(f func(pygent.ApprovalRequest) pygent.Decision) []pygent.Option {
+	return []pygent.Option{pygent.WithApprovalFor("bash"), pygent.WithApproval(func(_ context.Context, r pygent.ApprovalRequest) (pygent.Decision, error) {
+		return f(r), nil
+	})}
+}
+
+// told runs an agent and returns the events about calls, each in a few words.
+func told(t *testing.T, agent *pygent.Agent) (words []string, outputs []pygent.ToolResult) {
+	t.Helper()
+	for e, err := range agent.Events(t.Context(), "go") {
+		require.NoError(t, err)
+		switch e.Type {
+		case pygent.EventToolCall, pygent.EventToolStart, pygent.EventApproval:
+			words = append(words, string(e.Type))
+		case pygent.EventDecision:
+			words = append(words, fmt.Sprintf("decision %t by %q", e.Decision.Allow, e.Decision.By))
+		case pygent.EventToolDone, pygent.EventToolSkipped:
+			words = append(words, fmt.Sprintf("%s %s", e.Type, e.Output.Outcome))
+			outputs = append(outputs, *e.Output)
+		}
+	}
+	return words, outputs
+}
+
+func TestApprovalIsToldWhatItDecidesAbout(t *testing.T) {
+	t.Parallel()
+	var got pygent.ApprovalRequest
+	var info pygent.CallInfo
+	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Text("Well."), callBash("echo hi"), stop), pygent.WithID("lead"), pygent.WithApprovalFor("bash"),
+		pygent.WithApproval(func(ctx context.Context, r pygent.ApprovalRequest) (pygent.Decision, error) {
+			got = r
+			info, _ = pygent.CallFrom(ctx)
+			return pygent.Decision{Allow: true}, nil
+		}))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, "bash", got.Call.Name)
+	require.JSONEq(t, `{"cmd":"echo hi"}`, got.Call.Arguments)
+	require.Equal(t, "lead", got.Agent)
+	require.Empty(t, got.Task)
+	require.Equal(t, 2, got.Step)
+	require.Equal(t, "local", got.Runtime.Kind)
+	require.Equal(t, "bash", got.Tool.Name)
+	require.Contains(t, got.Tool.Description, "Run a shell command")
+	require.Equal(t, "calls of bash need approval here", got.Why)
+	require.Equal(t, "this very command", got.Session)
+	require.Equal(t, pygent.CallInfo{Agent: "lead", Step: 2, Call: got.Call}, info)
+}
+
+func TestEventsTellOfApprovals(t *testing.T) {
+	t.Parallel()
+	by := func(d pygent.Decision) []pygent.Option {
+		return deciding(func(pygent.ApprovalRequest) pygent.Decision { return d })
+	}
+	for _, tt := range []struct {
+		name string
+		opts []pygent.Option
+		want []string
+	}{
+		{"not needed", nil, []string{"tool_call", "tool_start", "tool_done ok"}},
+		{"allowed", by(pygent.Decision{Allow: true, By: "Ada"}), []string{"tool_call", "approval", `decision true by "Ada"`, "tool_start", "tool_done ok"}},
+		{"denied", by(pygent.Decision{Reason: "no"}), []string{"tool_call", "approval", `decision false by ""`, "tool_done denied"}},
+		{"nobody there", []pygent.Option{pygent.WithApprovalFor("bash")}, []string{"tool_call", `decision false by "nobody"`, "tool_done denied"}},
+		{"banned", append(by(pygent.Decision{Allow: true}), pygent.WithBannedCommands("echo")), []string{"tool_call", "tool_done denied"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			agent := newAgent(t, pygenttest.NewScriptedModel(callBash("echo hi"), stop), tt.opts...)
+			got, _ := told(t, agent)
+			require.Equal(t, tt.want, got[:len(tt.want)])
+		})
+	}
+}
+
+func TestApprovalMayChangeTheArguments(t *testing.T) {
+	t.Parallel()
+	agent := newAgent(t, pygenttest.NewScriptedModel(callBash("echo mine"), stop), deciding(func(pygent.ApprovalRequest) pygent.Decision {
+		return pygent.Decision{Allow: true, Arguments: json.RawMessage(` {"cmd":"echo yours"}`)}
+	})...)
+	var started string
+	for e, err := range agent.Events(t.Context(), "go") {
+		require.NoError(t, err)
+		switch e.Type {
+		case pygent.EventDecision:
+			require.JSONEq(t, `{"cmd":"echo yours"}`, string(e.Decision.Arguments))
+		case pygent.EventToolStart:
+			if e.Call.Name == "bash" {
+				started = e.Call.Arguments
+			}
+		}
+	}
+	require.JSONEq(t, `{"cmd":"echo yours"}`, started)
+	require.Equal(t, "$ echo yours\nyours\n\n[the user changed the arguments of this call; it ran with {\"cmd\":\"echo yours\"}]", results(agent)[0])
+}
+
+func TestChangedArgumentsAreCheckedLikeTheModels(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ arguments, want string }{
+		"no JSON":        {`{"cmd":`, "the arguments are not a JSON object"},
+		"no object":      {`[1]`, "the arguments are not a JSON object"},
+		"more than one":  {`{"cmd":"ls"} {}`, "text after the JSON object"},
+		"a wrong field":  {`{"command":"ls"}`, "do not fit"},
+		"a wrong type":   {`{"cmd":7}`, "do not fit"},
+		"a banned one":   {`{"cmd":"rm -rf /"}`, `"rm" is banned here`},
+		"bytes":          {"\xff\xfe", "the arguments are not a JSON object"},
+		"the same again": {`{"cmd":"echo mine"}`, ""},
+		"white space":    {" \n", ""},
+		"a name twice":   {`{"cmd":"echo mine","cmd":"rm x"}`, `"rm" is banned here`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			opts := append(deciding(func(pygent.ApprovalRequest) pygent.Decision {
+				return pygent.Decision{Allow: true, Session: true, Arguments: json.RawMessage(tt.arguments)}
+			}), pygent.WithBannedCommands("rm"))
+			agent := newAgent(t, pygenttest.NewScriptedModel(callBash("echo mine"), stop), opts...)
+			for e, err := range agent.Events(t.Context(), "go") {
+				require.NoError(t, err)
+				_, err = json.Marshal(e)
+				require.NoError(t, err)
+			}
+			if tt.want == "" {
+				require.Equal(t, "$ echo mine\nmine\n", results(agent)[0])
+				return
+			}
+			require.Contains(t, results(agent)[0], "error: denied: the arguments that the approval gave cannot be used: ")
+			require.Contains(t, results(agent)[0], tt.want)
+		})
+	}
+}
+
+func TestDecisionForTheSessionIsNarrow(t *testing.T) {
+	t.Parallel()
+	write := func(path string) pygenttest.Reply {
+		return pygenttest.Call("write_file", map[string]any{"path": path, "content": "x"})
+	}
+	deploy := func(to string) pygenttest.Reply { return pygenttest.Call("deploy", map[string]any{"to": to}) }
+	for _, tt := range []struct {
+		name  string
+		calls []pygenttest.Reply
+		asked int
+	}{
+		{"the same command", []pygenttest.Reply{callBash("echo a"), callBash("echo a")}, 1},
+		{"another command", []pygenttest.Reply{callBash("echo a"), callBash("echo a; rm -rf /tmp/x")}, 2},
+		{"another directory", []pygenttest.Reply{callBash("ls"), pygenttest.Call("bash", map[string]any{"cmd": "ls", "cwd": "/"})}, 2},
+		{"the same file", []pygenttest.Reply{write("a"), write("./a")}, 1},
+		{"another file", []pygenttest.Reply{write("a"), write("b")}, 2},
+		{"the same tool", []pygenttest.Reply{deploy("x"), deploy("y")}, 1},
+		{"another tool", []pygenttest.Reply{deploy("x"), write("x")}, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			asked := 0
+			agent := newAgent(t, pygenttest.NewScriptedModel(append(tt.calls, stop)...),
+				pygent.WithTools(plainTool("deploy", func(t *pygent.Tool) {
+					t.Parameters = json.RawMessage(`{"type":"object","properties":{"to":{"type":"string"}}}`)
+				})),
+				pygent.WithApproval(func(context.Context, pygent.ApprovalRequest) (pygent.Decision, error) {
+					asked++
+					return pygent.Decision{Allow: true, Session: true}, nil
+				}))
+			words, _ := told(t, agent)
+			require.Equal(t, tt.asked, asked)
+			require.Equal(t, tt.asked == 1, slices.Contains(words, `decision true by "rule"`))
+		})
+	}
+}
+
+func TestDenialForTheSessionIsAskedAboutAgain(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	agent := newAgent(t, pygenttest.NewScriptedModel(callBash("echo a"), callBash("echo a"), stop), deciding(func(pygent.ApprovalRequest) pygent.Decision {
+		asked++
+		return pygent.Decision{Session: true}
+	})...)
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, 2, asked)
+}
+
+// TestToolsUnderBuiltinNamesAreCoveredCallByCall has a program's own tools with
+// other arguments than the built-in ones, and with the same.
+func TestToolsUnderBuiltinNamesAreCoveredCallByCall(t *testing.T) {
+	t.Parallel()
+	for name, calls := range map[string][2]map[string]any{
+		"bash":                   {{"what": "a"}, {"what": "b"}},
+		"bash of a command":      {{"cmd": "x", "what": "a"}, {"cmd": "x", "what": "b"}},
+		"bash alike":             {{"cmd": "x", "timeout": 1}, {"cmd": "x", "timeout": 2}},
+		"write_file":             {{"what": "a"}, {"what": "b"}},
+		"write_file with a path": {{"path": "p", "what": "a"}, {"path": "p", "what": "b"}},
+		"write_file alike":       {{"path": "p", "content": "a"}, {"path": "p", "content": "b"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked := 0
+			name, _, _ := strings.Cut(name, " ")
+			own := plainTool(name, func(t *pygent.Tool) {
+				t.Parameters = json.RawMessage(`{"type":"object","properties":{"what":{"type":"string"},"cmd":{"type":"string"},
+					"timeout":{"type":"integer"},"path":{"type":"string"},"content":{"type":"string"}}}`)
+			})
+			a, b := pygenttest.Call(name, calls[0]), pygenttest.Call(name, calls[1])
+			agent := newAgent(t, pygenttest.NewScriptedModel(a, b, b, stop), pygent.WithTools(own),
+				pygent.WithApproval(func(context.Context, pygent.ApprovalRequest) (pygent.Decision, error) {
+					asked++
+					return pygent.Decision{Allow: true, Session: true}, nil
+				}))
+			_, err := agent.RunUntilStop(t.Context(), "go")
+			require.NoError(t, err)
+			require.Equal(t, 2, asked)
+		})
+	}
+}
+
+func TestDecisionForTheSessionHoldsForTasks(t *testing.T) {
+	t.Parallel()
+	model := pygenttest.NewScriptedModel(follow(always(callBash("echo same")), always(delegate("Work")), func(id string) pygenttest.Reply { return wait(id) }, always(stop))).RepeatLast().
+		On("Work", callBash("echo same"), callBash("echo other"), stop)
+	var mu sync.Mutex
+	var asked []string
+	agent := newAgent(t, model, deciding(func(r pygent.ApprovalRequest) pygent.Decision {
+		mu.Lock()
+		defer mu.Unlock()
+		asked = append(asked, fmt.Sprintf("%t %s", r.Task != "" && r.AsksManager, r.Call.Arguments))
+		return pygent.Decision{Allow: true, Session: true}
+	})...)
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, []string{`false {"cmd":"echo same"}`, `true {"cmd":"echo other"}`}, asked)
+}
+
+func TestCancelWhileAskedIsACancelOfTheRun(t *testing.T) {
+	t.Parallel()
+	for round := range 200 {
+		ctx, cancel := context.WithCancel(t.Context())
+		var result pygent.ToolResult
+		allow := round%2 == 0
+		agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(callBash("echo hi")), pygent.WithApprovalFor("bash"),
+			pygent.OnEvent(func(e pygent.Event) {
+				if e.Type == pygent.EventToolDone {
+					result = *e.Output
+				}
+			}),
+			pygent.WithApproval(func(ctx context.Context, _ pygent.ApprovalRequest) (pygent.Decision, error) {
+				go cancel()
+				if round%3 == 0 {
+					<-ctx.Done()
+				}
+				return pygent.Decision{Allow: allow, Reason: "the dialog was closed"}, ctx.Err()
+			}))
+		_, err := agent.RunUntilStop(ctx, "go")
+		if round%3 == 0 {
+			require.ErrorIs(t, err, context.Canceled)
+			require.Equal(t, pygent.OutcomeInterrupted, result.Outcome)
+			require.Equal(t, "not run: context canceled", results(agent)[0])
+		}
+		if result.Outcome == pygent.OutcomeInterrupted || result.Outcome == pygent.OutcomeNotRun {
+			require.NotContains(t, results(agent)[0], "denied")
+		}
+		cancel()
+	}
+}
+
+func TestCancelOfATaskThatIsAskedAbout(t *testing.T) {
+	t.Parallel()
+	asked := make(chan struct{})
+	m := newTasks(t, pygenttest.NewScriptedModel(callBash("true")), pygent.TaskAgents(pygent.WithApprovalFor("bash")),
+		pygent.TaskApproval(func(ctx context.Context, r pygent.ApprovalRequest) (pygent.Decision, error) {
+			info, ok := pygent.CallFrom(ctx)
+			if !ok || info.Task != r.Task || info.Call.Name != "bash" {
+				return pygent.Decision{}, errors.New("the context is not that of the call")
+			}
+			close(asked)
+			<-ctx.Done()
+			return pygent.Decision{Reason: "too late"}, nil
+		}))
+	id := startTask(t, m, "go", localRuntime(t))
+	<-asked
+	require.NoError(t, m.Cancel(t.Context(), id))
+	require.Equal(t, pygent.TaskCancelled, waitTask(t, m, id).State)
+	messages, err := m.TaskHistory(t.Context(), id)
+	require.NoError(t, err)
+	require.Contains(t, messages[3].Content, "not run: ")
+	require.NotContains(t, messages[3].Content, "denied")
+}
+
+// TestTasksAndTheirParentAskAtOnce has two tasks ask while the agent itself
+// asks.
+func TestTasksAndTheirParentAskAtOnce(t *testing.T) {
+	t.Parallel()
+	model := pygenttest.NewScriptedModel(follow(always(delegate("One")), always(delegate("Two")), always(callBash("echo lead")),
+		always(pygenttest.Call("task_status", map[string]any{"wait": 60})), always(pygenttest.Call("task_status", map[string]any{"wait": 60})), always(stop))).RepeatLast().
+		On("One", callBash("echo one"), stop).On("Two", callBash("echo two"), stop)
+	var mu sync.Mutex
+	var asked []string
+	atOnce := make(chan struct{})
+	agent := newAgent(t, model, deciding(func(r pygent.ApprovalRequest) pygent.Decision {
+		mu.Lock()
+		asked = append(asked, r.Call.Arguments)
+		n := len(asked)
+		mu.Unlock()
+		if n == 2 {
+			close(atOnce) // the agent and a task
+		}
+		<-atOnce
+		return pygent.Decision{Allow: true, Arguments: json.RawMessage(strings.Replace(r.Call.Arguments, "echo ", "echo it is ", 1))}
+	})...)
+	var outputs []string
+	_, err := agent.RunUntilStop(t.Context(), "go", pygent.OnEvent(func(e pygent.Event) {
+		if e.Type == pygent.EventToolDone && e.Call.Name == "bash" {
+			mu.Lock()
+			defer mu.Unlock()
+			outputs = append(outputs, strings.SplitN(e.Output.Content, "\n", 3)[1])
+		}
+	}))
+	require.NoError(t, err)
+	require.NoError(t, agent.Close())
+	require.Len(t, asked, 3)
+	require.Subset(t, []string{"it is lead", "it is one", "it is two"}, outputs)
+	require.Contains(t, outputs, "it is lead")
+}
+
+func TestTaskWithAnApprovalOfItsOwnAsksNobodyElse(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var own, others int
+		m := newTasks(t, pygenttest.NewScriptedModel(callBash("echo hi"), stop),
+			pygent.TaskAgents(deciding(func(r pygent.ApprovalRequest) pygent.Decision {
+				own++
+				time.Sleep(time.Minute) // others would be asked meanwhile
+				return pygent.Decision{Allow: !r.AsksManager}
+			})...),
+			pygent.TaskApproval(func(context.Context, pygent.ApprovalRequest) (pygent.Decision, error) {
+				others++
+				return pygent.Decision{}, nil
+			}))
+		status, err := m.Wait(t.Context(), startTask(t, m, "go", hollow{}))
+		require.NoError(t, err)
+		require.Equal(t, pygent.TaskFinished, status.State)
+		require.Equal(t, 1, own)
+		require.Zero(t, others)
+		require.NoError(t, m.Close())
+	})
+}
+
+func TestOutcomesOfCalls(t *testing.T) {
+	t.Parallel()
+	fails := plainTool("fails", func(t *pygent.Tool) {
+		t.Run = func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
+			return nil, errors.New("no")
+		}
+	})
+	claims := plainTool("claims", func(t *pygent.Tool) {
+		t.Run = func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
+			return &pygent.ToolResult{Content: "x", Outcome: pygent.OutcomeDenied}, nil
+		}
+	})
+	misses := plainTool("misses", func(t *pygent.Tool) {
+		t.Run = func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
+			return &pygent.ToolResult{Content: "x", Outcome: pygent.OutcomeFailed}, nil
+		}
+	})
+	for _, tt := range []struct {
+		name string
+		call pygenttest.Reply
+		want pygent.Outcome
+	}{
+		{"a tool", pygenttest.Call("list_personas", nil), pygent.OutcomeOK},
+		{"a tool that fails", pygenttest.Call("fails", nil), pygent.OutcomeFailed},
+		{"a tool that says it failed", pygenttest.Call("misses", nil), pygent.OutcomeFailed},
+		{"a tool that says more than it knows", pygenttest.Call("claims", nil), pygent.OutcomeOK},
+		{"a command", callBash("echo '[exit code 3]'; echo error: denied"), pygent.OutcomeOK},
+		{"a command that fails", callBash("exit 3"), pygent.OutcomeFailed},
+		{"no such tool", pygenttest.Call("nothing", nil), pygent.OutcomeFailed},
+		{"wrong arguments", pygenttest.Call("bash", map[string]any{"cmd": 3}), pygent.OutcomeFailed},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			agent := newAgent(t, pygenttest.NewScriptedModel(tt.call, stop), pygent.WithTools(fails, claims, misses))
+			_, outputs := told(t, agent)
+			require.Equal(t, tt.want, outputs[0].Outcome)
+		})
+	}
+	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Calls(stop, callBash("true"))))
+	words, _ := told(t, agent)
+	require.Equal(t, "tool_skipped not_run", words[len(words)-1])
+}
+
+func TestInterruptedCommandIsToldAsSuch(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	var outcome pygent.Outcome
+	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Call("hangs", nil)), pygent.WithTools(plainTool("hangs", func(t *pygent.Tool) {
+		t.Run = func(ctx context.Context, _ pygent.Runtime, _ json.RawMessage) (*pygent.ToolResult, error) {
+			cancel()
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+	})), pygent.OnEvent(func(e pygent.Event) {
+		if e.Type == pygent.EventToolDone {
+			outcome = e.Output.Outcome
+		}
+	}))
+	_, err := agent.RunUntilStop(ctx, "go")
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, pygent.OutcomeInterrupted, outcome)
+}
+
+func TestCallFromTellsToolsAndModels(t *testing.T) {
+	t.Parallel()
+	_, ok := pygent.CallFrom(t.Context())
+	require.False(t, ok)
+	var none context.Context
+	_, ok = pygent.CallFrom(none)
+	require.False(t, ok)
+
+	script := pygenttest.NewScriptedModel(pygenttest.Call("look", map[string]any{}), stop)
+	var ofModel []pygent.CallInfo
+	model := pygent.ModelFunc(func(ctx context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
+		info, _ := pygent.CallFrom(ctx)
+		ofModel = append(ofModel, info)
+		return script.Chat(ctx, req)
+	})
+	var ofTool pygent.CallInfo
+	agent := newAgent(t, model, pygent.WithID("me"), pygent.WithTools(plainTool("look", func(t *pygent.Tool) {
+		t.Run = func(ctx context.Context, _ pygent.Runtime, _ json.RawMessage) (*pygent.ToolResult, error) {
+			within, cancel := context.WithCancel(ctx)
+			defer cancel()
+			ofTool, _ = pygent.CallFrom(within)
+			return nil, nil
+		}
+	})))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, []pygent.CallInfo{{Agent: "me", Step: 1}, {Agent: "me", Step: 2}}, ofModel)
+	require.Equal(t, "me look 1", fmt.Sprint(ofTool.Agent, " ", ofTool.Call.Name, " ", ofTool.Step))
+	require.NotEmpty(t, ofTool.Call.ID)
+}
+
+// What an approval tells of its progress comes before the call's result, also
+// when the call is denied, or gets other arguments.
+func TestProgressOfAnApprovalEndsWithTheCall(t *testing.T) {
+	t.Parallel()
+	for name, d := range map[string]pygent.Decision{
+		"allowed": {Allow: true},
+		"changed": {Allow: true, Arguments: json.RawMessage(`{"to":"b"}`)},
+		"denied":  {Reason: "no"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var told []string
+				deploy := plainTool("deploy", func(t *pygent.Tool) {
+					t.Parameters = json.RawMessage(`{"type":"object","properties":{"to":{"type":"string"}}}`)
+				})
+				agent := quick(t, pygenttest.NewScriptedModel(pygenttest.Call("deploy", map[string]any{"to": "a"}), stop), pygent.WithTools(deploy),
+					pygent.WithApproval(func(ctx context.Context, _ pygent.ApprovalRequest) (pygent.Decision, error) {
+						pygent.Progress(ctx, pygent.ProgressInfo{Text: "first"})
+						pygent.Progress(ctx, pygent.ProgressInfo{Text: "last"}) // waits for a tenth of a second
+						go func() {
+							time.Sleep(time.Hour)
+							pygent.Progress(ctx, pygent.ProgressInfo{Text: "late"})
+						}()
+						return d, nil
+					}),
+					pygent.OnEvent(func(e pygent.Event) {
+						switch {
+						case e.Type == pygent.EventProgress:
+							told = append(told, e.Progress.Text)
+						case e.Type == pygent.EventToolDone && e.Call.Name == "deploy":
+							told = append(told, "done")
+						}
+					}))
+				_, err := agent.RunUntilStop(t.Context(), "go")
+				require.NoError(t, err)
+				time.Sleep(2 * time.Hour)
+				require.Equal(t, "done", told[len(told)-1])
+				require.Equal(t, "last", told[len(told)-2])
+			})
+		})
+	}
+}
+
+// A decision for the session about a tool of the program's own under a built-in
+// name covers the very same call only.
+func TestASessionDecisionCoversNoOtherArguments(t *testing.T) {
+	t.Parallel()
+	for name, calls := range map[string][2]map[string]any{
+		"bash":       {{"cmd": "deploy", "host": "staging"}, {"cmd": "deploy", "host": "production"}},
+		"write_file": {{"path": "a", "content": "x", "host": "staging"}, {"path": "a", "content": "x", "host": "production"}},
+	} {
+		var asked []string
+		approve := func(_ context.Context, r pygent.ApprovalRequest) (pygent.Decision, error) {
+			asked = append(asked, r.Call.Arguments)
+			return pygent.Decision{Allow: true, Session: true}, nil
+		}
+		own := pygent.Tool{Name: name, Description: "Elsewhere",
+			Run:        func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) { return nil, nil },
+			Parameters: json.RawMessage(`{"type":"object","properties":{"cmd":{"type":"string"},"path":{"type":"string"},"content":{"type":"string"},"host":{"type":"string"}}}`)}
+		model := pygenttest.NewScriptedModel(pygenttest.Call(name, calls[0]), pygenttest.Call(name, calls[1]), pygenttest.Call(name, calls[1]), stop)
+		agent := quick(t, model, pygent.WithTools(own), pygent.WithApproval(approve))
+		_, err := agent.RunUntilStop(t.Context(), "go")
+		require.NoError(t, err)
+		require.Len(t, asked, 2, name)
+	}
+}
+
+// isolates panics when it is asked whether it isolates.
+type isolates struct{ noRuntime }
+
+func (isolates) Isolated() bool { panic("unknown") }
+
+func TestARuntimeWhoseIsolationPanics(t *testing.T) {
+	t.Parallel()
+	require.NotPanics(t, func() {
+		agent := quick(t, pygenttest.NewScriptedModel(pygenttest.Call("write_file", map[string]any{"path": "a", "content": "b"}), stop), pygent.WithRuntime(isolates{}))
+		_, _ = agent.RunUntilStop(t.Context(), "go")
+	})
+}
+
+// A decision for the session does not cover another tool that gets the name of
+// the one that was decided about.
+func TestASessionDecisionCoversNoOtherTool(t *testing.T) {
+	t.Parallel()
+	describes := func(text string) func(*pygent.Tool) {
+		return func(t *pygent.Tool) { t.Description = text }
+	}
+	for name, change := range map[string]func(*pygent.Tool){
+		"the same":    describes("Deploys to staging."),
+		"description": describes("Deploys to production."),
+		"kind":        func(t *pygent.Tool) { t.Description, t.Kind = "Deploys to staging.", pygent.ToolRun },
+		"reads only":  func(t *pygent.Tool) { t.Description, t.ReadOnly, t.NeedsApproval = "Deploys to staging.", true, true },
+		"parameters": func(t *pygent.Tool) {
+			t.Description, t.Parameters = "Deploys to staging.", json.RawMessage(`{"type":"object","properties":{"host":{"type":"string"}}}`)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked := 0
+			agent := quick(t, pygenttest.NewScriptedModel(pygenttest.Call("deploy", nil), pygenttest.Call("deploy", nil), pygenttest.Call("deploy", nil), stop),
+				pygent.WithTools(plainTool("deploy", describes("Deploys to staging."))),
+				pygent.WithApproval(func(context.Context, pygent.ApprovalRequest) (pygent.Decision, error) {
+					asked++
+					return pygent.Decision{Allow: true, Session: true}, nil
+				}))
+			_, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxSteps(1))
+			require.NoError(t, err)
+			require.NoError(t, agent.Tools().Add(plainTool("deploy", change)))
+			_, err = agent.RunUntilStop(t.Context(), "again")
+			require.NoError(t, err)
+			want := 2
+			if name == "the same" {
+				want = 1
+			}
+			require.Equal(t, want, asked)
+		})
+	}
+}
+
+// A tool under a built-in name that takes the same arguments does something
+// else, and gets no decision for the built-in one.
+func TestADecisionForABuiltinToolCoversNoOther(t *testing.T) {
+	t.Parallel()
+	for name, args := range map[string]map[string]any{"bash": {"cmd": "ls"}, "write_file": {"path": "a", "content": "b"}} {
+		t.Run(name, func(t *testing.T) {
+			asked := 0
+			agent := quick(t, pygenttest.NewScriptedModel(pygenttest.Call(name, args), pygenttest.Call(name, args), stop, pygenttest.Call(name, args), stop),
+				pygent.WithApproval(func(context.Context, pygent.ApprovalRequest) (pygent.Decision, error) {
+					asked++
+					return pygent.Decision{Allow: true, Session: true}, nil
+				}))
+			_, err := agent.RunUntilStop(t.Context(), "go")
+			require.NoError(t, err)
+			require.Equal(t, 1, asked)
+			var same pygent.Tool
+			for _, tool := range agent.Tools().Tools() {
+				if tool.Name == name {
+					same = tool
+				}
+			}
+			other := plainTool(name, func(t *pygent.Tool) { t.Description, t.Parameters = "Elsewhere.", same.Parameters })
+			require.NoError(t, agent.Tools().Add(other))
+			_, err = agent.RunUntilStop(t.Context(), "again")
+			require.NoError(t, err)
+			require.Equal(t, 2, asked)
 		})
 	}
 }

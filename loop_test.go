@@ -513,3 +513,175 @@ func TestNoCallBeginsAfterTheEndOfItsContext(t *testing.T) {
 		}
 	}
 }
+
+func TestOneResultValueEachTimeIsFoundStuck(t *testing.T) {
+	t.Parallel()
+	same := &pygent.ToolResult{Content: "no news"}
+	asked := pygent.Tool{Name: "ask", Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) { return same, nil }}
+	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Call("ask", nil)).RepeatLast(), pygent.WithTools(asked))
+	result, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusStuck, result.Status)
+	require.Equal(t, 5, result.Steps)
+	require.Equal(t, &pygent.ToolResult{Content: "no news"}, same, "the tool's own value stays as it was")
+	require.Contains(t, results(agent)[2], "3 times in a row")
+}
+
+func TestAlternatingFailuresAreFoundStuck(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		round []pygenttest.Reply
+		want  string
+	}{
+		"two":   {[]pygenttest.Reply{callBash("exit 3"), pygenttest.Call("download_file", map[string]any{"path": "none"})}, "the last 2 calls failed in the same way"},
+		"three": {[]pygenttest.Reply{callBash("exit 3"), callBash("exit 4"), pygenttest.Call("none", nil)}, "the last 3 calls failed in the same way"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var replies []pygenttest.Reply
+			for range 6 {
+				replies = append(replies, tt.round...)
+			}
+			agent := newAgent(t, pygenttest.NewScriptedModel(replies...))
+			result, err := agent.RunUntilStop(t.Context(), "go")
+			require.NoError(t, err)
+			require.Equal(t, pygent.StatusStuck, result.Status)
+			require.Equal(t, tt.want+" 5 times in a row", result.Reason)
+			require.Equal(t, 5*len(tt.round), result.ToolCalls)
+			got := results(agent)
+			require.NotContains(t, got[3*len(tt.round)-2], "try something else")
+			require.Contains(t, got[3*len(tt.round)-1], tt.want+" 3 times in a row; try something else")
+		})
+	}
+}
+
+func TestAlternatingCallsThatFindNothingNewAreFoundStuck(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		round []pygenttest.Reply
+		steps int
+		want  string
+	}{
+		"two":              {[]pygenttest.Reply{callBash("ls"), callBash("true")}, 20, "the last 2 calls gave the same results 10 times in a row"},
+		"one of two fails": {[]pygenttest.Reply{callBash("ls"), callBash("exit 3")}, 20, "the last 2 calls gave the same results 10 times in a row"},
+		"with a wait":      {[]pygenttest.Reply{callBash("sleep 0.01"), callBash("true")}, 40, "the last 2 calls gave the same results 20 times in a row"},
+		"a poll":           {[]pygenttest.Reply{callBash("echo curl pending")}, 10, "bash gave the same result 10 times in a row"},
+		"a wait":           {[]pygenttest.Reply{callBash("sleep 0.01; echo pending")}, 20, "bash gave the same result 20 times in a row"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			agent := newAgent(t, pygenttest.NewScriptedModel(tt.round...).Loop())
+			result, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxSteps(100))
+			require.NoError(t, err)
+			require.Equal(t, pygent.StatusStuck, result.Status)
+			require.Equal(t, tt.want, result.Reason)
+			require.Equal(t, tt.steps, result.Steps)
+		})
+	}
+}
+
+func TestAlternatingWorkThatGetsSomewhereIsNotStuck(t *testing.T) {
+	t.Parallel()
+	var replies []pygenttest.Reply
+	for range 6 {
+		replies = append(replies, callBash("echo x >> log"), callBash("wc -l < log; false"))
+	}
+	for range 6 { // a wait: nothing changes, but nothing fails either
+		replies = append(replies, callBash("true"), callBash("echo not yet"))
+	}
+	agent := newAgent(t, pygenttest.NewScriptedModel(append(replies, stop)...))
+	result, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxSteps(100))
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusStopped, result.Status)
+}
+
+func TestLongOutputThatIsKeptInAFileIsFoundStuck(t *testing.T) {
+	t.Parallel()
+	agent := newAgent(t, pygenttest.NewScriptedModel(callBash("seq 20000")).RepeatLast())
+	result, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Contains(t, results(agent)[0], "the output is in")
+	require.Equal(t, pygent.StatusStuck, result.Status)
+}
+
+// TestWhatCountsAsTheAnswer has what models say beside their calls and before they stop
+// without a word.
+func TestWhatCountsAsTheAnswer(t *testing.T) {
+	t.Parallel()
+	text, bare := pygenttest.Text, pygenttest.Call("stop", nil)
+	beside := func(said string) pygenttest.Reply { return pygenttest.TextAndCalls(said, callBash("true")) }
+	always, fix, why := []pygent.RunOption(nil), "Fix the test.", "Why does the test fail?"
+	answers, replies := []pygent.RunOption{pygent.WithEndOnAnswer()}, []pygent.RunOption{pygent.WithEndOnReply()}
+	for name, tt := range map[string]struct {
+		opts    []pygent.RunOption
+		prompt  string
+		replies []pygenttest.Reply
+		status  pygent.Status
+		summary string
+	}{
+		"beside a call":                {always, fix, []pygenttest.Reply{beside("I'll look at the file now."), bare}, pygent.StatusStopped, ""},
+		"beside a call, for an answer": {answers, fix, []pygenttest.Reply{beside("All tests pass."), bare}, pygent.StatusStopped, ""},
+		"beside the stop":              {answers, fix, []pygenttest.Reply{beside("I look."), pygenttest.TextAndCalls("It is fixed.", bare)}, pygent.StatusStopped, "It is fixed."},
+		"a step beside the stop":       {answers, fix, []pygenttest.Reply{beside("I look."), pygenttest.TextAndCalls("I'll look again.", bare)}, pygent.StatusStopped, ""},
+		"announced before a call":      {always, fix, []pygenttest.Reply{text("I'll do it."), callBash("true"), bare}, pygent.StatusStopped, ""},
+		"said before a call":           {always, fix, []pygenttest.Reply{callBash("true"), text("It is fixed."), callBash("true"), bare}, pygent.StatusStopped, "It is fixed."},
+		"claimed before the work":      {answers, fix, []pygenttest.Reply{text("It is fixed."), callBash("true"), bare}, pygent.StatusStopped, ""},
+		"a question without an answer": {answers, why, []pygenttest.Reply{beside("I look."), bare, pygenttest.Call("stop", map[string]any{"summary": "It is old."})}, pygent.StatusStopped, "It is old."},
+		"a question, and no answer":    {answers, why, []pygenttest.Reply{beside("I look."), bare, bare}, pygent.StatusStopped, ""},
+		"a question that is answered":  {answers, why, []pygenttest.Reply{beside("I look."), pygenttest.TextAndCalls("It is old.", bare)}, pygent.StatusStopped, "It is old."},
+		"a question in a chat":         {replies, why, []pygenttest.Reply{beside("I look."), bare}, pygent.StatusStopped, ""},
+		"when a limit is reached":      {append(answers, pygent.MaxSteps(1)), fix, []pygenttest.Reply{beside("I look.")}, pygent.StatusMaxSteps, ""},
+		"beside a question":            {answers, fix, []pygenttest.Reply{pygenttest.TextAndCalls("There are two.", pygenttest.Call("continue", map[string]any{"prompt": "Which?"}))}, pygent.StatusAwaitingUser, "There are two."},
+
+		"a chat puts the work off":        {replies, fix, []pygenttest.Reply{text("I'll do it."), callBash("true"), text("It is fixed.")}, pygent.StatusReplied, "It is fixed."},
+		"a chat puts the work off, twice": {replies, fix, []pygenttest.Reply{text("I'll do it."), text("I'll do it now.")}, pygent.StatusReplied, "I'll do it."},
+		"a chat puts the next step off":   {replies, fix, []pygenttest.Reply{callBash("true"), text("I see it. Let me fix it."), callBash("true"), text("It is fixed.")}, pygent.StatusReplied, "It is fixed."},
+		"a chat about words":              {replies, "Remember that I like tabs.", []pygenttest.Reply{text("I'll remember it.")}, pygent.StatusReplied, "I'll remember it."},
+		"a chat with a single reply":      {append(replies, pygent.MaxReplies(1)), fix, []pygenttest.Reply{text("I'll do it.")}, pygent.StatusReplied, "I'll do it."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			model := pygenttest.NewScriptedModel(tt.replies...)
+			result, err := newAgentOn(t, hollow{}, model).RunUntilStop(t.Context(), tt.prompt, tt.opts...)
+			require.NoError(t, err)
+			require.Equal(t, tt.status, result.Status)
+			require.Equal(t, tt.summary, result.Summary)
+			require.Zero(t, model.Remaining())
+		})
+	}
+}
+
+// pausedRuntime answers nothing before the model is asked until it is resumed.
+type pausedRuntime struct {
+	pygent.Runtime
+	resumed chan struct{}
+}
+
+func (r pausedRuntime) ReadFile(ctx context.Context, path string) ([]byte, error) {
+	select {
+	case <-r.resumed:
+		return r.Runtime.ReadFile(ctx, path)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func TestARuntimeThatDoesNotAnswerIsSaidToHoldTheRunUp(t *testing.T) {
+	t.Parallel()
+	rt := pausedRuntime{localRuntime(t), make(chan struct{})}
+	var told []string
+	agent, err := pygent.New(pygent.LendRuntime(rt), pygent.WithModel(pygenttest.NewScriptedModel(stop)),
+		pygent.OnEvent(func(e pygent.Event) {
+			switch e.Type {
+			case pygent.EventNotice:
+				told = append(told, e.Text)
+				close(rt.resumed)
+			case pygent.EventModelStart:
+				told = append(told, "the model is asked")
+			}
+		}))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, agent.Close()) }()
+	_, err = agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, []string{"the workspace does not answer yet; the model is asked when it does, or without it", "the model is asked"}, told)
+}

@@ -2,8 +2,11 @@ package pygent_test
 
 import (
 	"bufio"
+	"bytes"
+	"context"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -11,11 +14,18 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"runtime"
+	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/pygenttest"
@@ -272,4 +282,531 @@ func TestARequestIsNotReadAfterItsCall(t *testing.T) {
 			require.Error(t, <-read)
 		})
 	}
+}
+
+// http2Server answers every request by HTTP/2 in the same way, and sends on got
+// once per request. respond gets the request's stream, and says
+// whether the connection ends.
+func http2Server(t *testing.T, respond func(f *http2.Framer, stream uint32) (last bool), settings ...http2.Setting) (url string, got chan struct{}) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	got = make(chan struct{}, 100)
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() { serveHTTP2(conn, respond, got, settings) })
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		serving.Wait()
+	})
+	return "http://" + l.Addr().String(), got
+}
+
+// serveHTTP2 serves a connection until the client closes it. Errors of writing
+// show in the client.
+func serveHTTP2(conn net.Conn, respond func(f *http2.Framer, stream uint32) (last bool), got chan<- struct{}, settings []http2.Setting) {
+	defer conn.Close()
+	if _, err := io.ReadFull(conn, make([]byte, len(http2.ClientPreface))); err != nil {
+		return
+	}
+	f := http2.NewFramer(conn, conn)
+	_ = f.WriteSettings(settings...)
+	for {
+		frame, err := f.ReadFrame()
+		if err != nil {
+			return
+		}
+		h := frame.Header()
+		switch {
+		case h.Type == http2.FrameSettings && !h.Flags.Has(http2.FlagSettingsAck):
+			_ = f.WriteSettingsAck()
+		case h.Type == http2.FrameHeaders || h.Type == http2.FrameData:
+			if h.Type == http2.FrameHeaders {
+				got <- struct{}{}
+			}
+			if h.Flags.Has(http2.FlagDataEndStream) && respond(f, h.StreamID) {
+				return
+			}
+		}
+	}
+}
+
+func resets(code http2.ErrCode) func(*http2.Framer, uint32) bool {
+	return func(f *http2.Framer, stream uint32) (last bool) { return f.WriteRSTStream(stream, code) != nil }
+}
+
+func goesAway(code http2.ErrCode) func(*http2.Framer, uint32) bool {
+	return func(f *http2.Framer, stream uint32) (last bool) { return f.WriteGoAway(stream, code, nil) == nil }
+}
+
+// sendsHeaders answers with n headers and no status.
+func sendsHeaders(n int) func(*http2.Framer, uint32) bool {
+	return func(f *http2.Framer, stream uint32) (last bool) {
+		var block bytes.Buffer
+		encoder := hpack.NewEncoder(&block)
+		for i := range n {
+			_ = encoder.WriteField(hpack.HeaderField{Name: "x", Value: strings.Repeat("y", 1000) + strconv.Itoa(i)})
+		}
+		first := block.Next(16 << 10)
+		_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: first, EndStream: true, EndHeaders: block.Len() == 0})
+		for block.Len() > 0 {
+			_ = f.WriteContinuation(stream, block.Len() <= 16<<10, block.Next(16<<10))
+		}
+		return false
+	}
+}
+
+// TestFaultsOfHTTP2 tells those that the same request meets again from those of
+// servers that are overloaded or restarted: golang/go#47635 for PROTOCOL_ERROR,
+// anthropics/anthropic-sdk-go#219 for ENHANCE_YOUR_CALM, and curl/curl#22923 for
+// HTTP_1_1_REQUIRED.
+func TestFaultsOfHTTP2(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		respond  func(*http2.Framer, uint32) bool
+		settings []http2.Setting
+		want     string // part of an error that a retry would not improve; empty if it may
+	}{
+		"reset by the protocol":         {respond: resets(http2.ErrCodeProtocol)},
+		"reset inside":                  {respond: resets(http2.ErrCodeInternal)},
+		"reset as cancelled":            {respond: resets(http2.ErrCodeCancel)},
+		"reset as too much":             {respond: resets(http2.ErrCodeEnhanceYourCalm)},
+		"goes away":                     {respond: goesAway(http2.ErrCodeInternal)},
+		"goes away as too much":         {respond: goesAway(http2.ErrCodeEnhanceYourCalm)},
+		"reset for HTTP/1.1":            {respond: resets(http2.ErrCodeHTTP11Required), want: "the server wants HTTP/1.1"},
+		"goes away for HTTP/1.1":        {respond: goesAway(http2.ErrCodeHTTP11Required), want: "the server wants HTTP/1.1"},
+		"goes away for TLS":             {respond: goesAway(http2.ErrCodeInadequateSecurity), want: "other settings of TLS"},
+		"no status":                     {respond: sendsHeaders(1), want: "that is not HTTP"},
+		"headers that are too long":     {respond: sendsHeaders(254), want: "no server of a model sends that much"},
+		"headers that it does not take": {respond: resets(http2.ErrCodeRefusedStream), settings: []http2.Setting{{ID: http2.SettingMaxHeaderListSize, Val: 10}}, want: "does not take headers of that size"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url, got := http2Server(t, tt.respond, tt.settings...)
+			transport := &http.Transport{Protocols: &http.Protocols{}, MaxResponseHeaderBytes: 256 << 10}
+			transport.Protocols.SetUnencryptedHTTP2(true)
+			defer transport.CloseIdleConnections()
+			agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(url), pygent.OpenAIHTTPClient(&http.Client{Transport: transport})),
+				pygent.WithRetry(pygent.RetryPolicy{MaxAttempts: 2, BaseDelay: time.Millisecond}))
+			_, err := agent.Step(t.Context(), "Go.")
+			if tt.want == "" {
+				require.True(t, apiError(t, err).Retryable, "%v", err)
+				require.GreaterOrEqual(t, len(got), 2) // net/http may have asked again, too
+				return
+			}
+			require.ErrorContains(t, err, tt.want)
+			require.False(t, apiError(t, err).Retryable)
+			require.LessOrEqual(t, len(got), 1)
+		})
+	}
+}
+
+func TestCancelledCallsReturnTheCause(t *testing.T) {
+	t.Parallel()
+	cause := errors.New("the user had enough")
+	for name, reply := range map[string]pygenttest.Reply{
+		"before the first byte": pygenttest.Text("a").WithGate(nil),
+		"between chunks":        pygenttest.Text("a, b, c and d").WithChunkGate(nil),
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, s := serve(t, reply)
+			ctx, cancel := context.WithCancelCause(t.Context())
+			go func() {
+				if s.WaitRequests(t.Context(), 1) == nil {
+					cancel(cause)
+				}
+			}()
+			_, err := m.ChatStream(ctx, ask(), func(pygent.Delta) {})
+			require.ErrorIs(t, err, cause)
+			var api *pygent.APIError
+			require.False(t, errors.As(err, &api))
+			_, err = m.Chat(ctx, ask())
+			require.ErrorIs(t, err, cause)
+			require.Len(t, s.Requests(), 1)
+		})
+	}
+}
+
+// pipeTransport answers with a body that the test writes. It needs no network,
+// so it works in a bubble of synctest.
+type pipeTransport struct {
+	hang  bool // never respond
+	write func(w *io.PipeWriter)
+}
+
+func (p pipeTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if p.hang {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	pr, pw := io.Pipe()
+	go p.write(pw)
+	return &http.Response{StatusCode: 200, Header: http.Header{}, Body: pr, Request: r}, nil
+}
+
+func TestStalledCallsEnd(t *testing.T) {
+	t.Parallel()
+	const chunk = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n"
+	const last = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n"
+	cases := []struct {
+		name  string
+		rt    pipeTransport
+		want  string // part of the error; empty if the call succeeds
+		after time.Duration
+	}{
+		{"no response", pipeTransport{hang: true}, "no answer came within 5m0s (a model that needs longer needs a higher limit: openai.stall_first of the configuration, PYGENT_OPENAI_STALL_FIRST, or OpenAIStallTimeouts)", 5 * time.Minute},
+		{"no first byte", pipeTransport{write: func(*io.PipeWriter) {}}, "no answer came within 5m0s", 5 * time.Minute},
+		{"in the middle", pipeTransport{write: func(w *io.PipeWriter) {
+			time.Sleep(4 * time.Minute)
+			io.WriteString(w, chunk)
+		}}, "nothing came for 3m0s in the middle of the answer (a model that needs longer needs a higher limit: openai.stall_between of the configuration, PYGENT_OPENAI_STALL_BETWEEN, or OpenAIStallTimeouts)", 7 * time.Minute},
+		{"a slow server", pipeTransport{write: func(w *io.PipeWriter) {
+			for range 5 {
+				time.Sleep(2 * time.Minute)
+				io.WriteString(w, chunk)
+			}
+			io.WriteString(w, last)
+			w.Close()
+		}}, "", 10 * time.Minute},
+		{"comments", pipeTransport{write: everyMinute(": still here\n\n")}, "no answer came within 5m0s", 5 * time.Minute},
+		{"empty data", pipeTransport{write: everyMinute("data:\n\n")}, "no answer came within 5m0s", 5 * time.Minute},
+		{"chunks that say nothing", pipeTransport{write: everyMinute("data: {\"choices\":[]}\n\n")}, "no answer came within 5m0s", 5 * time.Minute},
+		{"white space", pipeTransport{write: everyMinute("\n \n")}, "no answer came within 5m0s", 5 * time.Minute},
+		{"empty deltas", pipeTransport{write: everyMinute(chunk, "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n")}, "nothing came for 3m0s", 4 * time.Minute},
+		{"a call that is only announced", pipeTransport{write: everyMinute(chunk, "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"a\",\"function\":{\"name\":\"bash\",\"arguments\":\"\"}}]}}]}\n\n")}, "nothing came for 3m0s", 4 * time.Minute},
+		{"open after the end", pipeTransport{write: func(w *io.PipeWriter) {
+			io.WriteString(w, last+"data: [DONE]\n\n")
+		}}, "", 50 * time.Millisecond},
+		{"open after the finish reason", pipeTransport{write: func(w *io.PipeWriter) {
+			io.WriteString(w, last)
+		}}, "", 3 * time.Second},
+		{"comments after the finish reason", pipeTransport{write: func(w *io.PipeWriter) {
+			io.WriteString(w, last)
+			for range 9 {
+				time.Sleep(time.Second)
+				io.WriteString(w, ": still here\n\n")
+			}
+		}}, "", 3 * time.Second},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newModel(t, pygent.OpenAIHTTPClient(&http.Client{Transport: c.rt}))
+				start := time.Now()
+				_, err := m.ChatStream(t.Context(), ask(), func(pygent.Delta) {})
+				took := time.Since(start)
+				time.Sleep(2 * time.Minute) // virtual time, in which the server's goroutine ends
+				require.Equal(t, c.after, took)
+				if c.want == "" {
+					require.NoError(t, err)
+					return
+				}
+				require.ErrorContains(t, err, c.want)
+				require.True(t, apiError(t, err).Retryable)
+			})
+		})
+	}
+}
+
+// everyMinute writes a text each minute, and repeats the last one for ever.
+func everyMinute(texts ...string) func(*io.PipeWriter) {
+	return func(w *io.PipeWriter) {
+		for i := 0; ; i++ {
+			time.Sleep(time.Minute)
+			if _, err := io.WriteString(w, texts[min(i, len(texts)-1)]); err != nil {
+				return
+			}
+		}
+	}
+}
+
+func TestAnswersWithoutEndAreEnded(t *testing.T) {
+	t.Parallel()
+	const thought = "data: {\"type\":\"response.reasoning_text.delta\",\"delta\":\"a\"}\n\n"
+	cases := []struct {
+		name, text string
+		api        pygent.OpenAIProtocol
+		opts       []pygent.OpenAIOption
+		after      time.Duration
+	}{
+		{"text", "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n", pygent.OpenAIChat, nil, 30 * time.Minute},
+		{"reasoning", thought, pygent.OpenAIResponses, nil, 30 * time.Minute},
+		{"a plain answer", "[", pygent.OpenAIChat, nil, 30 * time.Minute},
+		{"a limit of one's own", thought, pygent.OpenAIResponses, []pygent.OpenAIOption{pygent.OpenAIAnswerTime(time.Hour)}, time.Hour},
+		{"events that say nothing", "data: {\"type\":\"response.in_progress\",\"response\":{}}\n\n", pygent.OpenAIResponses, nil, 5 * time.Minute},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client := &http.Client{Transport: pipeTransport{write: everyMinute(c.text)}}
+				m := newModel(t, append(c.opts, pygent.OpenAIHTTPClient(client), pygent.OpenAIAPI(c.api))...)
+				start := time.Now()
+				_, err := m.ChatStream(t.Context(), ask(), func(pygent.Delta) {})
+				took := time.Since(start)
+				time.Sleep(2 * time.Minute) // virtual time, in which the server's goroutine ends
+				require.Equal(t, c.after, took)
+				if c.after > 5*time.Minute {
+					require.ErrorContains(t, err, "OpenAIAnswerTime")
+					require.False(t, apiError(t, err).Retryable)
+				}
+			})
+		})
+	}
+}
+
+func TestASilentResponseNamesItsSetting(t *testing.T) {
+	t.Parallel()
+	for want, opts := range map[string][]pygent.OpenAIOption{
+		"nothing came for 5m0s in the middle of the answer (a model that needs longer needs a higher limit: openai.stall_first ":   nil,
+		"nothing came for 3m0s in the middle of the answer (a model that needs longer needs a higher limit: openai.stall_between ": {pygent.OpenAIStallTimeouts(time.Minute, 3*time.Minute)},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			client := &http.Client{Transport: pipeTransport{write: func(w *io.PipeWriter) {
+				io.WriteString(w, "data: {\"type\":\"response.output_text.delta\",\"delta\":\"a\"}\n\n")
+			}}}
+			m := newModel(t, append(opts, pygent.OpenAIHTTPClient(client), pygent.OpenAIAPI(pygent.OpenAIResponses))...)
+			_, err := m.ChatStream(t.Context(), ask(), func(pygent.Delta) {})
+			require.ErrorContains(t, err, want)
+		})
+	}
+}
+
+func TestStallTimeoutsCanBeTurnedOff(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		rt := pipeTransport{write: func(w *io.PipeWriter) {
+			time.Sleep(time.Hour)
+			io.WriteString(w, "{\"choices\":[{\"message\":")
+			time.Sleep(time.Hour)
+			io.WriteString(w, "{\"content\":\"late\"}}]}")
+			w.Close()
+		}}
+		m := newModel(t, pygent.OpenAIHTTPClient(&http.Client{Transport: rt}), pygent.OpenAIStallTimeouts(pygent.NoLimit, pygent.NoLimit), pygent.OpenAIAnswerTime(pygent.NoLimit))
+		resp, err := m.Chat(t.Context(), ask())
+		require.NoError(t, err)
+		require.Equal(t, "late", resp.Message.Content)
+		require.Equal(t, pygent.FinishStop, resp.FinishReason)
+	})
+}
+
+func TestASlowListenerIsNoStall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		rt := pipeTransport{write: func(w *io.PipeWriter) {
+			io.WriteString(w, "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n")
+			io.WriteString(w, "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n")
+			w.Close()
+		}}
+		m := newModel(t, pygent.OpenAIHTTPClient(&http.Client{Transport: rt}))
+		_, err := m.ChatStream(t.Context(), ask(), func(pygent.Delta) { time.Sleep(time.Hour) })
+		require.NoError(t, err)
+	})
+}
+
+// repeated reads a head, then a text over and over up to size bytes, then a
+// tail.
+func repeated(head, text string, size int, tail string) io.Reader {
+	long := strings.Repeat(text, 1+4096/len(text)) // so that few copies are made, which the race detector slows down
+	return io.MultiReader(strings.NewReader(head), io.LimitReader(&cycle{text: long}, int64(size/len(text)*len(text))), strings.NewReader(tail))
+}
+
+type cycle struct {
+	text string
+	at   int
+}
+
+func (c *cycle) Read(p []byte) (int, error) {
+	n := 0
+	for n < len(p) {
+		copied := copy(p[n:], c.text[c.at:])
+		n, c.at = n+copied, (c.at+copied)%len(c.text)
+	}
+	return n, nil
+}
+
+// numbered reads a head, then a text count times with "%x" replaced by rising
+// numbers from 0, then a tail. It allocates almost nothing itself, since the
+// tests measure allocations.
+func numbered(head, text string, count int, tail string) io.Reader {
+	before, after, _ := strings.Cut(text, "%x")
+	var rest []byte
+	buf := make([]byte, 0, 8<<10)
+	i := 0
+	return io.MultiReader(strings.NewReader(head), readFunc(func(p []byte) (int, error) {
+		if len(rest) == 0 {
+			if i == count {
+				return 0, io.EOF
+			}
+			rest = buf[:0]
+			for ; i < count && len(rest) < 4096; i++ { // many at once, since the race detector slows down each read
+				rest = append(rest, before...)
+				rest = strconv.AppendInt(rest, int64(i), 16)
+				rest = append(rest, after...)
+			}
+		}
+		n := copy(p, rest)
+		rest = rest[n:]
+		return n, nil
+	}), strings.NewReader(tail))
+}
+
+type readFunc func(p []byte) (int, error)
+
+func (f readFunc) Read(p []byte) (int, error) { return f(p) }
+
+const (
+	mega     = 1 << 20
+	chatTail = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n"
+	respTail = "data: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\"}}\n\n"
+)
+
+// hostileAnswers are bodies of answers that try to use up the client's memory.
+var hostileAnswers = []struct {
+	name string
+	api  pygent.OpenAIProtocol
+	mib  uint64 // allowed allocations in total; for what is refused early, little more than its size
+	want string // part of the error
+	body func() io.Reader
+}{
+	{"20 MB of choices", pygent.OpenAIChat, 160, "more than 17 MiB", func() io.Reader { return repeated(`{"choices":[`, "{},", 20*mega, `{}]}`) }},
+	{"20 MB of choices in a chunk", pygent.OpenAIChat, 160, "an event of more than 17 MiB", func() io.Reader { return repeated(`data: {"choices":[`, "{},", 20*mega, "{}]}\n\n") }},
+	{"3 MB of choices", pygent.OpenAIChat, 32, "more than 128 choices", func() io.Reader { return repeated(`{"choices":[`, "{},", 3*mega, `{}]}`) }},
+	{"3 MB of choices in a chunk", pygent.OpenAIChat, 32, "more than 128 choices", func() io.Reader { return repeated(`data: {"choices":[`, "{},", 3*mega, "{}]}\n\n") }},
+	{"millions of fields of a message", pygent.OpenAIChat, 32, "more than 16 MiB are to be kept", func() io.Reader {
+		return numbered(`{"choices":[{"message":{`, `"%x":0,`, 300_000, `"content":"x"}}]}`)
+	}},
+	{"millions of fields of a call", pygent.OpenAIChat, 32, "more than 16 MiB are to be kept", func() io.Reader {
+		return numbered(`{"choices":[{"message":{"tool_calls":[{`, `"%x":0,`, 300_000, `"id":"a"}]}}]}`)
+	}},
+	{"millions of fields of an unknown field", pygent.OpenAIChat, 32, "more than 16 MiB are to be kept", func() io.Reader {
+		return numbered(`{"choices":[{"message":{"content":"x","more":{`, `"%x":0,`, 300_000, `"a":1}}}]}`)
+	}},
+	{"a new field in each chunk", pygent.OpenAIChat, 32, "more than 256 fields", func() io.Reader {
+		return numbered("", "data: {\"choices\":[{\"delta\":{\"%x\":0}}]}\n\n", 300_000, chatTail)
+	}},
+	{"millions of items", pygent.OpenAIChat, 32, "more than 16 MiB are to be kept", func() io.Reader { return repeated(`{"choices":[{"message":{"x":[`, "0,", 3*mega, `0]}}]}`) }},
+	{"items in each chunk", pygent.OpenAIChat, 32, "more than 16 MiB are to be kept", func() io.Reader {
+		return repeated("", "data: {\"choices\":[{\"delta\":{\"x\":[0,0,0,0,0,0,0,0,0,0]}}]}\n\n", 3*mega, chatTail)
+	}},
+	{"millions of parts", pygent.OpenAIChat, 32, "more than 16 MiB are to be kept", func() io.Reader {
+		return repeated(`{"choices":[{"message":{"content":[`, "{},", 3*mega, `{}]}}]}`)
+	}},
+	{"millions of texts", pygent.OpenAIChat, 32, "more than 16 MiB are to be kept", func() io.Reader {
+		return repeated(`data: {"choices":[{"delta":{"content":[`, `"a",`, 3*mega, "\"b\"]}}]}\n\n"+chatTail)
+	}},
+	{"millions of calls", pygent.OpenAIChat, 32, "more than 16 MiB are to be kept", func() io.Reader {
+		return repeated(`{"choices":[{"message":{"tool_calls":[`, "{},", 3*mega, `{}]}}]}`)
+	}},
+	{"a million calls in chunks", pygent.OpenAIChat, 32, "more than 256 tool calls", func() io.Reader {
+		return numbered("", "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":-4294967296,\"id\":\"%x\",\"function\":{\"name\":\"f\"}}]}}]}\n\n", 300_000, chatTail)
+	}},
+	{"an argument of 2 GB", pygent.OpenAIChat, 160, "an event of more than 17 MiB", func() io.Reader {
+		head := `data: {"choices":[{"delta":{"tool_calls":[{"index":4294967296,"id":"a","function":{"name":"f","arguments":"`
+		return repeated(head, strings.Repeat("x", 4096), 2<<30, "\"}}]}}]}\n\n"+chatTail)
+	}},
+	{"an argument of 2 GB in chunks", pygent.OpenAIChat, 160, "more than 16 MiB are to be kept", func() io.Reader {
+		chunk := `data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"` + strings.Repeat("x", 32<<10) + "%x\"}}]}}]}\n\n"
+		return numbered("", chunk, 1<<16, chatTail)
+	}},
+	{"deep nesting", pygent.OpenAIChat, 160, "more than 17 MiB", func() io.Reader { return repeated("", "[", 20*mega, "") }},
+	{"deep nesting in an event", pygent.OpenAIChat, 160, "an event of more than 17 MiB", func() io.Reader { return repeated("data: ", "[", 20*mega, "\n\n") }},
+	{"deep nesting in a field", pygent.OpenAIChat, 32, "more than 100 levels", func() io.Reader {
+		return repeated(`{"choices":[{"message":{"x":`, "[", 3*mega, "")
+	}},
+	{"a line of 1 GB", pygent.OpenAIChat, 160, "an event of more than 17 MiB", func() io.Reader { return repeated("data: ", strings.Repeat("x", 4096), 1<<30, "\n\n") }},
+	{"an event of many lines", pygent.OpenAIChat, 32, "not valid JSON", func() io.Reader { return repeated("", "data: x\n", 20*mega, "\n") }},
+	{"white space", pygent.OpenAIChat, 32, "256 KiB of white space", func() io.Reader { return repeated("", " \n", 20*mega, "") }},
+	{"an error of many fields in an event", pygent.OpenAIChat, 32, `{"0":0,`, func() io.Reader {
+		return numbered(`data: {"error":{`, `"%x":0,`, 300_000, "\"message\":\"x\"}}\n\n")
+	}},
+	{"an error whose message is 3 MB", pygent.OpenAIChat, 32, `{"message":"escape`, func() io.Reader {
+		return repeated(`data: {"error":{"message":"`, "escape \\u001b", 3*mega, "\"}}\n\n")
+	}},
+	{"a huge usage", pygent.OpenAIChat, 32, "no choices", func() io.Reader {
+		return numbered(`data: {"choices":[],"usage":{`, `"%x":0,`, 300_000, "\"prompt_tokens\":1}}\n\n")
+	}},
+	{"trailing garbage", pygent.OpenAIChat, 160, "more than 17 MiB", func() io.Reader { return repeated(`{"choices":[]}`, "x", 20*mega, "") }},
+
+	{"items of a response", pygent.OpenAIResponses, 32, "its items have more than 16 MiB or 100000 values", func() io.Reader {
+		return repeated(`{"object":"response","status":"completed","output":[`, "0,", 3*mega, `0]}`)
+	}},
+	{"items of the last event", pygent.OpenAIResponses, 32, "its items have more than 16 MiB or 100000 values", func() io.Reader {
+		return repeated(`data: {"type":"response.completed","response":{"status":"completed","output":[`, "{},", 3*mega, "{}]}}\n\n")
+	}},
+	{"a million reasoning items", pygent.OpenAIResponses, 32, "more than 1024 items", func() io.Reader {
+		return numbered("", "data: {\"type\":\"response.output_item.done\",\"item\":{\"type\":\"reasoning\",\"id\":\"%x\",\"encrypted_content\":\"x\"}}\n\n", 300_000, respTail)
+	}},
+	{"parts of a message", pygent.OpenAIResponses, 32, "its items have more than 16 MiB or 100000 values", func() io.Reader {
+		return repeated(`data: {"type":"response.output_item.done","output_index":0,"item":{"type":"message","content":[`, "{},", 3*mega, "{}]}}\n\n"+respTail)
+	}},
+	{"fields of an announced item", pygent.OpenAIResponses, 32, "its items have more than 16 MiB or 100000 values", func() io.Reader {
+		return numbered(`data: {"type":"response.output_item.added","output_index":0,"item":{"type":"message",`, `"%x":0,`, 300_000, "\"id\":\"x\"}}\n\n"+respTail)
+	}},
+	{"fields of an unknown item", pygent.OpenAIResponses, 32, "its items have more than 16 MiB or 100000 values", func() io.Reader {
+		return numbered(`data: {"type":"response.output_item.done","output_index":0,"item":{"type":"other",`, `"%x":0,`, 300_000, "\"id\":\"x\"}}\n\n"+respTail)
+	}},
+	{"arguments in deltas", pygent.OpenAIResponses, 160, "more than 16 MiB", func() io.Reader {
+		chunk := `data: {"type":"response.function_call_arguments.delta","output_index":0,"delta":"` + strings.Repeat("x", 32<<10) + "%x\"}\n\n"
+		return numbered("", chunk, 1<<16, respTail)
+	}},
+	{"a line of 1 GB in a response", pygent.OpenAIResponses, 160, "an event of more than 17 MiB", func() io.Reader {
+		return repeated(`data: {"type":"response.output_text.delta","delta":"`, strings.Repeat("x", 4096), 1<<30, "\"}\n\n")
+	}},
+}
+
+// allocated returns how many bytes f allocates in total, which is more than it
+// holds at any one time.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+func TestHostileErrorsTakeLittleMemory(t *testing.T) {
+	for name, body := range map[string]func() io.Reader{
+		"a body of 1 GB":     func() io.Reader { return repeated("", strings.Repeat("x", 4096), 1<<30, "") },
+		"a long message":     func() io.Reader { return repeated(`{"error":{"message":"`, "x", 200<<10, `"}}`) },
+		"a long code":        func() io.Reader { return repeated(`{"error":{"message":"m","code":"`, "x", 200<<10, `"}}`) },
+		"many fields":        func() io.Reader { return numbered(`{"error":{`, `"%x":0,`, 20_000, `"message":"m"}}`) },
+		"deep nesting":       func() io.Reader { return repeated(`{"error":`, "[", 200<<10, "") },
+		"errors in an error": func() io.Reader { return repeated("", `{"error":`, 200<<10, "") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := &http.Client{Transport: transportFunc(func(r *http.Request) (*http.Response, error) {
+				h := http.Header{"X-Request-Id": {strings.Repeat("id", 10_000)}}
+				return &http.Response{StatusCode: 400, Header: h, Body: io.NopCloser(body()), Request: r}, nil
+			})}
+			m := newModel(t, pygent.OpenAIHTTPClient(client))
+			var err error
+			took := allocated(func() { _, err = m.Chat(t.Context(), ask()) })
+			require.Less(t, took>>20, uint64(32))
+			require.Equal(t, 400, apiError(t, err).Status)
+			require.Less(t, len(err.Error()), 10_000)
+		})
+	}
+}
+
+func TestAServerCannotHaveTheClientWaitForLong(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]time.Duration{
+		"1e18": 31 * 24 * time.Hour, "-5": 0, "-1e300": 0, "1e999": 0, "NaN": 0, "Inf": 31 * 24 * time.Hour,
+		"Fri, 31 Dec 9999 23:59:59 GMT": 31 * 24 * time.Hour, "Thu, 01 Jan 1970 00:00:00 GMT": 0,
+	} {
+		m, s := serve(t, pygenttest.Status(429, "", "Slow down.").WithHeader("Retry-After", value))
+		_, err := m.Chat(t.Context(), ask())
+		require.Equal(t, want, apiError(t, err).RetryAfter, value)
+		require.Len(t, s.Requests(), 1)
+	}
+	m, s := serve(t, pygenttest.Status(429, "", "Slow down.").WithHeader("Retry-After", "1e18"))
+	_, err := newAgentOn(t, nowhere{}, m).Step(t.Context(), "Go.")
+	require.ErrorContains(t, err, "past the time that is left")
+	require.Len(t, s.Requests(), 1, "a person decides")
 }

@@ -2,18 +2,26 @@ package pygent_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/testkit/enginetest"
+	"github.com/x/pygent/pygenttest"
 )
 
 // hostSite is a web server on an address of this machine that clients do not
@@ -263,4 +271,379 @@ func TestLocalCommandsAreNotLimitedByAllowedHosts(t *testing.T) {
 	}))
 	require.NoError(t, r.Cleanup())
 	require.Contains(t, strings.Join(told, " "), "the allowed hosts are no limit")
+}
+
+// clientsImage is an image with the clients of package registries.
+func clientsImage() string {
+	return enginetest.Clients()
+}
+
+// newClientsRuntime makes a container with these clients and the tests' Go
+// toolchain. All host names lead to the registry.
+func newClientsRuntime(t *testing.T, r *registry, opts ...pygent.RuntimeOption) pygent.Runtime {
+	t.Helper()
+	requireDocker(t)
+	rt := newTestRuntime(t, pygent.NewDockerRuntime, append([]pygent.RuntimeOption{
+		pygent.WithImage(clientsImage()),
+		pygent.WithMemory(1 << 30),
+		pygent.WithMounts(
+			pygent.Mount{Source: goRoot(t), Target: "/usr/local/go", ReadOnly: true},
+			pygent.Mount{Source: goCache(t), Target: "/tmp/gocache"},
+		),
+		pygent.WithTestServer(r.Listener.Addr().String()),
+		pygent.WithEnv(
+			"PATH=/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+			"GOTOOLCHAIN=local", "GOFLAGS=-mod=mod", "GONOSUMDB=*", "GOPATH=/tmp/go", "GOCACHE=/tmp/gocache", "GOPROXY="+r.url("goproxy", "/go"),
+			"npm_config_registry="+r.url("npm", "/"), "npm_config_update_notifier=false", "npm_config_audit=false", "npm_config_fund=false",
+			"PIP_INDEX_URL="+r.url("pypi", "/simple"), "PIP_BREAK_SYSTEM_PACKAGES=1", "PIP_DISABLE_PIP_VERSION_CHECK=1", "PIP_ROOT_USER_ACTION=ignore", "PIP_NO_CACHE_DIR=1",
+			"SSL_CERT_FILE=/workspace/ca.pem", "CURL_CA_BUNDLE=/workspace/ca.pem", "PIP_CERT=/workspace/ca.pem", "PIP_TRUSTED_HOST="+r.trusted(), "NODE_EXTRA_CA_CERTS=/workspace/ca.pem", "GIT_SSL_CAINFO=/workspace/ca.pem",
+		),
+	}, opts...)...)
+	require.NoError(t, rt.WriteFile(t.Context(), "ca.pem", r.ca))
+	return rt
+}
+
+// goRoot is the directory of the tests' Go toolchain.
+func goRoot(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("go", "env", "GOROOT").Output()
+	require.NoError(t, err)
+	return strings.TrimSpace(string(out))
+}
+
+// goCache returns a directory with the compiled runtime of Go. Compiling it again in each
+// container would take most of the processor time of these tests.
+func goCache(t *testing.T) string {
+	t.Helper()
+	kept, err := compiledRuntime()
+	require.NoError(t, err)
+	dir := filepath.Join(t.TempDir(), "go-build") // commands in a container must not change what is kept
+	require.NoError(t, os.CopyFS(dir, os.DirFS(kept)))
+	return dir
+}
+
+// compiledRuntime compiles the runtime of Go as a container does, where there is no C
+// compiler, and returns the cache in which it keeps that for the next time.
+var compiledRuntime = sync.OnceValues(func() (string, error) {
+	user, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	kept := filepath.Join(user, "pygent", "test-go-build")
+	build := exec.Command("go", "build", "runtime")
+	build.Env = append(os.Environ(), "GOCACHE="+kept, "CGO_ENABLED=0", "GOFLAGS=")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build runtime: %w\n%s", err, out)
+	}
+	return kept, nil
+})
+
+// clientCommands returns a typical command of each package manager. Each prints
+// hello.
+func clientCommands(r *registry) map[string]string {
+	apt := "apt-get -q -o Dir::Etc::sourcelist=/workspace/hello.list -o Dir::Etc::sourceparts=- -o Acquire::https::CaInfo=/workspace/ca.pem -o APT::Sandbox::User=root "
+	return map[string]string{
+		"curl":   "curl -sS --fail " + r.url("www", "/hello.txt"),
+		"wget":   "wget -nv --ca-certificate=/workspace/ca.pem -O - " + r.url("www", "/hello.txt"),
+		"pip":    "pip install -q hello && python3 -m hello",
+		"npm":    "mkdir -p n && cd n && npm install --silent hello && node -e 'require(\"hello\")'",
+		"go":     "go run hello.example.com/hello@latest",
+		"apt":    "echo 'deb [trusted=yes] " + r.url("apt", "/apt") + " ./' >hello.list && " + apt + "update && " + apt + "install -y hello-test && hello-test",
+		"git":    "git clone -q " + r.url("git", "/git/hello.git") + " cloned && cat cloned/hello.txt",
+		"python": "python3 -c 'import urllib.request; print(urllib.request.urlopen(\"" + r.url("www", "/hello.txt") + "\").read().decode())'",
+	}
+}
+
+var registryHosts = []string{"www", "pypi", "files", "npm", "goproxy", "apt", "git"}
+
+func TestClientsReachAllowedHosts(t *testing.T) {
+	t.Parallel()
+	for _, scheme := range []string{"http", "https"} {
+		t.Run(scheme, func(t *testing.T) {
+			r := newRegistry(t, scheme)
+			var hosts []string
+			for _, name := range registryHosts {
+				hosts = append(hosts, r.host(name))
+			}
+			rt := newClientsRuntime(t, r, pygent.WithAllowedHosts(hosts...))
+			for name, cmd := range clientCommands(r) {
+				t.Run(name, func(t *testing.T) {
+					res := bash(t, rt, cmd, pygent.BashTimeout(pygent.MaxBashTimeout))
+					require.Zero(t, res.ExitCode, res.String())
+					require.Contains(t, res.Output, "hello")
+					require.Empty(t, res.Note)
+					require.Empty(t, res.Refused)
+				})
+			}
+		})
+	}
+}
+
+func TestClientsAreToldOfRefusedHosts(t *testing.T) {
+	t.Parallel()
+	r := newRegistry(t, "https")
+	rt := newClientsRuntime(t, r, pygent.WithAllowedHosts(r.host("allowed")), pygent.WithEnv("PIP_RETRIES=0", "npm_config_fetch_retries=0"))
+	hosts := map[string]string{"curl": "www", "wget": "www", "python": "www", "pip": "pypi", "npm": "npm", "go": "goproxy", "apt": "apt", "git": "git"}
+	for name, cmd := range clientCommands(r) {
+		t.Run(name, func(t *testing.T) {
+			if name == "apt" { // apt takes a failed update for a warning
+				cmd = strings.Replace(cmd, "update &&", "update -o APT::Update::Error-Mode=any &&", 1)
+			}
+			res := bash(t, rt, cmd, pygent.BashTimeout(pygent.MaxBashTimeout))
+			require.NotZero(t, res.ExitCode, res.String())
+			host := r.host(hosts[name])
+			require.Contains(t, res.Note, "the network refused "+host)
+			require.Contains(t, res.Note, "the user can allow "+host)
+			require.Len(t, res.Refused, 1)
+			require.Equal(t, host, res.Refused[0].Host)
+		})
+	}
+}
+
+// TestClientsGoOnAfterAnApproval approves hosts while clients wait for them.
+func TestClientsGoOnAfterAnApproval(t *testing.T) {
+	t.Parallel()
+	r := newRegistry(t, "https")
+	var mu sync.Mutex // guards asked
+	var asked []string
+	approve := func(_ context.Context, req pygent.HostRequest) (pygent.HostDecision, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		asked = append(asked, req.Hosts...)
+		return pygent.HostDecision{Allow: true}, nil
+	}
+	rt := newClientsRuntime(t, r, pygent.WithHostApproval(approve))
+	for name, hosts := range map[string][]string{"pip": {"pypi", "files"}, "npm": {"npm"}, "go": {"goproxy"}} {
+		t.Run(name, func(t *testing.T) {
+			asked = nil
+			res := bash(t, rt, clientCommands(r)[name], pygent.BashTimeout(pygent.MaxBashTimeout))
+			require.Zero(t, res.ExitCode, res.String())
+			var want []string
+			for _, host := range hosts {
+				want = append(want, r.host(host))
+			}
+			require.Equal(t, want, asked)
+		})
+	}
+}
+
+func TestFailuresForWantOfANetworkAreExplained(t *testing.T) {
+	t.Parallel()
+	requireDocker(t)
+	rt := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()))
+	tests := map[string]struct{ cmd, note string }{
+		"a name that does not resolve": {
+			"git clone https://git.example.com/x.git",
+			"commands have no network, so git.example.com cannot be reached; the user can allow git.example.com",
+		},
+		"no name": {
+			`python3 -c 'import socket; socket.create_connection(("example.org", 443))'`,
+			"commands have no network; the user can allow hosts",
+		},
+		"an address":           {`python3 -c 'import socket; socket.create_connection(("192.0.2.1", 443))'`, "commands have no network; the user can allow hosts"},
+		"several":              {"echo 'Could not resolve host: a.example'; echo 'Could not resolve host: b.example'; exit 6", "commands have no network, so a.example, b.example cannot be reached; the user can allow a.example, b.example"},
+		"a command that works": {"echo 'Could not resolve host: a.example'", ""},
+		"another failure":      {"ls /nonexistent", ""},
+		"a server inside":      {"git clone http://127.0.0.1:1/x.git", ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			res := bash(t, rt, tt.cmd)
+			require.Equal(t, tt.note, res.Note, res.String())
+		})
+	}
+}
+
+func TestProgramsThatUseNoProxyAreToldSo(t *testing.T) {
+	t.Parallel()
+	requireDocker(t)
+	rt := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithAllowedHosts("*.allowed.example"))
+	res := bash(t, rt, "http_proxy= https_proxy= git clone http://a.allowed.example/x.git")
+	require.Equal(t, "commands have no network but the proxy that http_proxy and https_proxy name, and this program does not seem to use it", res.Note, res.String())
+}
+
+func TestFailuresOnThisMachineAreNotForWantOfPermission(t *testing.T) {
+	t.Parallel()
+	rt := newTestRuntime(t, pygent.NewLocalRuntime)
+	res := bash(t, rt, "echo 'Could not resolve host: a.example'; exit 6")
+	require.Empty(t, res.Note)
+}
+
+// TestAllowedHostsThatCannotBeReachedAreNamed uses a host name that does not
+// exist. Many clients hide the proxy's answer about that, so the model must
+// learn it from the note.
+func TestAllowedHostsThatCannotBeReachedAreNamed(t *testing.T) {
+	t.Parallel()
+	requireDocker(t)
+	rt := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithAllowedHosts("gone.invalid"))
+	const note = "these hosts are allowed, but cannot be reached from the user's machine: gone.invalid ("
+	for _, url := range []string{"http://gone.invalid/x.git", "https://gone.invalid/x.git"} {
+		res := bash(t, rt, "git clone -q "+url)
+		require.Contains(t, res.Note, note, res.String())
+		require.NotContains(t, res.Note, "does not seem to use it")
+		require.Empty(t, res.Refused)
+	}
+}
+
+// fetchPages returns a command that fetches pages from hosts and prints them.
+func fetchPages(hosts ...string) string {
+	var b strings.Builder
+	b.WriteString("python3 - <<'EOF'\nimport urllib.request\n")
+	for _, host := range hosts {
+		b.WriteString("print(urllib.request.urlopen('http://" + host + "/hello.txt').read().decode())\n")
+	}
+	b.WriteString("EOF")
+	return b.String()
+}
+
+// hostAnswers answers questions about hosts and records them.
+type hostAnswers struct {
+	answer pygent.HostDecision
+	err    error
+
+	mu    sync.Mutex
+	hosts [][]string
+}
+
+func (a *hostAnswers) approve(_ context.Context, r pygent.HostRequest) (pygent.HostDecision, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.hosts = append(a.hosts, slices.Sorted(slices.Values(r.Hosts)))
+	return a.answer, a.err
+}
+
+func TestHostApproval(t *testing.T) {
+	t.Parallel()
+	requireDocker(t)
+	r := newRegistry(t, "http")
+	tests := []struct {
+		name  string
+		asked hostAnswers
+		times int    // number of questions for two commands
+		note  string // the note of the second command's result
+		ok    bool
+	}{
+		{"once", hostAnswers{answer: pygent.HostDecision{Allow: true}}, 2, "", true},
+		{"for the session", hostAnswers{answer: pygent.HostDecision{Allow: true, Session: true}}, 1, "", true},
+		{"no", hostAnswers{}, 1, "the network refused a.example.com (the user said no)", false},
+		{"no, with a reason", hostAnswers{answer: pygent.HostDecision{Reason: "use the files here"}}, 1, "the network refused a.example.com (use the files here)", false},
+		{"nobody answers", hostAnswers{err: errors.New("no terminal")}, 2, "the network refused a.example.com (nobody could be asked about it: no terminal); the user can allow a.example.com", false},
+	}
+	for i := range tests {
+		tt := &tests[i]
+		t.Run(tt.name, func(t *testing.T) {
+			rt := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithTestServer(r.Listener.Addr().String()), pygent.WithHostApproval(tt.asked.approve))
+			bash(t, rt, fetchPages("a.example.com"))
+			res := bash(t, rt, fetchPages("a.example.com", "a.example.com"))
+			require.Equal(t, tt.ok, res.ExitCode == 0, res.String())
+			require.Equal(t, tt.note, res.Note)
+			require.Equal(t, tt.asked.answer.Session, slices.Equal([]string{"a.example.com"}, pygent.SiblingHosts(rt)), "tasks inherit what is allowed for the session")
+			require.Len(t, tt.asked.hosts, tt.times)
+		})
+	}
+}
+
+func TestHostsOfOneCommandAreAskedAboutTogether(t *testing.T) {
+	t.Parallel()
+	requireDocker(t)
+	r := newRegistry(t, "http")
+	a := &hostAnswers{answer: pygent.HostDecision{Allow: true}}
+	rt := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithTestServer(r.Listener.Addr().String()),
+		pygent.WithAllowedHosts("known.example.com"), pygent.WithHostApproval(a.approve))
+	var hosts []string
+	for range 10 {
+		hosts = append(hosts, "a.example.com", "b.example.com", "known.example.com")
+	}
+	res := bash(t, rt, "python3 - <<'EOF'\nimport urllib.request, concurrent.futures\nhosts='"+strings.Join(hosts, " ")+"'.split()\n"+
+		"get=lambda h: urllib.request.urlopen('http://'+h+'/hello.txt').read()\n"+
+		"print(len(list(concurrent.futures.ThreadPoolExecutor(30).map(get, hosts))))\nEOF")
+	require.Equal(t, "30\n", res.Output)
+	var all []string
+	for _, hosts := range a.hosts {
+		all = append(all, hosts...)
+	}
+	require.ElementsMatch(t, []string{"a.example.com", "b.example.com"}, all, "each is asked about once")
+}
+
+func TestPrivateAddressesAreNotAskedAbout(t *testing.T) {
+	t.Parallel()
+	requireDocker(t)
+	r := newRegistry(t, "http")
+	a := &hostAnswers{answer: pygent.HostDecision{Allow: true}}
+	var mu sync.Mutex
+	var texts []string
+	rt := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithHostApproval(a.approve), pygent.OnRuntimeEvent(func(e pygent.RuntimeEvent) {
+		mu.Lock()
+		defer mu.Unlock()
+		texts = append(texts, e.Text)
+	}))
+	address := r.Listener.Addr().String()
+	local := "localhost:" + strings.Split(address, ":")[1]
+	for host, allow := range map[string]string{
+		address: address, local: local, "169.254.169.254": "169.254.169.254:80", "10.0.0.5": "10.0.0.5:80", "a.example.com:8080": "a.example.com:8080",
+	} {
+		res := bash(t, rt, "no_proxy= NO_PROXY= "+fetchPages(host))
+		require.NotZero(t, res.ExitCode, host)
+		require.Contains(t, res.Note, "the network refused ", host)
+		require.Contains(t, res.Note, "; the user can allow "+allow, host)
+		require.Eventually(t, func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return strings.Contains(strings.Join(texts, "\n")+"\n", "; allow "+allow+" if it should\n")
+		}, 10*time.Second, time.Millisecond, host)
+	}
+	require.Empty(t, a.hosts)
+}
+
+func TestAgentsAskNobodyOutsideOfSessions(t *testing.T) {
+	t.Parallel()
+	requireDocker(t)
+	var events []pygent.HostUse
+	agent, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel(callBash(fetchPages("a.example.com")), stop)),
+		pygent.WithDocker(pygent.DockerRequired), pygent.WithImage(testImage()),
+		pygent.OnEvent(func(e pygent.Event) {
+			if e.Type == pygent.EventRuntime && e.Runtime.Host != nil {
+				events = append(events, *e.Runtime.Host)
+			}
+		}))
+	require.NoError(t, err)
+	defer agent.Close()
+	_, err = agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	const reason = "it is not an allowed host"
+	require.Contains(t, answersOfTools(agent)[0], "[the network refused a.example.com ("+reason+"); the user can allow a.example.com]")
+	require.NoError(t, agent.Close())
+	require.Equal(t, []pygent.HostUse{{Host: "a.example.com", Port: 80, Reason: reason, Allow: "a.example.com"}}, events)
+}
+
+// answersOfTools returns the results of tools in the agent's history.
+func answersOfTools(a *pygent.Agent) []string {
+	var all []string
+	for _, m := range a.History().Messages() {
+		if m.Role == pygent.RoleTool {
+			all = append(all, m.Text())
+		}
+	}
+	return all
+}
+
+// The model is told that somebody decides about hosts, as long as that is so.
+func TestThePersonAtAFaceIsAskedAboutHosts(t *testing.T) {
+	t.Parallel()
+	requireDocker(t)
+	model := pygenttest.NewScriptedModel(callBash(fetchPages("a.example.com")), stop, stop)
+	agent, err := pygent.New(pygent.WithModel(model), pygent.WithDocker(pygent.DockerRequired), pygent.WithImage(testImage()), pygent.WithWorkspace(t.TempDir()))
+	require.NoError(t, err)
+	defer agent.Close()
+	asked := &hostAnswers{}
+	end := agent.FaceSession().Answers(t.Context(), pygent.FaceUser{Hosts: asked.approve})
+	_, err = agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, [][]string{{"a.example.com"}}, asked.hosts)
+	end()
+	_, err = agent.RunUntilStop(t.Context(), "again")
+	require.NoError(t, err)
+	const told = "the user is asked about"
+	require.Contains(t, model.Requests()[0].Messages[0].Text(), told)
+	require.NotContains(t, model.Requests()[2].Messages[0].Text(), told)
 }

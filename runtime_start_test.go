@@ -13,6 +13,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -447,4 +448,274 @@ func TestTheFirstRequestDoesNotWaitForAnImageThatIsPulled(t *testing.T) {
 	}))
 	_, err = agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnStartFailure())
 	require.ErrorIs(t, err, pygent.ErrRuntimeStart)
+}
+
+// phases are the requests by which a container starts, and a command in one that has no
+// guest.
+var phases = map[string]func(*http.Request) bool{
+	"image":   func(r *http.Request) bool { return strings.Contains(r.URL.Path, "/images/") },
+	"create":  func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/containers/create") },
+	"attach":  func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/attach") },
+	"start":   isStart,
+	"command": func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/exec") },
+}
+
+// An engine that fails again and again lets each command wait, and the model would go on.
+func TestARunInWhichNoCommandCanStartFails(t *testing.T) {
+	t.Parallel()
+	for name, phase := range phases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var fails atomic.Bool
+			fails.Store(true)
+			host := losingEngine(t, phase, func() bool {
+				if fails.Load() {
+					panic(http.ErrAbortHandler) // as an engine that ends
+				}
+				return false
+			})
+			opts := []pygent.RuntimeOption{pygent.WithImage(testImage()), pygent.WithDockerHost(host), pygent.WithSharedFiles(true)}
+			if name == "command" {
+				opts = append(opts, pygent.WithTestPlainExec())
+			}
+			agent := newAgentOn(t, newTestRuntime(t, pygent.NewDockerRuntime, opts...), pygenttest.NewScriptedModel(
+				callBash("echo 1"), callBash("echo 2"), callBash("echo never"),
+			))
+			result, err := agent.RunUntilStop(t.Context(), "go")
+			require.ErrorIs(t, err, pygent.ErrRuntimeStart)
+			require.ErrorContains(t, err, "2 commands in a row could not begin")
+			require.Equal(t, pygent.StatusFailed, result.Status)
+			require.Equal(t, err.Error(), result.Reason)
+			require.Equal(t, err.Error(), result.NoCommand)
+			require.Len(t, results(agent), 2, "the third one is not tried")
+
+			require.NoError(t, agent.SetModel(pygenttest.NewScriptedModel(callBash("echo 1"), stop), ""))
+			result, err = agent.RunUntilStop(t.Context(), "go on")
+			require.NoError(t, err)
+			require.Equal(t, pygent.StatusStopped, result.Status)
+			require.NotEmpty(t, result.NoCommand, "the only one could not begin")
+
+			again := pygenttest.Decide(func(*pygent.ChatRequest) pygenttest.Reply {
+				fails.Store(false)
+				return callBash("exit 3")
+			})
+			require.NoError(t, agent.SetModel(pygenttest.NewScriptedModel(callBash("echo 1"), again, stop), ""))
+			result, err = agent.RunUntilStop(t.Context(), "go on")
+			require.NoError(t, err)
+			require.Empty(t, result.NoCommand, "one began, and failed")
+		})
+	}
+}
+
+// notReady is a runtime of a program whose commands begin only if they are to.
+type notReady struct{ pygent.Runtime }
+
+func (notReady) Bash(_ context.Context, cmd string, _ ...pygent.BashOption) (pygent.BashResult, error) {
+	if cmd == "fail" {
+		return pygent.BashResult{ExitCode: -1}, fmt.Errorf("the machine sleeps: %w", pygent.ErrRuntimeNotReady)
+	}
+	return pygent.BashResult{ExitCode: 1}, nil
+}
+
+func (r notReady) Unwrap() pygent.Runtime { return r.Runtime }
+
+func TestCommandsThatCouldNotBeginAreCountedInARow(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		commands []string
+		ends     bool   // whether that ends the run
+		no       string // command could run
+	}{
+		"never": {[]string{"fail", "fail", "ok"}, true, "the runtime cannot start: 2 commands in a row could not begin: the machine sleeps: no command can run now"},
+		"late":  {[]string{"ok", "fail", "fail", "ok"}, true, ""},
+		"apart": {[]string{"fail", "ok", "fail", "ok"}, false, ""},
+		"last":  {[]string{"ok", "fail"}, false, ""},
+		"once":  {[]string{"fail"}, false, "the machine sleeps: no command can run now"},
+		"none":  {nil, false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var replies []pygenttest.Reply
+			for _, cmd := range tt.commands {
+				replies = append(replies, callBash(cmd))
+			}
+			var warned []string
+			rt := notReady{newTestRuntime(t, pygent.NewLocalRuntime)}
+			agent := newAgentOn(t, rt, pygenttest.NewScriptedModel(append(replies, stop)...), pygent.LendRuntime(rt), pygent.OnEvent(func(e pygent.Event) {
+				if e.Type == pygent.EventWarning {
+					warned = append(warned, e.Text)
+				}
+			}))
+			result, err := agent.RunUntilStop(t.Context(), "go")
+			require.Equal(t, tt.ends, err != nil, err)
+			require.Equal(t, tt.no, result.NoCommand)
+			if tt.ends {
+				require.ErrorIs(t, err, pygent.ErrRuntimeStart)
+				require.EqualError(t, err, "the runtime cannot start: 2 commands in a row could not begin: the machine sleeps: no command can run now")
+			}
+			if tt.no != "" && !tt.ends {
+				require.Equal(t, []string{"no command could run: " + tt.no}, warned)
+			}
+		})
+	}
+}
+
+// Who gives up does not wait for an engine that does not answer.
+func TestCleanupDoesNotWaitForAnEngineThatNeverMakesTheContainer(t *testing.T) {
+	t.Parallel()
+	asked, gate := make(chan struct{}), make(chan struct{})
+	host := losingEngine(t, phases["create"], func() bool {
+		close(asked)
+		<-gate
+		return false
+	})
+	rt, err := pygent.NewDockerRuntime(t.Context(), pygent.WithImage(testImage()), pygent.WithDockerHost(host), pygent.WithSharedFiles(true), pygent.WithWorkspace(realTempDir(t)))
+	require.NoError(t, err)
+	<-asked
+	cleaned := make(chan error, 1)
+	go func() { cleaned <- rt.Cleanup() }()
+	select {
+	case err = <-cleaned:
+	case <-time.After(20 * time.Second):
+		require.Fail(t, "it waits for the engine")
+	}
+	require.ErrorIs(t, err, pygent.ErrCleanupIncomplete)
+	require.Regexp(t, `container pygent-\w+-1 may be left: the engine has not answered in time`, err.Error())
+	close(gate) // what the engine makes then is removed
+}
+
+// forEachStarted runs a test against a runtime of each kind that is started and has an
+// empty workspace. Those in containers are lent: other tests have used them, and will,
+// because the start and the end of a container cost more than most tests. A test may do
+// with its runtime what it likes: what it closes, or leaves anything else in than files
+// of the workspace, is not lent again. A test needs forEachRuntime if it begins with
+// files, which a container that is not started has too, or sets the environment, or
+// counts on the numbers of jobs.
+func forEachStarted(t *testing.T, test func(t *testing.T, r pygent.Runtime)) {
+	for _, c := range runtimeCases() {
+		t.Run(c.Name, func(t *testing.T) {
+			if c.Name == "local" {
+				test(t, c.New(t))
+				return
+			}
+			test(t, started.lend(t, c))
+		})
+	}
+}
+
+// started are the runtimes that forEachStarted lends.
+var started startedRuntimes
+
+// startedRuntimes has runtimes in containers, by the names of their kinds. Each is of one
+// test at a time.
+type startedRuntimes struct {
+	mu   sync.Mutex
+	idle map[string][]startedRuntime
+}
+
+// startedRuntime is a runtime, and its trace when it was new.
+type startedRuntime struct {
+	pygent.Runtime
+	trace string
+}
+
+// lend returns a runtime until the end of a test.
+func (s *startedRuntimes) lend(t *testing.T, kind runtimeCase) pygent.Runtime {
+	r, ok := s.take(kind.Name)
+	if !ok {
+		var err error
+		r.Runtime, err = kind.Construct(context.Background(), kind.Options(t)...)
+		require.NoError(t, err)
+		if r.trace, err = traceOf(r.Runtime); err != nil {
+			err = errors.Join(err, r.Cleanup())
+		}
+		require.NoError(t, err)
+	}
+	t.Cleanup(func() {
+		if !t.Failed() && r.clear() == nil {
+			s.put(kind.Name, r)
+			return
+		}
+		require.NoError(t, r.Cleanup())
+	})
+	return r.Runtime
+}
+
+func (s *startedRuntimes) take(kind string) (r startedRuntime, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	idle := s.idle[kind]
+	if len(idle) == 0 {
+		return r, false
+	}
+	s.idle[kind] = idle[:len(idle)-1]
+	return idle[len(idle)-1], true
+}
+
+func (s *startedRuntimes) put(kind string, r startedRuntime) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.idle == nil {
+		s.idle = map[string][]startedRuntime{}
+	}
+	s.idle[kind] = append(s.idle[kind], r)
+}
+
+// close ends all runtimes that are not lent.
+func (s *startedRuntimes) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer clear(s.idle)
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	var errs []error
+	for _, idle := range s.idle {
+		for _, r := range idle {
+			all.Go(func() {
+				err := r.Cleanup()
+				mu.Lock()
+				defer mu.Unlock()
+				errs = append(errs, err)
+			})
+		}
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// clear empties the workspace. It returns an error if anything else is not as it was.
+func (r startedRuntime) clear() error {
+	if err := r.Runtime.(pygent.FileRemover).RemoveFile(context.Background(), ".", true); err != nil {
+		return err
+	}
+	switch trace, err := traceOf(r.Runtime); {
+	case err != nil:
+		return err
+	case trace != r.trace:
+		return fmt.Errorf("a test left %q, where %q was", trace, r.trace)
+	}
+	return nil
+}
+
+// traceOf returns what tests leave behind in a container: jobs, processes, files.
+func traceOf(r pygent.Runtime) (string, error) {
+	jobs, err := r.(pygent.JobRunner).Jobs(context.Background())
+	if err != nil {
+		return "", err
+	}
+	res, err := r.Bash(context.Background(), `set -- /proc/[0-9]*; echo $#; ls -A . /tmp /var/tmp /root; stat -c '%a %u %g' . /tmp`)
+	return fmt.Sprint(len(jobs), res.ExitCode, res.Output), err
+}
+
+// endingStarted is a test program that ends, after its tests, the runtimes that they used
+// one after the other.
+type endingStarted struct{ tests *testing.M }
+
+func (e endingStarted) Run() int {
+	code := e.tests.Run()
+	if err := started.close(); err != nil {
+		fmt.Fprintln(os.Stderr, "end the runtimes of the tests:", err)
+		return 1
+	}
+	return code
 }

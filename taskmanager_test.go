@@ -680,3 +680,599 @@ func TestPanicOfAParentsRuntimeDoesNotCrossTheStartOfATask(t *testing.T) {
 	_, err := m.StartTask(t.Context(), "go", unreadable{localRuntime(t)}, pygent.WithTaskFiles("f"))
 	require.ErrorContains(t, err, "panic: no file")
 }
+
+// gatedExport is a runtime whose ExportFile blocks until its gate is open.
+type gatedExport struct {
+	pygent.Runtime
+	asked chan struct{} // gets a value at each ExportFile
+	gate  chan struct{}
+	err   error
+}
+
+func (r gatedExport) ExportFile(ctx context.Context, path, dest string) error {
+	r.asked <- struct{}{}
+	select {
+	case <-r.gate:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if r.err != nil {
+		return r.err
+	}
+	return r.Runtime.ExportFile(ctx, path, dest)
+}
+
+func (r gatedExport) NewTaskRuntime(ctx context.Context) (pygent.Runtime, error) {
+	return pygent.NewLocalRuntime(ctx)
+}
+
+func newGatedExport(t *testing.T, err error) gatedExport {
+	rt := localRuntime(t)
+	require.NoError(t, rt.WriteFile(t.Context(), "f", []byte("x")))
+	return gatedExport{Runtime: rt, asked: make(chan struct{}, 2), gate: make(chan struct{}), err: err}
+}
+
+// startLater starts a task in another goroutine.
+func startLater(ctx context.Context, m *pygent.TaskManager, prompt string, rt pygent.Runtime, opts ...pygent.TaskOption) chan error {
+	done := make(chan error, 1)
+	go func() {
+		_, err := m.StartTask(ctx, prompt, rt, opts...)
+		done <- err
+	}()
+	return done
+}
+
+func TestOneIDIsOneRequest(t *testing.T) {
+	t.Parallel()
+	rt := localRuntime(t)
+	require.NoError(t, rt.WriteFile(t.Context(), "f", []byte("x")))
+	request := func(more ...pygent.TaskOption) []pygent.TaskOption {
+		return append([]pygent.TaskOption{
+			pygent.WithTaskID("mine"), pygent.WithTaskFiles("f"), pygent.WithTaskPersona(pygent.Persona{Name: "A"}),
+			pygent.WithTaskLimits(pygent.Limits{MaxSteps: 3}),
+		}, more...)
+	}
+	model := pygenttest.NewScriptedModel(stop)
+	m := newTasks(t, model)
+	startTask(t, m, "go", rt, request()...)
+	waitTask(t, m, "mine")
+	require.NoError(t, rt.WriteFile(t.Context(), "f", []byte("changed since")))
+	startTask(t, m, "go", rt, request()...)
+	require.Len(t, model.Requests(), 1, "the same request is the same task")
+
+	for name, start := range map[string]struct {
+		prompt string
+		opts   []pygent.TaskOption
+	}{
+		"prompt":  {"go away", request()},
+		"files":   {"go", request(pygent.WithTaskFiles("g"))},
+		"persona": {"go", request(pygent.WithTaskPersona(pygent.Persona{Name: "B"}))},
+		"limits":  {"go", request(pygent.WithTaskLimits(pygent.Limits{MaxSteps: 4}))},
+		"model":   {"go", request(pygent.WithTaskModelName("m"))},
+		"queue":   {"go", request(pygent.WithTaskQueue())},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := m.StartTask(t.Context(), start.prompt, rt, start.opts...)
+			require.ErrorIs(t, err, pygent.ErrTaskExists)
+			require.ErrorContains(t, err, name)
+		})
+	}
+	all, err := m.Tasks(t.Context(), pygent.TaskFilter{})
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+}
+
+func TestStartsAtOnceWithOneID(t *testing.T) {
+	t.Parallel()
+	for name, prompt := range map[string]string{"the same": "go", "another": "something else"} {
+		t.Run(name, func(t *testing.T) {
+			rt := newGatedExport(t, nil)
+			model := pygenttest.NewScriptedModel(stop)
+			m := newTasks(t, model)
+			opts := []pygent.TaskOption{pygent.WithTaskID("mine"), pygent.WithTaskFiles("f")}
+			first := startLater(t.Context(), m, "go", rt, opts...)
+			<-rt.asked
+			second := startLater(t.Context(), m, prompt, rt, opts...)
+			if prompt != "go" {
+				require.ErrorIs(t, <-second, pygent.ErrTaskExists)
+				second = nil
+			}
+			close(rt.gate)
+			require.NoError(t, <-first)
+			if second != nil {
+				require.NoError(t, <-second)
+			}
+			require.Equal(t, "go", waitTask(t, m, "mine").Prompt)
+			require.Len(t, model.Requests(), 1)
+			require.Empty(t, rt.asked, "the second one copied nothing")
+		})
+	}
+}
+
+func TestStartIsNotSpoiledByAnotherThatFails(t *testing.T) {
+	t.Parallel()
+	rt := newGatedExport(t, errors.New("the disk is full"))
+	m := newTasks(t, pygenttest.NewScriptedModel(stop))
+	opts := []pygent.TaskOption{pygent.WithTaskID("mine"), pygent.WithTaskFiles("f")}
+	ctx, cancel := context.WithCancel(t.Context())
+	first := startLater(ctx, m, "go", rt, opts...)
+	<-rt.asked
+	second := startLater(t.Context(), m, "go", rt, opts...)
+	cancel()
+	require.ErrorIs(t, <-first, context.Canceled)
+	<-rt.asked // the second start tries for itself
+	close(rt.gate)
+	require.ErrorContains(t, <-second, "the disk is full")
+	_, err := m.Status(t.Context(), "mine")
+	require.ErrorIs(t, err, pygent.ErrUnknownTask)
+}
+
+func TestStartHonoursItsContext(t *testing.T) {
+	t.Parallel()
+	rt := newGatedExport(t, nil)
+	m := newTasks(t, pygenttest.NewScriptedModel(stop))
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := m.StartTask(ended, "go", rt)
+	require.ErrorIs(t, err, context.Canceled)
+
+	opts := []pygent.TaskOption{pygent.WithTaskID("mine"), pygent.WithTaskFiles("f")}
+	first := startLater(t.Context(), m, "go", rt, opts...)
+	<-rt.asked
+	ctx, cancel := context.WithCancel(t.Context())
+	second := startLater(ctx, m, "go", rt, opts...)
+	cancel()
+	require.ErrorIs(t, <-second, context.Canceled, "it does not wait for the other start")
+	close(rt.gate)
+	require.NoError(t, <-first)
+}
+
+func TestRefusedStartLeavesNothing(t *testing.T) {
+	tmp := t.TempDir()
+	rt := localRuntime(t)
+	require.NoError(t, rt.WriteFile(t.Context(), "f", []byte("x")))
+	t.Setenv("TMPDIR", tmp)
+	model := pygenttest.NewScriptedModel(stop).RepeatLast().On("Stay put", pygenttest.Text("").WithGate(nil))
+	m, err := pygent.NewTaskManager(pygent.MaxTasks(1),
+		pygent.TaskPersonas(pygent.Persona{Name: "Tester"}, pygent.Persona{Name: "Writer"}, pygent.Persona{Name: "Reader"}),
+		pygent.TaskAgents(pygent.WithModel(model)))
+	require.NoError(t, err)
+	names := []string{waitTask(t, m, startTask(t, m, "go", rt)).Persona.Name}
+	hanging := startTask(t, m, "Stay put", rt)
+	status, err := m.Status(t.Context(), hanging)
+	require.NoError(t, err)
+	names = append(names, status.Persona.Name)
+	require.NoError(t, model.WaitRequests(t.Context(), 2)) // by then the task's workspace exists
+	entries, err := os.ReadDir(tmp)
+	require.NoError(t, err)
+	for i := range 4 {
+		_, err := m.StartTask(t.Context(), fmt.Sprint("no room ", i), rt, pygent.WithTaskFiles("f"))
+		require.ErrorIs(t, err, pygent.ErrTooManyTasks)
+		_, err = m.StartTask(t.Context(), "no file", rt, pygent.WithTaskFiles("nope"))
+		require.ErrorContains(t, err, "nope")
+		_, err = m.StartTask(t.Context(), "no profile", rt, pygent.WithTaskProfileName("nobody"))
+		require.ErrorContains(t, err, "no task profile")
+	}
+	after, err := os.ReadDir(tmp)
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(after), len(entries)+1, "the manager's own directory for files, at most")
+	require.NoError(t, m.Cancel(t.Context(), hanging))
+	waitTask(t, m, hanging)
+	names = append(names, waitTask(t, m, startTask(t, m, "go", rt)).Persona.Name)
+	require.Equal(t, []string{"Tester", "Writer", "Reader"}, names, "who was refused had no turn")
+	require.NoError(t, m.Close())
+	after, err = os.ReadDir(tmp)
+	require.NoError(t, err)
+	require.Empty(t, after)
+}
+
+func TestWhatIsMissingIsAnErrorAndNoPanic(t *testing.T) {
+	t.Parallel()
+	m := newTasks(t, pygenttest.NewScriptedModel(stop))
+	rt := localRuntime(t)
+	id := startTask(t, m, "go", rt, nil, pygent.WithTaskID("mine"), pygent.WithTaskProfile(nil), pygent.WithTaskFiles())
+	require.Equal(t, pygent.TaskFinished, waitTask(t, m, id).State)
+	require.ErrorContains(t, errOf(m.CollectFile(t.Context(), nil, id, "f", "")), "no runtime")
+	require.ErrorContains(t, errOf(m.CollectFile(t.Context(), rt, id, "", "")), "the path is empty")
+
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	var none context.Context
+	for want, ctx := range map[string]context.Context{"the context is nil": none, "canceled": ended} {
+		_, err := m.StartTask(ctx, "go", rt)
+		require.ErrorContains(t, err, want)
+		_, err = m.Status(ctx, id)
+		require.ErrorContains(t, err, want)
+		_, err = m.Tasks(ctx, pygent.TaskFilter{})
+		require.ErrorContains(t, err, want)
+		_, err = m.Wait(ctx, id)
+		require.ErrorContains(t, err, want)
+		_, err = m.TaskHistory(ctx, id)
+		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, errOf(m.Send(ctx, id, "more")), want)
+		require.ErrorContains(t, m.Cancel(ctx, id), want)
+		require.ErrorContains(t, errOf(m.CollectFile(ctx, rt, id, "f", "")), want)
+		require.ErrorContains(t, m.Remove(ctx, id), want)
+	}
+	startTask(t, m, "go", rt, pygent.WithTaskID("mine"))
+	require.Equal(t, 1, waitTask(t, m, id).Runs, "it is known as before")
+}
+
+// tool makes a tool that calls f.
+func tool(name string, f func(ctx context.Context)) pygent.Tool {
+	return pygent.Tool{Name: name, Run: func(ctx context.Context, _ pygent.Runtime, _ json.RawMessage) (*pygent.ToolResult, error) {
+		f(ctx)
+		return nil, nil
+	}}
+}
+
+func TestCloseRefusesToWaitForItsCaller(t *testing.T) {
+	t.Parallel()
+	var m *pygent.TaskManager
+	closes := func(from chan error) func() {
+		return sync.OnceFunc(func() { from <- m.Close() })
+	}
+	model := func() *pygenttest.ScriptedModel {
+		return pygenttest.NewScriptedModel(pygenttest.Call("close", nil), stop)
+	}
+	for name, options := range map[string]func(from chan error) []pygent.TaskManagerOption{
+		"the manager's event handler": func(from chan error) []pygent.TaskManagerOption {
+			f := closes(from)
+			return []pygent.TaskManagerOption{pygent.OnTaskEvent(func(pygent.Event) { f() }), pygent.TaskAgents(pygent.WithModel(pygenttest.NewScriptedModel(stop)))}
+		},
+		"a task's event handler": func(from chan error) []pygent.TaskManagerOption {
+			f := closes(from)
+			return []pygent.TaskManagerOption{pygent.TaskAgents(pygent.WithModel(pygenttest.NewScriptedModel(stop)), pygent.OnEvent(func(pygent.Event) { f() }))}
+		},
+		"a task's tool": func(from chan error) []pygent.TaskManagerOption {
+			f := closes(from)
+			return []pygent.TaskManagerOption{pygent.TaskAgents(pygent.WithModel(model()), pygent.WithTools(tool("close", func(context.Context) { f() })))}
+		},
+		"an approval": func(from chan error) []pygent.TaskManagerOption {
+			f := closes(from)
+			return []pygent.TaskManagerOption{
+				pygent.TaskAgents(pygent.WithModel(model()), pygent.WithTools(tool("close", func(context.Context) {})), pygent.WithApprovalFor("close")),
+				pygent.TaskApproval(func(context.Context, pygent.ApprovalRequest) (pygent.Decision, error) {
+					f()
+					return pygent.Decision{Allow: true}, nil
+				})}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			from := make(chan error, 1)
+			m = newTasks(t, nil, options(from)...)
+			id := startTask(t, m, "go", localRuntime(t))
+			require.ErrorIs(t, <-from, pygent.ErrInCallback)
+			require.Equal(t, pygent.TaskFinished, waitTask(t, m, id).State, "a refused Close changes nothing")
+			require.NoError(t, m.Close())
+		})
+	}
+}
+
+func TestCloseInAHandlerOfTheAgentThatDelegated(t *testing.T) {
+	t.Parallel()
+	model := pygenttest.NewScriptedModel(follow(always(delegate("Work")), func(id string) pygenttest.Reply { return wait(id) }, always(stop))).
+		RepeatLast().On("Work", stop)
+	var agent *pygent.Agent
+	var own, ofTask []error
+	agent = newAgent(t, model, pygent.OnEvent(func(e pygent.Event) {
+		if e.Task != "" {
+			ofTask = append(ofTask, agent.Tasks().Close())
+			return
+		}
+		own = append(own, agent.Tasks().Close())
+	}))
+	result, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusStopped, result.Status)
+	require.Equal(t, pygent.TaskFinished, byPrompt(t, agent)["Work"].State)
+	require.NotEmpty(t, ofTask)
+	require.NotEmpty(t, own)
+	for _, err := range append(own, ofTask...) {
+		require.ErrorIs(t, err, pygent.ErrInCallback)
+	}
+}
+
+func TestAToolOfATaskCannotCloseTheAgentThatDelegated(t *testing.T) {
+	t.Parallel()
+	closed := make(chan error, 1)
+	var agent *pygent.Agent
+	agent = newAgent(t, pygenttest.NewScriptedModel(follow(always(delegate("Work")), func(id string) pygenttest.Reply { return wait(id) }, always(stop))).
+		RepeatLast().On("Work", pygenttest.Call("close", nil), stop),
+		pygent.WithTools(tool("close", func(context.Context) { closed <- agent.Close() })))
+	result, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.ErrorIs(t, <-closed, pygent.ErrInCallback)
+	require.Equal(t, pygent.StatusStopped, result.Status)
+	require.Equal(t, pygent.TaskFinished, byPrompt(t, agent)["Work"].State)
+	require.NoError(t, agent.Close())
+	_, err = agent.Tasks().StartTask(t.Context(), "more", agent.Runtime())
+	require.ErrorIs(t, err, pygent.ErrTaskManagerClosed)
+}
+
+func TestAToolOfTheAgentThatDelegatedMayClose(t *testing.T) {
+	t.Parallel()
+	closed := make(chan error, 1)
+	var agent *pygent.Agent
+	agent = newAgent(t, pygenttest.NewScriptedModel(delegate("Work"), pygenttest.Call("close", nil), stop).On("Work", pygenttest.Text("").WithGate(nil)),
+		pygent.WithTools(tool("close", func(context.Context) { closed <- agent.Tasks().Close() })))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.NoError(t, <-closed)
+	require.Equal(t, pygent.TaskCancelled, byPrompt(t, agent)["Work"].State)
+}
+
+func TestWaitRefusesToWaitForItsCaller(t *testing.T) {
+	t.Parallel()
+	var m *pygent.TaskManager
+	inHandler := map[pygent.TaskState]error{}
+	inTool := make(chan error, 1)
+	m = newTasks(t, pygenttest.NewScriptedModel(pygenttest.Call("wait", nil), stop),
+		pygent.TaskAgents(pygent.WithTools(tool("wait", func(ctx context.Context) {
+			_, err := m.Wait(ctx, "mine")
+			inTool <- err
+		}))),
+		pygent.OnTaskEvent(func(e pygent.Event) {
+			if e.Type == pygent.EventTask {
+				_, inHandler[e.TaskStatus.State] = m.Wait(t.Context(), e.Task)
+			}
+		}))
+	startTask(t, m, "go", localRuntime(t), pygent.WithTaskID("mine"))
+	require.ErrorIs(t, <-inTool, pygent.ErrInCallback)
+	waitTask(t, m, "mine")
+	require.NoError(t, m.Close())
+	require.NoError(t, inHandler[pygent.TaskFinished], "one at rest needs no waiting")
+	require.Contains(t, inHandler, pygent.TaskRunning)
+}
+
+// A handler of the agent that delegated a task, and what a tool of the task has begun, are
+// waited for at its end, too.
+func TestWaitRefusesToWaitForThoseAboveAndBelow(t *testing.T) {
+	t.Parallel()
+	var agent *pygent.Agent
+	inHandler, below := make(chan error, 1), make(chan error, 2)
+	model := pygenttest.NewScriptedModel(follow(always(delegate("Work")), func(id string) pygenttest.Reply { return wait(id) }, always(stop))).
+		RepeatLast().On("Work", pygenttest.Call("spawn", nil), stop)
+	agent = newAgentOn(t, hollow{}, model, pygent.OnEvent(func(e pygent.Event) {
+		if e.Task != "" && e.Type == pygent.EventToolStart && e.Call.Name == "spawn" {
+			_, err := agent.Tasks().Wait(t.Context(), e.Task)
+			inHandler <- err
+		}
+	}), pygent.WithTools(tool("spawn", func(ctx context.Context) {
+		below <- <-inHandler
+		done := make(chan error)
+		go func() {
+			_, err := agent.Tasks().Wait(ctx, onlyTask(t, agent).ID)
+			done <- err
+		}()
+		below <- <-done
+	})))
+	result, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusStopped, result.Status)
+	require.ErrorIs(t, <-below, pygent.ErrInCallback)
+	require.ErrorIs(t, <-below, pygent.ErrInCallback)
+}
+
+// stuck is a runtime whose Cleanup blocks until free is closed.
+type stuck struct {
+	hollow
+	called chan struct{} // if not nil, Cleanup closes it
+	free   chan struct{}
+}
+
+func (s stuck) NewTaskRuntime(context.Context) (pygent.Runtime, error) { return s, nil }
+
+func (s stuck) Cleanup() error {
+	if s.called != nil {
+		close(s.called)
+	}
+	<-s.free
+	return nil
+}
+
+func TestCloseLeavesBehindWhatDoesNotEnd(t *testing.T) {
+	t.Parallel()
+	free := make(chan struct{})
+	for name, tt := range map[string]struct {
+		parent  pygent.Runtime
+		options []pygent.Option
+		manager []pygent.TaskManagerOption
+		want    []string
+	}{
+		"a runtime": {stuck{free: free}, nil, nil, []string{"task mine", "Cleanup did not end in time and is left behind"}},
+		"an event handler of the task": {hollow{}, []pygent.Option{pygent.OnEvent(func(pygent.Event) { <-free })}, nil,
+			[]string{"task mine", "event handler did not end in time and is left behind"}},
+		"an event handler of the manager": {hollow{}, nil, []pygent.TaskManagerOption{pygent.OnTaskEvent(func(pygent.Event) { <-free })},
+			[]string{"handler of the tasks' events"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				free = make(chan struct{})
+				parent := tt.parent
+				if _, ok := parent.(stuck); ok {
+					parent = stuck{free: free}
+				}
+				m, err := pygent.NewTaskManager(append(tt.manager, pygent.TaskAgents(append(tt.options,
+					pygent.WithModel(pygenttest.NewScriptedModel(pygenttest.Text("").WithGate(nil))))...))...)
+				require.NoError(t, err)
+				startTask(t, m, "go", parent, pygent.WithTaskID("mine"))
+				synctest.Wait()
+				err = m.Close()
+				require.ErrorIs(t, err, pygent.ErrLeftBehind)
+				for _, want := range tt.want {
+					require.ErrorContains(t, err, want)
+				}
+				status, err := m.Status(t.Context(), "mine")
+				require.NoError(t, err)
+				require.Equal(t, pygent.TaskCancelled, status.State)
+				require.ErrorIs(t, m.Close(), pygent.ErrLeftBehind, "as the first time")
+				close(free)
+			})
+		})
+	}
+}
+
+func TestWaitAndCloseWhileTheEventsOfTheRunAreRangedOver(t *testing.T) {
+	t.Parallel()
+	model := pygenttest.NewScriptedModel(delegate("Work"), stop).RepeatLast().On("Work", stop)
+	agent := newAgent(t, model)
+	var state pygent.TaskState
+	for e, err := range agent.Events(t.Context(), "go") {
+		require.NoError(t, err)
+		if e.Task == "" && e.Type == pygent.EventToolDone && state == "" {
+			status, err := agent.Tasks().Wait(t.Context(), startedTask(agent.History().Messages()))
+			require.NoError(t, err)
+			state = status.State
+			require.NoError(t, agent.Tasks().Close())
+		}
+	}
+	require.Equal(t, pygent.TaskFinished, state)
+}
+
+// deafUpload is a runtime with a file. The runtimes that it makes for tasks
+// never finish an upload.
+type deafUpload struct {
+	hollow
+	free, cleaned chan struct{}
+}
+
+func (d deafUpload) NewTaskRuntime(context.Context) (pygent.Runtime, error) { return d, nil }
+
+func (d deafUpload) Cleanup() error {
+	close(d.cleaned)
+	return nil
+}
+
+func (d deafUpload) ExportFile(_ context.Context, _, dest string) error {
+	return os.WriteFile(dest, []byte("x"), 0o600)
+}
+
+func (d deafUpload) UploadFile(context.Context, string, string) error {
+	<-d.free
+	return nil
+}
+
+func TestCloseLeavesBehindARunThatDoesNotEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		rt := deafUpload{free: make(chan struct{}), cleaned: make(chan struct{})}
+		m, err := pygent.NewTaskManager(pygent.TaskAgents(pygent.WithModel(pygenttest.NewScriptedModel(stop))))
+		require.NoError(t, err)
+		startTask(t, m, "go", rt, pygent.WithTaskID("mine"), pygent.WithTaskFiles("f"))
+		synctest.Wait()
+		err = m.Close()
+		require.ErrorIs(t, err, pygent.ErrLeftBehind)
+		require.ErrorContains(t, err, "task mine: its run did not end in time and is left behind")
+		status, err := m.Status(t.Context(), "mine")
+		require.NoError(t, err)
+		require.Equal(t, pygent.TaskCancelled, status.State)
+		require.Contains(t, status.Reason, "left behind")
+		close(rt.free)
+		<-rt.cleaned
+		synctest.Wait()
+		again, err := m.Status(t.Context(), "mine")
+		require.NoError(t, err)
+		require.Equal(t, status, again, "what ends later changes nothing")
+	})
+}
+
+// shutting is a runtime whose ExportFile blocks until Cleanup is called.
+type shutting struct {
+	hollow
+	reading, closed chan struct{}
+}
+
+func (s shutting) NewTaskRuntime(context.Context) (pygent.Runtime, error) { return s, nil }
+
+func (s shutting) ExportFile(context.Context, string, string) error {
+	close(s.reading)
+	<-s.closed
+	return pygent.ErrRuntimeClosed
+}
+
+func (s shutting) Cleanup() error {
+	close(s.closed)
+	return nil
+}
+
+func TestRemoveWhileFilesAreCollected(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]struct {
+		call func(m *pygent.TaskManager) error
+		want error
+	}{
+		"remove": {func(m *pygent.TaskManager) error { return m.Remove(t.Context(), "mine") }, pygent.ErrUnknownTask},
+		"close":  {func(m *pygent.TaskManager) error { return m.Close() }, pygent.ErrTaskManagerClosed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rt := shutting{reading: make(chan struct{}), closed: make(chan struct{})}
+			m := newTasks(t, pygenttest.NewScriptedModel(stop))
+			startTask(t, m, "go", rt, pygent.WithTaskID("mine"))
+			waitTask(t, m, "mine")
+			collected := make(chan error)
+			go func() { collected <- errOf(m.CollectFile(t.Context(), localRuntime(t), "mine", "f", "")) }()
+			<-rt.reading
+			require.NoError(t, end.call(m))
+			require.ErrorIs(t, <-collected, end.want)
+		})
+	}
+}
+
+func TestRemoveHonoursItsContext(t *testing.T) {
+	t.Parallel()
+	rt := stuck{called: make(chan struct{}), free: make(chan struct{})}
+	m := newTasks(t, pygenttest.NewScriptedModel(stop))
+	startTask(t, m, "go", rt, pygent.WithTaskID("mine"))
+	waitTask(t, m, "mine")
+	ctx, cancel := context.WithCancel(t.Context())
+	removed := make(chan error)
+	go func() { removed <- m.Remove(ctx, "mine") }()
+	<-rt.called
+	cancel()
+	err := <-removed
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorContains(t, err, "still being removed")
+	_, err = m.Status(t.Context(), "mine")
+	require.ErrorIs(t, err, pygent.ErrUnknownTask)
+	close(rt.free)
+	require.NoError(t, m.Close(), "which waits for the removal")
+}
+
+func TestFilesOfATaskThatNeverBegan(t *testing.T) {
+	t.Parallel()
+	m := newTasks(t, pygenttest.NewScriptedModel(stop))
+	status := waitTask(t, m, startTask(t, m, "go", nowhere{}))
+	require.Equal(t, pygent.TaskFailed, status.State)
+	_, err := m.CollectFile(t.Context(), localRuntime(t), status.ID, "f", "")
+	require.ErrorContains(t, err, "it has no workspace: it ended before it had one")
+}
+
+func TestWithdrawnQuestionKeepsNoContainer(t *testing.T) {
+	engine := testEngine(t)
+	parent := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()))
+	bash(t, parent, "true")
+	before, _ := oursOn(t, engine)
+	m := newTasks(t, pygenttest.NewScriptedModel(callBash("echo made > f"), pygenttest.Call("continue", map[string]any{"prompt": "Which?"})))
+	id := startTask(t, m, "make it", parent)
+	require.Equal(t, pygent.TaskAwaitingUser, waitTask(t, m, id).State)
+	require.NoError(t, m.Cancel(t.Context(), id))
+	after, _ := oursOn(t, engine)
+	require.Len(t, after, len(before))
+	require.NoError(t, errOf(m.CollectFile(t.Context(), parent, id, "f", "")))
+}
+
+func TestHistoryOfATaskIsThereUntilItIsRemoved(t *testing.T) {
+	t.Parallel()
+	m := newTasks(t, pygenttest.NewScriptedModel(stop).RepeatLast())
+	kept, removed := startTask(t, m, "keep me", hollow{}), startTask(t, m, "remove me", hollow{})
+	for _, id := range []string{kept, removed} {
+		waitTask(t, m, id)
+	}
+	require.Equal(t, []string{"keep me"}, userTexts(t, m, kept))
+	require.NoError(t, m.Remove(t.Context(), removed))
+	_, err := m.TaskHistory(t.Context(), removed)
+	require.ErrorIs(t, err, pygent.ErrUnknownTask)
+	require.NoError(t, m.Close())
+	require.Equal(t, []string{"keep me"}, userTexts(t, m, kept))
+}

@@ -3,9 +3,11 @@ package pygent_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -290,4 +292,647 @@ func TestEverybodySeesTheCallThatRuns(t *testing.T) {
 		`runs edit_file {"new_text":"w","old_text":"z","path":"sub/../a"}`,
 		`runs stop {"summary":"all done"}`,
 	}, saw)
+}
+
+const severalFiles = `*** Begin Patch
+*** Update File: a.go
+@@ func B() int {
+-	return 1
++	return 2
+*** Add File: d/new.txt
++new
+*** Delete File: old.txt
+*** End Patch
+`
+
+const twoFunctions = "package a\n\nfunc A() int {\n\treturn 1\n}\n\nfunc B() int {\n\treturn 1\n}\n"
+
+// workspaceWith makes a workspace with files.
+func workspaceWith(t *testing.T, files map[string]string) (dir string, rt pygent.Runtime) {
+	t.Helper()
+	dir = t.TempDir()
+	for name, content := range files {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644))
+	}
+	rt, err := pygent.NewLocalRuntime(t.Context(), pygent.WithWorkspace(dir))
+	require.NoError(t, err)
+	return dir, rt
+}
+
+// filesIn are the files of a workspace.
+func filesIn(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	require.NoError(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		name, _ := filepath.Rel(dir, path)
+		files[filepath.ToSlash(name)] = string(data)
+		return err
+	}))
+	return files
+}
+
+// patchCalls are the ways in which models write the same patch.
+func patchCalls(t *testing.T) map[string]pygenttest.Reply {
+	return map[string]pygenttest.Reply{
+		"a tool":          rawCall("apply_patch", jsonOf(t, map[string]any{"input": severalFiles})),
+		"without JSON":    rawCall("functions.apply_patch", severalFiles),
+		"a here-document": rawCall("bash", jsonOf(t, map[string]any{"cmd": "apply_patch <<'EOF'\n" + severalFiles + "EOF\n"})),
+		"codex's shell":   rawCall("shell", jsonOf(t, map[string]any{"command": []string{"bash", "-lc", "cd . && apply_patch <<'EOF'\n" + severalFiles + "EOF"}})),
+		"its arguments":   rawCall("container.exec", jsonOf(t, map[string]any{"cmd": []string{"apply_patch", severalFiles}})),
+	}
+}
+
+func TestAPatchChangesSeveralFilesInOneCall(t *testing.T) {
+	t.Parallel()
+	for name, call := range patchCalls(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir, rt := workspaceWith(t, map[string]string{"a.go": twoFunctions, "old.txt": "old\n"})
+			var ids, asked []string
+			agent := newAgentOn(t, rt, pygenttest.NewScriptedModel(call, stop), pygent.WithApproval(func(_ context.Context, r pygent.ApprovalRequest) (pygent.Decision, error) {
+				asked = append(asked, r.Call.Name+" "+r.Session)
+				if r.Call.Name != "bash" && r.Call.Name != "stop" {
+					require.Len(t, r.Changes, 1)
+					require.NotEmpty(t, r.Changes[0].Diff())
+				}
+				return pygent.Decision{Allow: true}, nil
+			}), pygent.OnEvent(func(e pygent.Event) {
+				if e.Type == pygent.EventToolCall || e.Type == pygent.EventToolDone {
+					ids = append(ids, string(e.Type)+" "+e.Call.ID)
+				}
+			}))
+			_, err := agent.RunUntilStop(t.Context(), "go")
+			require.NoError(t, err)
+			require.Equal(t, map[string]string{"a.go": strings.Replace(twoFunctions, "B() int {\n\treturn 1", "B() int {\n\treturn 2", 1), "d/new.txt": "new\n"}, filesIn(t, dir))
+			require.Equal(t, []string{"edit_file writes to this file", "write_file writes to this file", "bash this very command"}, asked)
+			require.Equal(t, []string{"tool_call c1.1", "tool_call c1.2", "tool_call c1", "tool_done c1.1", "tool_done c1.2", "tool_done c1"}, ids[:6])
+			said := agent.History().Messages()[3].Text()
+			require.True(t, strings.HasPrefix(said, "[edit a.go]\nedited a.go at line 7\n"), said)
+			require.Contains(t, said, "\n[write d/new.txt]\ncreated d/new.txt with 4 bytes")
+			require.Contains(t, said, "\n[$ rm -- old.txt]\n")
+			var changed []string
+			for _, c := range agent.Changes() {
+				changed = append(changed, c.Path)
+			}
+			require.Equal(t, []string{"a.go", "d/new.txt"}, changed)
+		})
+	}
+}
+
+func TestNothingOfAPatchIsDoneUnlessAllCanBe(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{"a.go": twoFunctions, "old.txt": "old\n", "locked": "x\n"}
+	missing := strings.Replace(severalFiles, "*** Delete File: old.txt", "*** Update File: old.txt\n@@\n-other\n+new", 1)
+	outside := strings.Replace(severalFiles, "d/new.txt", "../new.txt", 1)
+	locked := strings.Replace(severalFiles, "*** Delete File: old.txt", "*** Update File: locked\n@@\n-x\n+y", 1)
+	for name, c := range map[string]struct {
+		patch  string
+		denies string
+		says   string
+		opts   []pygent.Option
+	}{
+		"a part that is not found": {missing, "", "old_text does not occur in the file", nil},
+		"a part that is denied":    {severalFiles, "bash", "denied: not this one", nil},
+		"a part without a tool":    {severalFiles, "", "the tool is disabled", []pygent.Option{pygent.WithDisabledTools("bash")}},
+		"a new file outside":       {outside, "", "outside the workspace", nil},
+		"a file that is read-only": {locked, "", "locked is read-only", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir, rt := workspaceWith(t, files)
+			require.NoError(t, os.Chmod(filepath.Join(dir, "locked"), 0o444))
+			opts := append(c.opts, pygent.WithApproval(func(_ context.Context, r pygent.ApprovalRequest) (pygent.Decision, error) {
+				return pygent.Decision{Allow: r.Call.Name != c.denies, Reason: "not this one"}, nil
+			}))
+			agent := newAgentOn(t, rt, pygenttest.NewScriptedModel(rawCall("apply_patch", jsonOf(t, map[string]any{"input": c.patch})), stop), opts...)
+			_, err := agent.RunUntilStop(t.Context(), "go")
+			require.NoError(t, err)
+			require.Equal(t, files, filesIn(t, dir))
+			said := agent.History().Messages()[3].Text()
+			require.Contains(t, said, c.says)
+			if c.denies != "" {
+				require.Contains(t, said, "another part of the same call cannot be done")
+			}
+		})
+	}
+}
+
+func TestAPatchObeysTheRulesOfEachFile(t *testing.T) {
+	t.Parallel()
+	in := func(name string) pygenttest.Reply {
+		return rawCall("apply_patch", jsonOf(t, map[string]any{"input": "*** Begin Patch\n*** Add File: " + name + "\n+x\n*** End Patch"}))
+	}
+	dir, rt := workspaceWith(t, map[string]string{".git/config": "", "latin": "caf\xe9 ol\xe9 d\xe9j\xe0 vu\r\nend\r\n", "locked": "x\n"})
+	require.NoError(t, os.Chmod(filepath.Join(dir, "locked"), 0o444))
+	edits := rawCall("apply_patch", jsonOf(t, map[string]any{"input": "*** Begin Patch\n*** Update File: latin\n@@\n café olé déjà vu\n-end\n+fin é\n*** End Patch"}))
+	locked := rawCall("apply_patch", jsonOf(t, map[string]any{"input": "*** Begin Patch\n*** Update File: locked\n@@\n-x\n+y\n*** End Patch"}))
+	agent := newAgentOn(t, rt, pygenttest.NewScriptedModel(in(".git/config"), in("../outside"), in(`"`+dir+`/quoted.txt"`), edits, locked, stop))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	said := agent.History().Messages()
+	require.Contains(t, said[3].Text(), "git on the user's machine obeys what is below .git")
+	require.Contains(t, said[5].Text(), "outside")
+	require.Contains(t, said[11].Text(), "locked is read-only")
+	require.Equal(t, map[string]string{".git/config": "", "latin": "caf\xe9 ol\xe9 d\xe9j\xe0 vu\r\nfin \xe9\r\n", "locked": "x\n", "quoted.txt": "x\n"}, filesIn(t, dir))
+	_, err = os.Stat(filepath.Join(filepath.Dir(dir), "outside"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+func TestCallsInsideACallRun(t *testing.T) {
+	t.Parallel()
+	dir, rt := workspaceWith(t, map[string]string{"a": "one\n", "b": "two\n"})
+	agent := newAgentOn(t, rt, pygenttest.NewScriptedModel(
+		rawCall("multi_tool_use.parallel", jsonOf(t, map[string]any{"tool_uses": []any{
+			map[string]any{"recipient_name": "functions.download_file", "parameters": map[string]any{"path": "a"}},
+			map[string]any{"recipient_name": "functions.apply_patch", "parameters": map[string]any{"input": "*** Begin Patch\n*** Add File: c\n+x\n*** Add File: d\n+x\n*** End Patch"}},
+			map[string]any{"recipient_name": "functions.bash", "parameters": map[string]any{"cmd": "exit 3"}},
+		}})),
+		rawCall("read_many_files", `{"paths":["a","b"]}`),
+		rawCall("edit_file", `{"path":"e","old_text":"","new_text":"five\n"}`),
+		rawCall("bash", jsonOf(t, map[string]any{"cmd": "apply_patch <<'EOF'\n*** Begin Patch\n*** Update File: b\n@@\n-two\n+2\n*** End Patch\nEOF\ncat b"})),
+		rawCall("delete_file", `{"path":"a"}`),
+		rawCall("update_plan", `{"plan":[{"step":"x","status":"done"}]}`),
+		stop,
+	))
+	result, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"b": "2\n", "c": "x\n", "d": "x\n", "e": "five\n"}, filesIn(t, dir))
+	said := agent.History().Messages()
+	first := said[3].Text()
+	for _, part := range []string{"[read a]\n", "1\tone", "\n[write c]\n", "\n[write d]\n", "\n[$ exit 3]\n", "exit"} {
+		require.Contains(t, first, part)
+	}
+	require.Equal(t, pygent.OutcomeFailed, agent.History().Entries()[3].Outcome)
+	require.Contains(t, said[5].Text(), "[read b]\n")
+	require.Contains(t, said[7].Text(), "created e with 5 bytes")
+	require.Contains(t, said[9].Text(), "[$ cat b]\n$ cat b\n2")
+	require.Equal(t, "noted", said[13].Text())
+	require.Equal(t, 10, result.ToolCalls-2)
+}
+
+func TestAPatchIsNoPatchWhereNothingCanBeEdited(t *testing.T) {
+	t.Parallel()
+	_, rt := workspaceWith(t, nil)
+	agent := newAgentOn(t, rt, pygenttest.NewScriptedModel(patchCalls(t)["a here-document"], stop), pygent.WithDisabledTools("edit_file"))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Contains(t, agent.History().Messages()[3].Text(), "apply_patch")
+	require.Empty(t, agent.Changes())
+}
+
+// A call that stands for none, or whose first part stands for several, gets its results.
+func TestACallOfNoCallsHasAResult(t *testing.T) {
+	t.Parallel()
+	patch := "*** Begin Patch\n*** Add File: new\n+1\n*** Add File: other\n+2\n*** End Patch"
+	for name, tt := range map[string]struct {
+		tool, args, want string
+		files            map[string]string
+	}{
+		"moved to itself": {"apply_patch", jsonOf(t, map[string]any{"input": "*** Begin Patch\n*** Update File: a\n*** Move to: a\n*** End Patch"}), "changes nothing", map[string]string{"a": "1\n"}},
+		"and so written":  {"apply_patch", jsonOf(t, map[string]any{"input": "*** Begin Patch\n*** Update File: a\n*** Move to: ./a\n*** End Patch"}), "changes nothing", map[string]string{"a": "1\n"}},
+		"a patch first": {"multi_tool_use.parallel", jsonOf(t, map[string]any{"tool_uses": []any{
+			map[string]any{"recipient_name": "functions.apply_patch", "parameters": map[string]any{"input": patch}},
+		}}), "", map[string]string{"a": "1\n", "new": "1\n", "other": "2\n"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir, rt := workspaceWith(t, map[string]string{"a": "1\n"})
+			agent := newAgentOn(t, rt, pygenttest.NewScriptedModel(rawCall(tt.tool, tt.args), pygenttest.Text("done")))
+			_, err := agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply())
+			require.NoError(t, err)
+			require.Equal(t, tt.files, filesIn(t, dir))
+			require.Contains(t, results(agent)[0], tt.want)
+		})
+	}
+}
+
+// Fifteen calls that fail in one answer are told before they end a run.
+func TestCallsOfOneAnswerDoNotEndTheRun(t *testing.T) {
+	t.Parallel()
+	var failing []pygenttest.Reply
+	for i := range 16 {
+		failing = append(failing, pygenttest.Call("download_file", map[string]any{"path": fmt.Sprint("none", i)}))
+	}
+	_, rt := workspaceWith(t, nil)
+	agent := newAgentOn(t, rt, pygenttest.NewScriptedModel(pygenttest.Calls(failing...), pygenttest.Text("They are not there.")))
+	result, err := agent.RunUntilStop(t.Context(), "Read them.", pygent.WithEndOnReply())
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusReplied, result.Status)
+}
+
+func TestAPatchWithPathsOfTheWorkspaceThatBeginAtTheRoot(t *testing.T) {
+	t.Parallel()
+	dir, rt := workspaceWith(t, map[string]string{"a": "1\n", "old name": "2\n", "gone": ""})
+	at := filepath.ToSlash(dir)
+	patch := "*** Begin Patch\n*** Update File: " + at + "/a\n@@\n-1\n+one\n*** Update File: " + at + "/old name\n*** Move to: " + at + "/d/new é\n*** Delete File: " + at + "/gone\n*** End Patch"
+	agent := newAgentOn(t, rt, pygenttest.NewScriptedModel(rawCall("apply_patch", jsonOf(t, map[string]any{"input": patch})), stop))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"a": "one\n", "d/new é": "2\n"}, filesIn(t, dir), results(agent)[0])
+}
+
+// Who is asked about a second change of a file sees what both make of it.
+func TestWhoIsAskedAboutAPatchSeesAllChangesOfAFile(t *testing.T) {
+	t.Parallel()
+	_, rt := workspaceWith(t, map[string]string{"a": "1\n2\n"})
+	patch := "*** Begin Patch\n*** Update File: a\n@@\n-1\n+one\n*** Update File: a\n@@\n one\n-2\n+two\n*** End Patch"
+	var diffs []string
+	agent := newAgentOn(t, rt, pygenttest.NewScriptedModel(rawCall("apply_patch", jsonOf(t, map[string]any{"input": patch})), stop),
+		pygent.WithApproval(func(_ context.Context, r pygent.ApprovalRequest) (pygent.Decision, error) {
+			for _, c := range r.Changes {
+				diffs = append(diffs, c.After+c.Note)
+			}
+			return pygent.Decision{Allow: true}, nil
+		}))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, []string{"one\ntwo\n"}, diffs)
+}
+
+// A file that two paths of a patch lead to is one file.
+func TestAPatchKnowsAFileByAllItsNames(t *testing.T) {
+	t.Parallel()
+	patch := "*** Begin Patch\n*** Add File: n\n+1\n*** Delete File: a\n*** Update File: link/a\n@@\n-x\n+y\n*** End Patch"
+	forEachRuntime(t, func(t *testing.T, rt pygent.Runtime) {
+		bash(t, rt, "echo x >a && ln -s . link")
+		agent := newAgentOn(t, rt, pygenttest.NewScriptedModel(rawCall("apply_patch", jsonOf(t, map[string]any{"input": patch})), stop))
+		_, err := agent.RunUntilStop(t.Context(), "go")
+		require.NoError(t, err)
+		require.Contains(t, results(agent)[0], "link/a: there is no such file")
+		require.Equal(t, "a\nlink\n", bash(t, rt, "ls").Output)
+	})
+}
+
+// Who is asked about a file that a patch renames and then changes sees the change.
+func TestWhoIsAskedAboutAPatchSeesTheChangeOfARenamedFile(t *testing.T) {
+	t.Parallel()
+	dir, rt := workspaceWith(t, map[string]string{"a": "1\n2\n"})
+	patch := "*** Begin Patch\n*** Update File: a\n*** Move to: b\n*** Update File: b\n@@\n-1\n+one\n*** End Patch"
+	var asked []string
+	agent := newAgentOn(t, rt, pygenttest.NewScriptedModel(rawCall("apply_patch", jsonOf(t, map[string]any{"input": patch})), stop),
+		pygent.WithApproval(func(_ context.Context, r pygent.ApprovalRequest) (pygent.Decision, error) {
+			for _, c := range r.Changes {
+				asked = append(asked, c.Path+": "+c.After+c.Note)
+			}
+			return pygent.Decision{Allow: true}, nil
+		}))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, []string{"a: one\n2\n"}, asked)
+	require.Equal(t, map[string]string{"b": "one\n2\n"}, filesIn(t, dir))
+}
+
+const writtenEcho = "I say hello.\n\n<tool_call>\n<function=bash>\n<parameter=cmd>\necho hello\n</parameter>\n<parameter=timeout>\n5\n</parameter>\n</function>\n</tool_call>"
+
+// leaving is a model whose server leaves its calls in the text.
+type leaving struct{ *pygenttest.ScriptedModel }
+
+func (leaving) LeavesCalls(string) bool { return true }
+
+func leavingModel(replies ...pygenttest.Reply) leaving {
+	return leaving{pygenttest.NewScriptedModel(replies...)}
+}
+
+// approving is a user who allows everything.
+func approving(context.Context, pygent.ApprovalRequest) (pygent.Decision, error) {
+	return pygent.Decision{Allow: true}, nil
+}
+
+// noticesOf makes a run and returns the texts of its notices.
+func noticesOf(t *testing.T, agent *pygent.Agent, opts ...pygent.RunOption) (notices []string, result *pygent.Result) {
+	for _, e := range eventsOf(t, agent, "go", opts...) {
+		if e.Type == pygent.EventNotice {
+			notices = append(notices, e.Text)
+		}
+		result = e.Result
+	}
+	return notices, result
+}
+
+func TestACallWrittenAsTextRunsAsACall(t *testing.T) {
+	t.Parallel()
+	server := pygenttest.NewServer(t, pygenttest.Text(writtenEcho), callBash("echo again").WithQuirks(pygenttest.QuirkCallsAsText), stop)
+	model, err := pygent.NewOpenAIModel(pygent.OpenAIBaseURL(server.URL()))
+	require.NoError(t, err)
+	agent := newAgent(t, model, pygent.WithApproval(approving))
+	notices, result := noticesOf(t, agent)
+	require.Equal(t, pygent.StatusStopped, result.Status)
+	require.Len(t, notices, 1, "it is told once in a run")
+	require.Contains(t, notices[0], "printed a call of bash as text, which is taken as a call")
+	got := results(agent)
+	require.Contains(t, got[0], "hello\n")
+	require.Contains(t, got[1], "again\n")
+	said := agent.History().Messages()[2]
+	require.Equal(t, "I say hello.", said.Content)
+	require.Equal(t, "bash", said.ToolCalls[0].Name)
+	require.NotEmpty(t, said.ToolCalls[0].ID)
+	require.Equal(t, said.ToolCalls[0].ID, agent.History().Messages()[3].ToolCallID)
+}
+
+func TestAWrittenCallIsAskedAboutAsAnyOther(t *testing.T) {
+	t.Parallel()
+	agent := newAgent(t, leavingModel(pygenttest.Text(writtenEcho), stop), pygent.WithApprovalFor("bash"),
+		pygent.WithApproval(func(_ context.Context, r pygent.ApprovalRequest) (pygent.Decision, error) {
+			require.Equal(t, `{"cmd":"echo hello","timeout":5}`, r.Call.Arguments)
+			return pygent.Decision{Reason: "not now"}, nil
+		}))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, "error: denied: not now", results(agent)[0])
+}
+
+func TestAWrittenCallThatMayBeAQuotationDoesNotRun(t *testing.T) {
+	t.Parallel()
+	reads := pygent.Tool{Name: "reads", Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
+		return &pygent.ToolResult{Content: "README: " + strings.TrimPrefix(writtenEcho, "I say hello.")}, nil
+	}}
+	for name, tt := range map[string]struct{ text, form string }{
+		"read before":      {writtenEcho, "a <function> tag"},
+		"text after it":    {strings.ReplaceAll(writtenEcho, "hello", "x") + "\nSo it goes.", "a <function> tag"},
+		"wrong arguments":  {"<function=bash>\n<parameter=what>x</parameter>\n</function>", "a <function> tag"},
+		"cut off":          {"<function=bash>\n<parameter=cmd>x", "a <function> tag"},
+		"a list in JSON":   {`[{"name":"bash","arguments":{"cmd":"x"}},{"name":"bash","arguments":{"cmd":"y"}}]`, "JSON"},
+		"among other text": {"One calls " + `{"name":"bash","arguments":{"cmd":"x"}}`, "JSON"},
+		"of ReAct":         {"Thought: I look.\nAction: bash\nAction Input: {\"cmd\": \"ls\"}", "an Action line"},
+		"of Cline":         {"I look.\n\n<execute_command>\n<command>ls</command>\n</execute_command>", "XML"},
+		"of OpenHands":     {"<execute_bash>\nls\n</execute_bash>", "XML"},
+		"of Gemini":        {"```tool_code\nprint(default_api.bash(cmd=\"ls\"))\n```", "a fence of tool_code"},
+		"of Gemma":         {"<|tool_call>call:bash{cmd:<|\"|>ls<|\"|>}<tool_call|>", "Gemma's marks"},
+		"of gpt-oss":       {"commentary to=functions.bash json{\"cmd\":\"ls\"}", "harmony's channels"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			agent := newAgentOn(t, nowhere{}, leavingModel(pygenttest.Call("reads", nil), pygenttest.Text(tt.text), stop), pygent.WithTools(reads))
+			notices, _ := noticesOf(t, agent)
+			require.Len(t, results(agent), 2, "reads, and stop")
+			require.Len(t, notices, 1)
+			require.Contains(t, notices[0], "printed a tool call as text instead of calling it (bash, in "+tt.form+")")
+			nudge := agent.History().Messages()[5]
+			require.Equal(t, "Your last answer has a call of bash as text, in "+tt.form+", which was not run. Call the tool itself, with nothing about it in the text.", nudge.Text())
+		})
+	}
+}
+
+func TestAWrittenCallThatAFileHasDoesNotRun(t *testing.T) {
+	t.Parallel()
+	rt := newTestRuntime(t, pygent.NewLocalRuntime)
+	require.NoError(t, rt.WriteFile(t.Context(), "README.md", []byte("# Notes\n\n"+writtenEcho+"\n")))
+	_, call, _ := strings.Cut(writtenEcho, "\n\n")
+	agent := newAgentOn(t, rt, leavingModel(
+		pygenttest.Call("download_file", map[string]any{"path": "README.md"}), pygenttest.Text("As it says:.\n\n"+call), stop))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Len(t, results(agent), 2, "download_file, and stop")
+}
+
+func TestAWrittenCallOfADisabledToolDoesNotRun(t *testing.T) {
+	t.Parallel()
+	agent := newAgentOn(t, nowhere{}, leavingModel(pygenttest.Text(writtenEcho), stop), pygent.WithDisabledTools("bash"))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Len(t, results(agent), 1)
+}
+
+// An answer that is only JSON may be what the user asked for.
+func TestAnAnswerInJSONIsNoCall(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{`{"name":"stop","arguments":{"summary":"x"}}`, "```json\n{\"name\":\"bash\",\"arguments\":{\"cmd\":\"echo x\"}}\n```"} {
+		agent := newAgentOn(t, nowhere{}, leavingModel(pygenttest.Text(text), pygenttest.Text(text)))
+		result, err := agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply())
+		require.NoError(t, err)
+		require.Equal(t, pygent.StatusReplied, result.Status)
+		require.Empty(t, results(agent))
+	}
+}
+
+func TestAnExampleOfACallIsToldToNobody(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"A call looks so:\n\n```json\n{\"name\":\"bash\",\"arguments\":{\"cmd\":\"x\"}}\n```\n\nThe server reads it.",
+		"The test sends `{\"name\":\"bash\",\"arguments\":{\"cmd\":\"x\"}}` and waits.",
+	} {
+		agent := newAgentOn(t, nowhere{}, leavingModel(pygenttest.Text(text), stop))
+		notices, _ := noticesOf(t, agent, pygent.WithEndOnReply())
+		require.Empty(t, notices)
+	}
+}
+
+// Whether text may be a call is a question of the server.
+func TestTextOfAServerThatDeliversCallsIsNoCall(t *testing.T) {
+	t.Parallel()
+	server := pygenttest.NewServer(t, callBash("echo one"), pygenttest.Text(writtenEcho), pygenttest.Text("Done."), pygenttest.Text(writtenEcho), pygenttest.Text(writtenEcho), stop)
+	model := func() pygent.Model {
+		m, err := pygent.NewOpenAIModel(pygent.OpenAIBaseURL(server.URL()), pygent.OpenAIDefaultModel("small"))
+		require.NoError(t, err)
+		return m
+	}
+	agent := newAgent(t, model(), pygent.WithApproval(approving))
+	notices, _ := noticesOf(t, agent, pygent.WithEndOnReply())
+	require.Len(t, results(agent), 1)
+	require.Equal(t, []string{"the model printed a tool call as text instead of calling it (bash, in a <function> tag)"}, notices)
+	other := newAgent(t, model(), pygent.WithApproval(approving))
+	_, err := other.RunUntilStop(t.Context(), "go", pygent.MaxReplies(1))
+	require.NoError(t, err)
+	require.Empty(t, results(other), "the process remembers the server")
+	named := newAgent(t, model(), pygent.WithApproval(approving), pygent.WithModelName("large"))
+	_, err = named.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Contains(t, results(named)[0], "hello\n", "the server may have no parser for another model")
+}
+
+func TestAModelThatDoesNotSaySoWritesNoCalls(t *testing.T) {
+	t.Parallel()
+	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Text(writtenEcho), pygenttest.Text(writtenEcho), stop), pygent.WithApproval(approving))
+	_, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxReplies(3))
+	require.NoError(t, err)
+	require.Len(t, results(agent), 1, "stop")
+}
+
+// Where nobody can be asked, a call that may change something runs only if the model
+// writes it again.
+func TestAWrittenCallThatChangesSomethingIsWrittenTwice(t *testing.T) {
+	t.Parallel()
+	write := func(cmd string) pygenttest.Reply {
+		return pygenttest.Text("<tool_call>\n{\"name\": \"bash\", \"arguments\": {\"cmd\": \"echo " + cmd + "\"}}\n</tool_call>")
+	}
+	spaced := pygenttest.Text("So I run it.\n\n<function=bash>\n<parameter=cmd>echo one</parameter>\n</function>")
+	for name, c := range map[string]struct {
+		replies []pygenttest.Reply
+		want    []string // what the results contain
+	}{
+		"once":                        {[]pygenttest.Reply{write("one"), stop}, []string{""}},
+		"twice":                       {[]pygenttest.Reply{write("one"), write("one"), stop}, []string{"one\n", ""}},
+		"twice, in another template":  {[]pygenttest.Reply{write("one"), spaced, stop}, []string{"one\n", ""}},
+		"twice, not alike":            {[]pygenttest.Reply{write("one"), write("two"), stop}, []string{""}},
+		"twice, with words between":   {[]pygenttest.Reply{write("one"), pygenttest.Text("Hm."), write("one"), stop}, []string{""}},
+		"three times":                 {[]pygenttest.Reply{write("one"), write("one"), write("one"), stop}, []string{"one\n", ""}},
+		"one after another":           {[]pygenttest.Reply{write("one"), write("one"), write("two"), write("two"), stop}, []string{"one\n", "two\n", ""}},
+		"what only reads, at once":    {[]pygenttest.Reply{pygenttest.Text("<function=job_list>\n</function>"), stop}, []string{"", ""}},
+		"with a call in between them": {[]pygenttest.Reply{write("one"), pygenttest.Call("job_list", nil), write("one"), stop}, []string{"", ""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			agent := newAgent(t, leavingModel(c.replies...))
+			_, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxReplies(4))
+			require.NoError(t, err)
+			got := results(agent)
+			require.Len(t, got, len(c.want))
+			for i, want := range c.want {
+				require.Contains(t, got[i], want)
+			}
+		})
+	}
+	agent := newAgent(t, leavingModel(spaced, spaced, pygenttest.Text("It is done.")))
+	result, err := agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply())
+	require.NoError(t, err)
+	require.Equal(t, "It is done.", result.Summary, "a call that is withheld does not end the run")
+	require.Contains(t, results(agent)[0], "one\n")
+}
+
+// A person is asked about a call in the text, also where no other command is asked about.
+func TestAPersonIsAskedAboutAWrittenCall(t *testing.T) {
+	t.Parallel()
+	for _, confirm := range []bool{true, false} {
+		model := leavingModel(callBash("echo one"), pygenttest.Text(writtenEcho), pygenttest.Text("<function=job_list>\n</function>"), stop)
+		agent := newAgent(t, model, pygent.WithConfirmBash(confirm))
+		var why []string
+		end := agent.FaceSession().Answers(t.Context(), pygent.FaceUser{Approve: func(_ context.Context, r pygent.ApprovalRequest) (pygent.Decision, error) {
+			why = append(why, r.Why)
+			return pygent.Decision{}, nil
+		}})
+		_, err := agent.RunUntilStop(t.Context(), "go")
+		end()
+		require.NoError(t, err)
+		require.Len(t, results(agent), 4)
+		require.Contains(t, results(agent)[1], "error: denied")
+		if confirm {
+			require.Len(t, why, 2)
+			continue
+		}
+		require.Equal(t, []string{"the model wrote it as text, which may repeat what it has read"}, why)
+	}
+}
+
+// Whoever can be asked by a task is asked about what its model writes.
+func TestAWrittenCallOfATaskIsAskedAbout(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int32
+	approve := func(_ context.Context, r pygent.ApprovalRequest) (pygent.Decision, error) {
+		asked.Add(1)
+		return pygent.Decision{Allow: r.Why == "the model wrote it as text, which may repeat what it has read"}, nil
+	}
+	for _, tt := range []struct {
+		who   string
+		opts  []pygent.Option
+		face  pygent.ApprovalFunc
+		asked int32
+	}{
+		{"the agent's user", nil, approve, 2},
+		{"the tasks'", []pygent.Option{pygent.TaskApproval(approve)}, nil, 2},
+		{"the task's own", []pygent.Option{pygent.TaskAgents(pygent.WithApproval(approve), pygent.WithConfirmBash(false))}, nil, 2},
+		{"nobody", nil, nil, 0},
+	} {
+		t.Run(tt.who, func(t *testing.T) {
+			asked.Store(0)
+			model := leavingModel(pygenttest.Text(writtenEcho), pygenttest.Text(writtenEcho), stop)
+			agent := newAgent(t, model, append(tt.opts, pygent.WithConfirmBash(false))...)
+			if tt.face != nil {
+				defer agent.FaceSession().Answers(t.Context(), pygent.FaceUser{Approve: tt.face})()
+			}
+			id, err := agent.Tasks().StartTask(t.Context(), "go", agent.Runtime())
+			require.NoError(t, err)
+			status, err := agent.Tasks().Wait(t.Context(), id)
+			require.NoError(t, err)
+			require.Equal(t, pygent.TaskFinished, status.State)
+			require.Equal(t, tt.asked, asked.Load())
+			last := model.Requests()[2].Messages
+			require.Contains(t, last[len(last)-1].Content, "hello\n", "it ran, at the latest as it came again")
+		})
+	}
+}
+
+func TestABrokenWrittenCallDoesNotEndTheRunAtOnce(t *testing.T) {
+	t.Parallel()
+	broken := pygenttest.Text("<function=bash>\n<parameter=cmd>x")
+	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(broken, pygenttest.Text("Well, it is done.")))
+	result, err := agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply())
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusReplied, result.Status)
+	require.Equal(t, 2, result.Steps)
+	agent = newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(broken, broken, stop))
+	result, err = agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply())
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusReplied, result.Status)
+	require.Equal(t, 2, result.Steps)
+}
+
+func TestAWrittenStopEndsTheRun(t *testing.T) {
+	t.Parallel()
+	agent := newAgentOn(t, nowhere{}, leavingModel(pygenttest.Text("<tool_call>{\"name\": \"finish\", \"arguments\": {\"result\": \"It is done.\"}}</tool_call>")))
+	result, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusStopped, result.Status)
+	require.Equal(t, "It is done.", result.Summary)
+}
+
+func TestWrittenCallsAreTakenFromEveryProvider(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		provider pygenttest.Provider
+		api      pygent.OpenAIProtocol
+	}{
+		{"", pygent.OpenAIChat}, {"", pygent.OpenAIResponses},
+		{pygenttest.Gemini, pygent.OpenAIChat}, {pygenttest.Mistral, pygent.OpenAIChat}, {pygenttest.Ollama, pygent.OpenAIChat},
+	} {
+		for _, streams := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s %s %t", tt.provider, tt.api, streams), func(t *testing.T) {
+				server := pygenttest.NewServer(t,
+					pygenttest.Text(writtenEcho).WithReasoning("I think."),
+					pygenttest.Text(`<tool_call>{"name":"shell","arguments":{"command":"echo two"}}</tool_call>`),
+					pygenttest.Text(`[TOOL_CALLS]bash{"cmd":"echo three"}`),
+					callBash("echo four"),
+					stop).Strict(tt.provider)
+				model, err := pygent.NewOpenAIModel(pygent.OpenAIBaseURL(server.URL()), pygent.OpenAIAPI(tt.api))
+				require.NoError(t, err)
+				// A server of another test may have had the same port, and delivered calls.
+				agent := newAgent(t, model, pygent.WithApproval(approving), pygent.WithModelName(fmt.Sprintf("writes-%s-%s-%t", tt.provider, tt.api, streams)))
+				if streams {
+					noticesOf(t, agent)
+				} else {
+					_, err = agent.RunUntilStop(t.Context(), "go")
+					require.NoError(t, err)
+				}
+				for i, want := range []string{"hello\n", "two\n", "three\n", "four\n"} {
+					require.Contains(t, results(agent)[i], want)
+				}
+			})
+		}
+	}
+}
+
+// TestResumeKnowsWrittenCallsAndOtherNames resumes where a call has no result yet:
+// what may run twice is made again, whatever the model called it.
+func TestResumeKnowsWrittenCallsAndOtherNames(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		call pygent.ToolCall
+		want string
+	}{
+		"reading again": {recordedCall("s", "read_file", `{"path":"none"}`), "error: read none: no such file"},
+		"a command":     {recordedCall("s", "shell", `{"command":"echo x"}`), "interrupted; it may have taken effect"},
+		"writing again": {recordedCall("s", "str_replace_editor", `{"command":"create","path":"a","file_text":"x"}`), "created a with 1 byte"},
+		"an edit":       {recordedCall("s", "str_replace_editor", `{"command":"str_replace","path":"a","old_str":"x","new_str":"y"}`), "interrupted; it may have taken effect"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			agent := newAgent(t, pygenttest.NewScriptedModel(stop),
+				pygent.WithHistory(pygent.NewHistory(pygent.UserMessage("go"), pygent.AssistantMessage("", tt.call))))
+			_, err := agent.Resume(t.Context())
+			require.NoError(t, err)
+			require.Contains(t, results(agent)[0], tt.want)
+		})
+	}
 }

@@ -2,12 +2,28 @@ package pygent
 
 import (
 	"context"
+	"net"
 	"time"
 
 	"github.com/x/pygent/internal/guest"
 	"github.com/x/pygent/internal/guest/confine"
 	"github.com/x/pygent/internal/sandbox"
 )
+
+// SiblingHosts returns the hosts that the runtime of a task may reach.
+func SiblingHosts(r Runtime) []string {
+	t, _ := r.(*workspaceRuntime).sibling()
+	return t.Container.AllowedHosts
+}
+
+// WithTestServer connects every host to one server, whatever its address.
+func WithTestServer(address string) RuntimeOption {
+	return runtimeOption{"", func(o *runtimeOptions) {
+		o.connect = func(ctx context.Context, _ *net.Dialer, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", address)
+		}
+	}}
+}
 
 // WithTestPace shortens waiting times: how long the host waits for a guest's
 // answer, how often it sends a keepalive, how long a guest lives without its

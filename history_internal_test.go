@@ -1,16 +1,21 @@
 package pygent
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/x/pygent/internal/journal"
 	"github.com/x/pygent/internal/journal/memdisk"
 )
 
@@ -286,4 +291,176 @@ func TestTheConversationCostsNothing(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(10, func() {
 		h.conversation()
 	}))
+}
+
+// OpenHistoryOn opens a history on a simulated disk.
+var OpenHistoryOn = openHistoryOn
+
+// OpenFileStore opens the store below a history in a file.
+func OpenFileStore(path string) (HistoryStore, error) {
+	h := &History{}
+	file, err := openHistoryFile(journal.System, path, h)
+	return &fileStore{h, file, false}, err
+}
+
+// fileStore does for a historyFile what its history does.
+type fileStore struct {
+	h      *History
+	file   *historyFile
+	loaded bool
+}
+
+func (s *fileStore) Load(ctx context.Context) ([]HistoryEntry, error) {
+	entries, err := s.file.Load(ctx)
+	if !s.loaded {
+		s.h.record(entries...)
+		s.loaded = true
+		return s.h.Entries(), err
+	}
+	return append([]HistoryEntry(nil), entries...), err
+}
+
+func (s *fileStore) Append(ctx context.Context, entries ...HistoryEntry) error {
+	if s.h.closed {
+		return ErrHistoryClosed
+	}
+	before := len(s.h.entries)
+	for _, e := range entries {
+		var err error
+		if !e.isMark() {
+			if e.Message, err = encodeForHistory(e.Message); err != nil {
+				return err
+			}
+		}
+		s.h.record(e)
+	}
+	return s.file.Append(ctx, s.h.entries[before:]...)
+}
+
+func (s *fileStore) SetSystem(ctx context.Context, system HistoryEntry) (err error) {
+	if s.h.closed {
+		return ErrHistoryClosed
+	}
+	if system.Message.Role != "" {
+		if system.Message, err = encodeForHistory(system.Message); err != nil {
+			return err
+		}
+	}
+	if err = s.file.SetSystem(ctx, system); err == nil {
+		s.h.replaceSystem(system)
+	}
+	return err
+}
+
+func (s *fileStore) Close() error {
+	if s.h.closed {
+		return nil
+	}
+	s.h.closed = true
+	return s.file.close()
+}
+
+var errBadSector = errors.New("input/output error")
+
+// blindDisk is a disk whose files cannot be read while it is blind.
+type blindDisk struct {
+	journal.Disk
+	blind atomic.Bool
+}
+
+func (d *blindDisk) OpenFile(name string, flag int, perm fs.FileMode) (journal.File, error) {
+	f, err := d.Disk.OpenFile(name, flag, perm)
+	return blindFile{f, d}, err
+}
+
+type blindFile struct {
+	journal.File
+	disk *blindDisk
+}
+
+func (f blindFile) Read(p []byte) (int, error) {
+	if f.disk.blind.Load() {
+		return 0, errBadSector
+	}
+	return f.File.Read(p)
+}
+
+func (f blindFile) ReadAt(p []byte, at int64) (int, error) {
+	if f.disk.blind.Load() {
+		return 0, errBadSector
+	}
+	return f.File.ReadAt(p, at)
+}
+
+// When the file that has old texts cannot be read, nothing is lost: what needs the
+// texts fails or says so, what does not goes on, and later they are there again.
+func TestOldTextsThatCannotBeReadAreNotLost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays long conversations")
+	}
+	t.Parallel()
+	memory := memdisk.New()
+	disk := &blindDisk{Disk: memory}
+	h, err := openHistoryOn(disk, "/h.json")
+	require.NoError(t, err)
+	require.NoError(t, h.Append(SystemMessage("s"), UserMessage("go")))
+	for i := range 60 {
+		id := fmt.Sprint("c", i)
+		require.NoError(t, h.Append(AssistantMessage("", ToolCall{ID: id, Name: "read", Arguments: "{}"}), ToolMessage(id, strings.Repeat("old text ", 1000))))
+	}
+	whole := h.Messages()
+	_, err = h.appendReserved(t.Context(), HistoryEntry{Compaction: &Compaction{Keep: 4}})
+	require.NoError(t, err)
+	require.Positive(t, h.away)
+	sent := h.Conversation()
+
+	disk.blind.Store(true)
+	less := h.Messages()
+	require.Len(t, less, len(whole))
+	require.Contains(t, less[3].Content, "left out to save room")
+	require.Contains(t, strings.Join(h.Repairs(), "\n"), "input/output error")
+	before := memory.Names()["/h.json"]
+	require.ErrorIs(t, h.SetSystem("another"), errBadSector)
+	require.Equal(t, before, memory.Names()["/h.json"], "the file is as it was")
+	require.Equal(t, "s", h.Messages()[0].Text())
+	require.NoError(t, h.Append(UserMessage("more")), "an append reads nothing")
+	require.Equal(t, append(sent, h.Conversation()[len(sent)]), h.Conversation())
+
+	disk.blind.Store(false)
+	require.Equal(t, messagesJSON(t, whole), messagesJSON(t, h.Messages()[:len(whole)]))
+	require.NoError(t, h.SetSystem("another"))
+	require.Equal(t, messagesJSON(t, whole[1:]), messagesJSON(t, h.Messages()[1:len(whole)]))
+	require.NoError(t, h.Close())
+	again, err := openHistoryOn(memory, "/h.json")
+	require.NoError(t, err)
+	defer again.Close()
+	require.Equal(t, messagesJSON(t, whole[1:]), messagesJSON(t, again.Messages()[1:len(whole)]))
+}
+
+func messagesJSON(t *testing.T, msgs []Message) string {
+	data, err := json.Marshal(msgs)
+	require.NoError(t, err)
+	return string(data)
+}
+
+// What a session is told of its file is true where the system takes what is written, but
+// the disk does not.
+func TestASessionIsNotCalledKeptWhileTheDiskTakesNothing(t *testing.T) {
+	t.Parallel()
+	disk := memdisk.New()
+	h, err := openHistoryOn(disk, "/h.json")
+	require.NoError(t, err)
+	h.store.file.lenient = true
+	require.NoError(t, h.Append(SystemMessage("s"), UserMessage("one")))
+	disk.SetUnsafe(true)
+	for i := range 3 {
+		require.NoError(t, h.SetSystem(fmt.Sprint("another ", i)))
+		require.NoError(t, h.Append(UserMessage("two")))
+	}
+	require.Equal(t, []string{"the session goes on, but is not kept: " + memdisk.ErrUnsafe.Error()}, h.Repairs())
+	disk.SetUnsafe(false)
+	require.NoError(t, h.Append(UserMessage("three")))
+	require.Equal(t, "the session is kept again, with what was said meanwhile", h.Repairs()[1])
+	require.Contains(t, disk.After(memdisk.Loss{Data: true, Names: true}).Names()["/h.json"], "three", "it survives a loss of power")
+	require.NoError(t, h.Close())
 }
