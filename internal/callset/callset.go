@@ -160,6 +160,7 @@ func newPatch(patch, dir, name string) (*Set, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w; nothing was changed", err)
 	}
+	atPath(name, files)
 	return &Set{Together: true, files: files, dir: dir}, nil
 }
 

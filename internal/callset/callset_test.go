@@ -249,7 +249,7 @@ func TestAPatchIsTakenOutOfACommand(t *testing.T) {
 func TestOtherCallsThatStandForSeveral(t *testing.T) {
 	t.Parallel()
 	const blocks = "<<<<<<< SEARCH\nx\n=======\nz\n>>>>>>> REPLACE\n"
-	files := map[string]string{"a": "x\ny\n", "empty": "", "open": "x", "doc.md": "Write:\r\n\r\n" + strings.ReplaceAll(blocks, "\n", "\r\n")}
+	files := map[string]string{"a": "x\ny\n", "d/a": "x\n", "empty": "", "open": "x", "doc.md": "Write:\r\n\r\n" + strings.ReplaceAll(blocks, "\n", "\r\n")}
 	for _, c := range []struct {
 		tool, name, args string
 		want             []string
@@ -270,6 +270,11 @@ func TestOtherCallsThatStandForSeveral(t *testing.T) {
 		{"edit_file", "edit_file", `{"path":"a","old_text":"<<<<<<< SEARCH\nx\n=======\nz\n>>>>>>> REPLACE\n","new_text":"z"}`, nil, ""},
 		{"edit_file", "edit_file", `{"path":"notes.md","old_text":` + quote(patch("*** Update File: a", "@@", "-x", "+z")) + `,"new_text":""}`, nil, ""},
 		{"edit_file", "edit_file", `{"path":"notes.md","edits":[{"old_text":"--- a/a\n+++ b/a\n@@ -1 +1 @@\n-x\n+z\n","new_text":""}]}`, nil, ""},
+		{"edit_file", "edit_file", `{"path":"d/a","old_text":"","new_text":` + quote("a\n"+blocks) + `}`, []string{`edit_file {"new_text":"z\n","old_text":"x\n","path":"d/a"}`}, ""},
+		{"edit_file", "edit_file", `{"path":"a","edits":[` + quote("d/a\n"+blocks) + `]}`, []string{`edit_file {"new_text":"z\n","old_text":"x\n","path":"a"}`}, ""},
+		{"edit_file", "edit_file", `{"path":"d/a","diff":"--- a/a\n+++ b/a\n@@ -1 +1 @@\n-x\n+z\n"}`, []string{`edit_file {"new_text":"z\n","old_text":"x\n","path":"d/a"}`}, ""},
+		{"", "apply_patch", `{"path":"d/a","patch":` + quote(patch("*** Update File: a", "*** Move to: b", "@@", "-x", "+z")) + `}`, []string{`edit_file {"new_text":"z\n","old_text":"x\n","path":"d/a"}`, `bash {"cmd":"mkdir -p -- d \u0026\u0026 mv -f -- d/a d/b"}`}, ""},
+		{"edit_file", "edit_file", `{"path":"d/a","diff":` + quote(patch("*** Update File: a", "@@", "-x", "+z", "*** Update File: d/a", "@@", "-x", "+w")) + `}`, []string{`edit_file {"new_text":"z\n","old_text":"x\n","path":"a"}`, `edit_file {"new_text":"w\n","old_text":"x\n","path":"d/a"}`}, ""},
 		{"edit_file", "edit_file", `{"path":"fix.patch","old_text":"","new_text":"--- a/a\n+++ b/a\n@@ -1 +1 @@\n-x\n+z\n"}`, []string{`write_file {"content":"--- a/a\n+++ b/a\n@@ -1 +1 @@\n-x\n+z\n","path":"fix.patch"}`}, ""},
 		{"edit_file", "edit_file", `{"path":"doc.md","old_text":` + quote(blocks) + `,"new_text":""}`, []string{`edit_file {"path":"doc.md","old_text":` + quote(blocks) + `,"new_text":""}`}, ""},
 		{"edit_file", "edit_file", `{"path":"doc.md","edits":[{"old_text":` + quote(strings.TrimSpace(blocks)) + `,"new_text":""}]}`, []string{`edit_file {"path":"doc.md","edits":[{"old_text":` + quote(strings.TrimSpace(blocks)) + `,"new_text":""}]}`}, ""},
@@ -332,6 +337,7 @@ func TestAPatchIsNotTheContentOfItsFile(t *testing.T) {
 
 		"blocks of nothing":   {"n", blocks, nil, false},
 		"of another file":     {"d/a", patch("*** Update File: b", "@@", "-x", "+z"), nil, false},
+		"of two of the name":  {"d/a", patch("*** Update File: a", "@@", "-x", "+z", "*** Update File: d/a", "@@", "-x", "+z"), nil, false},
 		"of this and another": {"d/a", patch("*** Update File: d/a", "@@", "-x", "+z", "*** Delete File: b"), nil, false},
 		"a file of patches":   {"notes.diff", patch("*** Update File: notes.diff", "@@", "-x", "+z"), nil, false},
 		"a text about blocks": {"d/a", "Write:\n\n" + blocks, nil, false},

@@ -117,14 +117,30 @@ func ofItself(name, content string) (files []file, named bool, err error) {
 	if files, err = parse(patch, name); err != nil {
 		return nil, false, err
 	}
-	for i, f := range files {
-		if !endsAlike(f.path, name) {
-			return nil, false, nil
-		}
-		files[i].path = name
+	if !atPath(name, files) {
+		return nil, false, nil
 	}
 	anonymous, err := parse(patch, "\x00")
 	return files, err == nil && anonymous[0].path != "\x00", nil
+}
+
+// atPath gives a patch the path that its call names, if it is for one file, which may be that
+// one: a patch names it as seen from a directory above or below. Otherwise another file of the
+// same name would be changed. It reports whether the patch is for that file alone.
+func atPath(name string, files []file) bool {
+	for _, f := range files {
+		if name == "" || !endsAlike(f.path, name) || path.Clean(f.path) != path.Clean(files[0].path) {
+			return false
+		}
+	}
+	for i := range files {
+		f := &files[i]
+		if f.to != "" && path.Dir(f.to) == path.Dir(f.path) {
+			f.to = path.Join(path.Dir(name), path.Base(f.to))
+		}
+		f.path = name
+	}
+	return true
 }
 
 // endsAlike reports whether two paths may be of one file, of which one begins further up.
