@@ -133,7 +133,7 @@ func (c *Console) takeKeys() (restore func()) {
 	}
 	c.mode, c.keys = mode, lineinput.NewReader(c.file, maxLine, c.aside.echo)
 	if screen.IsDumb() {
-		c.keys.TakeWholeLines(func() bool { return lineinput.More(c.file) })
+		c.keys.TakeWholeLines(func() bool { return lineinput.More(c.file, lineinput.PasteGap) })
 	}
 	c.aside.unfinished = c.keys.Typed
 	return func() {

@@ -31,7 +31,7 @@ func (c *Console) readLines(ctx context.Context) {
 		}
 		l := c.readLine()
 		l.at = c.questions.Load()
-		l.more = c.keys == nil && c.typed && (c.in.Buffered() > 0 || lineinput.More(c.file))
+		l.more = c.keys == nil && c.typed && (c.in.Buffered() > 0 || lineinput.More(c.file, 0))
 		l.came = time.Now()
 		select {
 		case c.lines <- l:

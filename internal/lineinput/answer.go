@@ -11,6 +11,10 @@ import (
 // something else.
 const AnswerDelay = 500 * time.Millisecond
 
+// PasteGap is how long after a line that came as a whole more input belongs to the same paste.
+// The lines of one may come one by one, and nobody sends the next line so soon.
+const PasteGap = 50 * time.Millisecond
+
 // Reasons why a line is not an answer to a question; see [Reader.ExpectAnswer].
 var (
 	// ErrPasted means that the line was pasted. What came with it is dropped.
@@ -82,8 +86,9 @@ func (r *Reader) ExpectAnswer(on bool) {
 }
 
 // TakeWholeLines says that the terminal may let people edit a line and send it with its end,
-// as the shells of editors do. One such line is an answer, if more reports that no other
-// input is there. Several at once are a paste as ever. Call it before ReadLine.
+// as the shells of editors do. One such line is an answer, if it has no keys that edit it, and
+// more reports that no other input comes with it, perhaps after [PasteGap]. Several at once
+// are a paste as ever. Call it before ReadLine.
 func (r *Reader) TakeWholeLines(more func() bool) { r.more = more }
 
 // Asked records that the question whose answer is expected is on the screen now.

@@ -3,8 +3,10 @@
 package lineinput
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,11 +19,15 @@ func Flush(terminal *os.File) error {
 	return nil
 }
 
-// More reports whether a terminal has input that can be read without waiting.
-func More(terminal *os.File) bool {
+// More reports whether a terminal has input that can be read within a time.
+func More(terminal *os.File, within time.Duration) bool {
 	fds := []unix.PollFd{{Fd: int32(terminal.Fd()), Events: unix.POLLIN}}
-	n, err := unix.Poll(fds, 0)
-	return err == nil && n > 0 && fds[0].Revents&unix.POLLIN != 0
+	for until := time.Now().Add(within); ; {
+		n, err := unix.Poll(fds, int(max(0, time.Until(until)).Milliseconds()))
+		if !errors.Is(err, unix.EINTR) {
+			return err == nil && n > 0 && fds[0].Revents&unix.POLLIN != 0
+		}
+	}
 }
 
 // drain reads the input that a terminal has ready, and returns its last byte. ok
@@ -30,7 +36,7 @@ func drain(terminal *os.File) (last byte, ok bool) {
 	const most = 256 // reads, in case the input never ends
 	buf := make([]byte, 4096)
 	for range most {
-		if !More(terminal) {
+		if !More(terminal, 0) {
 			break
 		}
 		n, err := unix.Read(int(terminal.Fd()), buf)

@@ -3,6 +3,7 @@ package lineinput
 import (
 	"fmt"
 	"os"
+	"time"
 
 	"golang.org/x/sys/windows"
 )
@@ -17,7 +18,7 @@ func Flush(console *os.File) error {
 
 // More always returns false. A console cannot tell, since a key that is released
 // counts as input too.
-func More(*os.File) bool { return false }
+func More(*os.File, time.Duration) bool { return false }
 
 // drain reads nothing. Flush drops everything.
 func drain(*os.File) (last byte, ok bool) { return 0, false }

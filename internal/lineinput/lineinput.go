@@ -52,7 +52,7 @@ type Reader struct {
 	paste   bool // whether the keys are inside a paste, by the terminal's marks
 	pasted  bool // whether a part of the line was pasted
 
-	// more reports whether more input is there, of a terminal that sends whole lines;
+	// more reports whether more input comes at once, of a terminal that sends whole lines;
 	// nil for any other.
 	more func() bool
 
@@ -167,13 +167,14 @@ func (r *Reader) read(keys []byte) {
 }
 
 // isWholeLine reports whether keys are one line, and all that was sent, from a terminal
-// that sends lines.
+// that sends lines. It matters only for answers.
 func (r *Reader) isWholeLine(keys []byte) bool {
-	if r.more == nil || len(r.keys) > 0 || len(r.line) > 0 || r.paste {
+	if r.more == nil || !r.answers || len(r.keys) > 0 || len(r.line) > 0 || r.paste {
 		return false
 	}
 	text := bytes.TrimSuffix(bytes.TrimSuffix(keys, []byte("\n")), []byte("\r"))
-	return !bytes.ContainsAny(text, "\r\n\x1b") && !r.more()
+	isKey := func(c rune) bool { return c < ' ' && c != '\t' || c == keyDelete } // such a line erases by itself
+	return bytes.IndexFunc(text, isKey) < 0 && !r.more()
 }
 
 // key processes one byte of input.

@@ -192,6 +192,8 @@ func TestALineAloneFromATerminalThatSendsLinesIsTyped(t *testing.T) {
 		{"several lines", []string{"?@make\ny\n"}, false, "", ErrPasted},
 		{"several with carriage returns", []string{"?@make\ry\r"}, false, "", ErrPasted},
 		{"a line of several", []string{"?@make\n"}, true, "", ErrPasted},
+		{"a line that erases itself", []string{"?@never\x15y\n"}, false, "", ErrPasted},
+		{"one that erases its keys", []string{"?@no\x7f\x7fy\n"}, false, "", ErrPasted},
 		{"the end of a line", []string{"?@y", "es\n"}, false, "", ErrPasted},
 		{"the rest of a line", []string{"wh", "?@y\n"}, false, "", ErrBegun},
 		{"marked", []string{"?@" + pasteBegins + "y" + pasteEnds + "\n"}, false, "", ErrPasted},
