@@ -308,6 +308,7 @@ func (r *run) askOften(ctx context.Context, req ChatRequest, delta func(Delta)) 
 			return nil, errBroke
 		}
 		next, final := calls.Failed(ctx, retryFailure(err))
+		req.MustCall = req.MustCall && retryFailure(err).Overload // else the server may fail at the demand, as behind thoughts
 		if final != nil {
 			return nil, final
 		}

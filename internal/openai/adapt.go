@@ -111,12 +111,13 @@ func (c *call) adapt(err error) (change, bool) {
 		return change{adaptation{left: rejected}, fmt.Sprintf("left %ss out: the model does not accept them", rejected), lasting}, true
 	}
 	refused := api.Status == http.StatusBadRequest || api.Status == http.StatusUnprocessableEntity
+	noHost := api.Status == http.StatusNotFound // as a router says that has no server for the parameters
 	if refused {
 		if change, ok := c.leaveOut(api); ok {
 			return change, true
 		}
 	}
-	return c.demandNothing(api, refused)
+	return c.demandNothing(api, refused || noHost)
 }
 
 // demandNothing returns the request without the demand for a call, which no server has to

@@ -128,6 +128,7 @@ func TestARunWithWorkLeftIsNotEndedByAText(t *testing.T) {
 func TestAServerThatTakesNoDemandIsAskedWithoutIt(t *testing.T) {
 	t.Parallel()
 	failing := []string{"Groq", "by failing", "by lacking it", "by hanging up", "in a stream"}
+	begun := []string{"after thoughts", "broken off"} // then the call is repeated
 	for name, refusal := range map[string]pygenttest.Reply{
 		"by its name":     pygenttest.UnsupportedParameter("tool_choice"),
 		"while it thinks": pygenttest.Status(400, "invalid_request_error", "Thinking may not be enabled when tool_choice forces tool use."),
@@ -139,6 +140,9 @@ func TestAServerThatTakesNoDemandIsAskedWithoutIt(t *testing.T) {
 		"by lacking it":   pygenttest.Status(501, "", "not implemented"),
 		"by hanging up":   pygenttest.Disconnect(),
 		"in a stream":     pygenttest.Status(500, "", "Internal Server Error").InStream(),
+		"as a router":     pygenttest.Status(404, "", "No endpoints found that can handle the requested parameters."),
+		"after thoughts":  pygenttest.Text("Never said.").WithReasoning("Hm, hello.").FailAfter(1, "500", "Internal Server Error"),
+		"broken off":      pygenttest.Text("Never said.").CutAfter(1),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -147,7 +151,14 @@ func TestAServerThatTakesNoDemandIsAskedWithoutIt(t *testing.T) {
 			got := finish(t, command(t, server.Env(), "run", "--no-docker", "Create hello.txt."))
 			require.Equal(t, 0, got.code, got.stderr)
 			require.Equal(t, "Created.\n", got.stdout)
-			require.Contains(t, got.stderr, map[bool]string{true: "demanded no call any more", false: "dropped parameter tool_choice"}[slices.Contains(failing, name)])
+			notice := "dropped parameter tool_choice"
+			switch {
+			case slices.Contains(failing, name):
+				notice = "demanded no call any more"
+			case slices.Contains(begun, name):
+				notice = "trying again"
+			}
+			require.Contains(t, got.stderr, notice)
 			require.NotContains(t, server.Requests()[3].Fields, "tool_choice")
 		})
 	}
