@@ -48,8 +48,8 @@ func hint(err error) string {
 
 // endError says how a run ended that reached a limit, or made no progress.
 type endError struct {
-	reason  string // in the words of the library
-	session string // the ID of the session that is kept; empty for none
+	reason string // in the words of the library
+	onward string // the command that goes on, without the flag of the limit; empty for none
 }
 
 // Error is the reason.
@@ -71,10 +71,10 @@ func (e *endError) hint() string {
 	for name, flag := range raised {
 		switch {
 		case !strings.HasSuffix(e.reason, name):
-		case e.session == "":
+		case e.onward == "":
 			return flag + " sets another limit"
 		default:
-			return fmt.Sprintf("to go on: pygent run --resume %s %s", e.session, flag)
+			return fmt.Sprintf("to go on: %s %s", e.onward, flag)
 		}
 	}
 	return ""

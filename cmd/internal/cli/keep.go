@@ -378,12 +378,19 @@ func (k *keeping) name(cfg pygent.Config) string {
 	return short(cmp.Or(cfg.Snapshot, cfg.HistoryFile))
 }
 
-// id is the ID of the session that is kept, empty for none.
-func (k *keeping) id() string {
-	if k.path == "" {
-		return ""
+// id is the ID of the session that is kept.
+func (k *keeping) id() string { return filepath.Base(k.path) }
+
+// onward is the command that goes on with a run, to be followed by flags. It is empty where
+// nothing is kept. A file of --history has no settings, so the flags are needed again.
+func (k *keeping) onward(cfg pygent.Config) string {
+	switch {
+	case k.path != "":
+		return "pygent run --resume " + k.id()
+	case cfg.HistoryFile != "":
+		return "the same command with --resume in place of the prompt, and"
 	}
-	return filepath.Base(k.path)
+	return ""
 }
 
 // tell says how the session goes on another time, if something was said in it.

@@ -449,6 +449,19 @@ func TestARunThatReachedALimitGoesOnAsItSays(t *testing.T) {
 	require.Equal(t, "Both are there.\n", got.stdout)
 }
 
+// With --history no settings are kept, so the command has to be given again.
+func TestARunWithAHistoryThatReachedALimitSaysHowItGoesOn(t *testing.T) {
+	t.Parallel()
+	server := pygenttest.NewServer(t, bash("true"), pygenttest.Text("Done."))
+	path := filepath.Join(t.TempDir(), "h.json")
+	got := finish(t, command(t, server.Env(), "run", "--no-docker", "--history", path, "--max-steps", "1", "Run true."))
+	require.Equal(t, exitLimit, got.code, got.stderr)
+	require.Contains(t, got.stderr, "(MaxSteps); to go on: the same command with --resume in place of the prompt, and --max-steps N")
+	got = finish(t, command(t, server.Env(), "run", "--no-docker", "--history", path, "--max-steps", "1", "--resume", "--max-steps", "5"))
+	require.Equal(t, 0, got.code, got.stderr)
+	require.Equal(t, "Done.\n", got.stdout)
+}
+
 // interruptedRun makes a history in which a call has no result.
 func interruptedRun(t *testing.T) (path string) {
 	t.Helper()

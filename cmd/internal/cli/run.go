@@ -109,7 +109,7 @@ func (r *runCmd) Run(ctx context.Context, s *settings, out *output) error {
 	}
 	seen.conclude(result)
 	cleans()
-	return join(r.finish(result, err, out, kept.id()), cleanUp(agent))
+	return join(r.finish(result, err, out, kept.onward(cfg)), cleanUp(agent))
 }
 
 // oneTerminal reports whether standard output and standard error are both
@@ -304,9 +304,8 @@ func warnings(next func(pygent.Event)) func(pygent.Event) {
 	}
 }
 
-// finish turns the outcome into an exit code. id is that of the session, empty if none is
-// kept.
-func (r *runCmd) finish(result *pygent.Result, err error, out *output, id string) error {
+// finish turns the outcome into an exit code. onward is the command that goes on.
+func (r *runCmd) finish(result *pygent.Result, err error, out *output, onward string) error {
 	code := codeOf(result, err)
 	switch {
 	case r.JSON && out.lost() != nil: // the run was abandoned for this, which report prints
@@ -317,7 +316,7 @@ func (r *runCmd) finish(result *pygent.Result, err error, out *output, id string
 		return &exitError{code: code}
 	}
 	if err == nil && result.Reason != "" {
-		err = &endError{result.Reason, id}
+		err = &endError{result.Reason, onward}
 	}
 	return &exitError{code, err}
 }
