@@ -412,7 +412,7 @@ func (r *run) compactNow(ctx context.Context) (Compaction, error) {
 	if err := a.history.catchUp(ctx); err != nil {
 		return Compaction{}, err
 	}
-	if at, given, ok := exchangeAtEnd(a.history.view()); ok && hasOpen(given) {
+	if at, given, ok := exchangeAtEnd(a.history.view()); ok && slices.Contains(given, noResult) {
 		return Compaction{}, fmt.Errorf("message %d calls tools that have not answered: resume the run first", at+1)
 	}
 	specs, err := a.refreshSystem(ctx)
@@ -473,15 +473,6 @@ func (r *run) nothingToCompact(specs []ToolSpec) error {
 	gauge := &a.memoryOf(a.currentModel()).gauge
 	return fmt.Errorf("%w: about %d of its %d tokens are the system message and the tools; the last message of the user and the last exchange stay too, and a summary of the rest would not be shorter",
 		ErrNothingToCompact, gauge.Tokens(prefix), gauge.Tokens(weight))
-}
-
-func hasOpen(given []int) bool {
-	for _, at := range given {
-		if at == noResult {
-			return true
-		}
-	}
-	return false
 }
 
 // ContextUse says how full the model's context window is.
@@ -554,11 +545,17 @@ type memory struct {
 	small   bool // it was warned that the window is small
 }
 
-// memoryOf returns what is known about the model that is asked now.
+// memoryOf returns what is known about the model that is asked now. It begins with what the
+// provider counted last for that model in the conversation.
 func (a *Agent) memoryOf(model agentModel) *memory {
 	m := &a.memory
 	if name := model.asked(); m.told == nil || m.model != name {
 		*m = memory{model: name, told: new(atomic.Int64), warned: m.warned}
+		for _, e := range slices.Backward(a.history.shared()) {
+			if e.Model == name && !m.gauge.Calibrated() {
+				m.gauge.Report(e.Weight, e.Usage.PromptTokens)
+			}
+		}
 	}
 	return m
 }

@@ -150,13 +150,9 @@ func TestOldResultsShrinkFirst(t *testing.T) {
 	require.Contains(t, shown[len(shown)-3].Text(), "line of result 12\nline", "the end is whole")
 }
 
-// A resumed session sends what the dead one would have sent.
-func TestAResumedSessionSendsTheSameBytes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("plays long conversations")
-	}
-	t.Parallel()
-	for name, open := range map[string]func(t *testing.T) func() *pygent.History{
+// historiesIn are the ways to open a history again, by what keeps it.
+func historiesIn() map[string]func(t *testing.T) func() *pygent.History {
+	return map[string]func(t *testing.T) func() *pygent.History{
 		"file": func(t *testing.T) func() *pygent.History {
 			path := filepath.Join(t.TempDir(), "h.json")
 			return func() *pygent.History { return openHistory(t, path) }
@@ -169,7 +165,16 @@ func TestAResumedSessionSendsTheSameBytes(t *testing.T) {
 				return h
 			}
 		},
-	} {
+	}
+}
+
+// A resumed session sends what the dead one would have sent.
+func TestAResumedSessionSendsTheSameBytes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays long conversations")
+	}
+	t.Parallel()
+	for name, open := range historiesIn() {
 		t.Run(name, func(t *testing.T) {
 			again := open(t)
 			server := worker(t, 70, pygenttest.Text("I did a lot, and all of it is well."))
@@ -189,6 +194,48 @@ func TestAResumedSessionSendsTheSameBytes(t *testing.T) {
 			require.NoError(t, history.Close())
 		})
 	}
+}
+
+// What the provider counted is stored, so that a session that is resumed compacts before the
+// same message as one that was never closed.
+func TestAResumedSessionCompactsBeforeTheSameMessage(t *testing.T) {
+	t.Parallel()
+	unbroken := turnsWithCompaction(t, false, historiesIn()["store"](t))
+	require.Greater(t, len(unbroken), 1)
+	for name, open := range historiesIn() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, unbroken, turnsWithCompaction(t, true, open(t)))
+		})
+	}
+}
+
+// turnsWithCompaction plays a conversation with a server that counts a token for two bytes. It
+// returns the turns that begin with a compaction.
+func turnsWithCompaction(t *testing.T, resumed bool, open func() *pygent.History) (turns []int) {
+	model := pygenttest.NewScriptedModel(pygenttest.Decide(func(r *pygent.ChatRequest) pygenttest.Reply {
+		return pygenttest.TextAndCalls(strings.Repeat("word ", 500), pygenttest.Call("stop", map[string]any{"summary": "done"})).
+			WithUsage(pygent.Usage{PromptTokens: int64(len(jsonOf(t, r)) / 2), CompletionTokens: 1})
+	})).RepeatLast()
+	all, collect := compactions()
+	begin := func() *pygent.Agent {
+		return newAgentOn(t, nowhere{}, model, pygent.WithModelName("m"), pygent.WithHistory(open()), pygent.WithContextWindow(24_000), collect)
+	}
+	agent := begin()
+	for turn := range 30 {
+		before := len(*all)
+		_, err := agent.RunUntilStop(t.Context(), fmt.Sprint("task ", turn))
+		require.NoError(t, err)
+		if len(*all) > before {
+			turns = append(turns, turn)
+		}
+		if resumed {
+			require.NoError(t, agent.Close())
+			require.NoError(t, agent.History().Close())
+			agent = begin()
+		}
+	}
+	return turns
 }
 
 // The JSON of messages that are not sent any more is dropped, and made anew for a

@@ -76,6 +76,12 @@ type HistoryEntry struct {
 	// Bash is how a command of the tool bash ended whose result the message is. It
 	// lacks the command and the output, which the messages have.
 	Bash *BashResult `json:"bash,omitempty"`
+	// Usage is what the provider counted for a message of the model, Model is what was
+	// asked for it, and Weight the size of that request, about its bytes. By the last of
+	// them a resumed session knows how long a token is. They are zero if not known.
+	Usage  Usage  `json:"usage,omitzero"`
+	Model  string `json:"model,omitempty"`
+	Weight int    `json:"weight,omitempty"`
 
 	Turn *TurnEnd     `json:"turn,omitempty"` // the mark of the end of a run
 	Info *HistoryInfo `json:"info,omitempty"` // the mark of a call of SetInfo
@@ -242,28 +248,20 @@ func (e *HistoryEntry) isMark() bool { return e.Message.Role == "" }
 // clone returns a copy that shares nothing that can change.
 func (e HistoryEntry) clone() HistoryEntry {
 	e.Message = e.Message.clone()
-	if e.Turn != nil {
-		turn := *e.Turn
-		e.Turn = &turn
-	}
-	if e.Info != nil {
-		info := *e.Info
-		e.Info = &info
-	}
-	if e.Compaction != nil {
-		compaction := *e.Compaction
-		e.Compaction = &compaction
-	}
-	if e.Rewind != nil {
-		rewind := *e.Rewind
-		e.Rewind = &rewind
-	}
+	e.Turn, e.Info, e.Compaction, e.Rewind, e.Bash = copied(e.Turn), copied(e.Info), copied(e.Compaction), copied(e.Rewind), copied(e.Bash)
 	if e.Bash != nil {
-		bash := *e.Bash
-		bash.Refused = slices.Clone(bash.Refused)
-		e.Bash = &bash
+		e.Bash.Refused = slices.Clone(e.Bash.Refused)
 	}
 	return e
+}
+
+// copied returns a copy of what p points to, if it is not nil.
+func copied[T any](p *T) *T {
+	if p == nil {
+		return nil
+	}
+	value := *p
+	return &value
 }
 
 // alike reports whether two entries are the same one, of which one was stored

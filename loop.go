@@ -541,8 +541,9 @@ func (r *run) takeMistake(ctx context.Context, m *openai.Mistake) (*ChatResponse
 // to be no answer, is replaced by the next one. What stands beside a call is none: see
 // finished.
 func (r *run) tookMessage(resp *ChatResponse) error {
-	msg := resp.Message
-	return r.keep(HistoryEntry{Message: msg}, func() Event {
+	msg, a := resp.Message, r.agent
+	entry := HistoryEntry{Message: msg, Usage: resp.Usage, Model: a.currentModel().asked(), Weight: a.requestWeight(r.specs)}
+	return r.keep(entry, func() Event {
 		r.result.Message, r.result.told = msg, true
 		first := r.replies == 0 || r.trouble.CutBy != ""
 		if r.opts.answerEnds {

@@ -92,6 +92,7 @@ var wrongStores = map[string]closable{
 	"no calls":         {stored: each(func(e *pygent.HistoryEntry) { e.Message.ToolCalls = nil })},
 	"no source":        {stored: each(func(e *pygent.HistoryEntry) { e.Source = "" })},
 	"no outcome":       {stored: each(func(e *pygent.HistoryEntry) { e.Outcome = "" })},
+	"no usage":         {stored: each(func(e *pygent.HistoryEntry) { e.Usage = pygent.Usage{} })},
 	"whole seconds":    {stored: each(func(e *pygent.HistoryEntry) { e.Time = e.Time.Truncate(time.Second) })},
 	"short texts": {stored: each(func(e *pygent.HistoryEntry) {
 		e.Message.Content = e.Message.Content[:min(len(e.Message.Content), 1<<16)]
