@@ -236,7 +236,7 @@ func TestAKilledVolumeIsOldOrNew(t *testing.T) {
 	require.NoError(t, err)
 	back, restored := 0, 0
 	for round := range kills {
-		testkit.KillChild(t, self, "TestAwayKillChild", awayKillEnv+"="+base)
+		testkit.KillChild(t, self, "TestAwayKillChild", awayKillEnv+"="+base, testkit.KillWithin)
 		inDirectory := os.Remove(inVolumeMark(base)) != nil
 		k := openKeeper(t, base, pygent.WithModel(testkit.TurnWriter()), pygent.WithTools(testkit.WriteTurn()))
 		mixed := inDirectory && k.cutOff()

@@ -80,7 +80,7 @@ func TestAKilledUndoIsOldOrNew(t *testing.T) {
 	require.NoError(t, err)
 	finished, working := 0, 0
 	for round := range kills {
-		testkit.KillChild(t, self, "TestCheckpointChild", checkpointChildEnv+"="+base)
+		testkit.KillChild(t, self, "TestCheckpointChild", checkpointChildEnv+"="+base, testkit.KillWithin)
 		k := openKeeper(t, base, pygent.WithModel(testkit.TurnWriter()), pygent.WithTools(writeTurn(base)))
 		words := map[string]bool{}
 		for _, text := range k.files() {

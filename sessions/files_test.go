@@ -10,7 +10,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -177,6 +179,13 @@ func writingSession(base string) []pygent.Option {
 	}
 }
 
+// killInTurn before the directory has TestSessionChild say that it is open once its first turn
+// writes, and killInTurnWithin is about how long that takes. Other kills seldom hit a turn.
+const (
+	killInTurn       = "in a turn:"
+	killInTurnWithin = 20 * time.Millisecond
+)
+
 // TestSessionChild is the process that TestAKilledSessionHasFilesAndWordsOfOneMoment
 // kills: it resumes a session, works in it and ends it until it dies. Without its
 // environment variable it does nothing.
@@ -186,9 +195,18 @@ func TestSessionChild(t *testing.T) {
 	if base == "" {
 		return
 	}
-	fmt.Println("open")
+	base, inTurn := strings.CutPrefix(base, killInTurn)
+	var open sync.Once
+	sayOpen := func() { open.Do(func() { fmt.Println("open") }) }
+	if !inTurn {
+		sayOpen()
+	}
 	for {
-		agent, err := pygent.New(writingSession(base)...)
+		agent, err := pygent.New(append(writingSession(base), pygent.OnEvent(func(e pygent.Event) {
+			if e.Type == pygent.EventToolStart {
+				sayOpen()
+			}
+		}))...)
 		require.NoError(t, err)
 		for range 1 + rand.IntN(2) {
 			_, err = agent.RunUntilStop(t.Context(), fmt.Sprint("turn ", rand.Int()))
@@ -228,7 +246,11 @@ func TestAKilledSessionHasFilesAndWordsOfOneMoment(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, agent.Close())
 		}
-		testkit.KillChild(t, self, "TestSessionChild", sessionChildEnv+"="+base)
+		at, within := base, testkit.KillWithin
+		if round%4 == 2 {
+			at, within = killInTurn+base, killInTurnWithin
+		}
+		testkit.KillChild(t, self, "TestSessionChild", sessionChildEnv+"="+at, within)
 		gone := round%2 == 1
 		if gone {
 			left, err := filepath.Glob(filepath.Join(temp, "pygent-*"))

@@ -48,9 +48,13 @@ func WriteTurn() pygent.Tool {
 	})
 }
 
+// KillWithin is within how long most tests kill a child: on an idle machine, some turns.
+const KillWithin = 300 * time.Millisecond
+
 // KillChild runs a test of this binary in a process of its own, with a variable more in its
-// environment, and kills it at a random moment after it has said that it is open.
-func KillChild(t testing.TB, self, test, env string) {
+// environment, and kills it at a random moment within some time after it has said that it is
+// open.
+func KillChild(t testing.TB, self, test, env string, within time.Duration) {
 	t.Helper()
 	child := exec.Command(self, "-test.run=^"+test+"$", "-test.v")
 	child.Env = append(os.Environ(), env)
@@ -61,7 +65,7 @@ func KillChild(t testing.TB, self, test, env string) {
 	lines := bufio.NewScanner(out)
 	for lines.Scan() && lines.Text() != "open" {
 	}
-	kill := time.AfterFunc(time.Duration(rand.Int64N(int64(300*time.Millisecond))), func() { _ = child.Process.Kill() })
+	kill := time.AfterFunc(time.Duration(rand.Int64N(int64(within))), func() { _ = child.Process.Kill() })
 	defer kill.Stop()
 	var rest strings.Builder
 	for lines.Scan() {
