@@ -6,6 +6,7 @@ package loopdetect
 import (
 	"crypto/sha256"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -65,16 +66,16 @@ const maxCycle = 3
 // Finder remembers the last tool calls of a run. The zero Finder is ready to
 // use. It is not safe for concurrent use.
 type Finder struct {
-	recent   []entry // at most maxCycle*WaitsStuck, the latest last
-	stuck    bool    // the last calls repeat too often
-	failures int     // in a row
-	told     int     // the step after which the model was told of them first
+	recent   []entry  // at most maxCycle*WaitsStuck, the latest last
+	calls    []string // the last maxCycle of them: what they are matters only if they repeat
+	stuck    bool     // the last calls repeat too often
+	failures int      // in a row
+	told     int      // the step after which the model was told of them first
 }
 
 type entry struct {
 	call, result [sha256.Size]byte
 	failed       bool
-	waits, asks  bool
 }
 
 // Found describes a cycle: the last Calls calls were made Times times in a row,
@@ -86,12 +87,17 @@ type Found struct{ Calls, Times int }
 // cycle among them. One call that keeps giving one result is a cycle, as are two or three
 // in turn; it depends on what they are how soon.
 func (l *Finder) Note(call, result string, failed bool) (Found, bool) {
-	l.recent = append(l.recent, entry{sha256.Sum256([]byte(call)), sha256.Sum256([]byte(result)), failed, waits.MatchString(call), asks.MatchString(call)})
+	l.recent = append(l.recent, entry{sha256.Sum256([]byte(call)), sha256.Sum256([]byte(result)), failed})
 	l.recent = l.recent[max(0, len(l.recent)-maxCycle*WaitsStuck):]
+	l.calls = append(l.calls, call)
+	l.calls = l.calls[max(0, len(l.calls)-maxCycle):]
 	l.stuck = false
 	for calls := 1; calls <= maxCycle; calls++ {
-		told, stuck := l.bounds(calls)
-		if times := l.times(calls); times >= told {
+		times := l.times(calls)
+		if times < Told { // the lowest bound of all
+			continue
+		}
+		if told, stuck := l.bounds(calls); times >= told {
 			l.stuck = times >= stuck
 			return Found{Calls: calls, Times: min(times, stuck)}, true
 		}
@@ -104,12 +110,11 @@ func (l *Finder) Stuck() bool { return l.stuck }
 
 // bounds are how often the last calls may be repeated.
 func (l *Finder) bounds(calls int) (told, stuck int) {
-	for _, e := range l.recent[max(0, len(l.recent)-calls):] {
-		if e.waits {
-			return WaitsTold, WaitsStuck
-		}
-	}
-	if asks := l.recent[len(l.recent)-1].asks; calls == 1 && !asks || l.AllFailed(calls) && !asks {
+	last := l.calls[max(0, len(l.calls)-calls):]
+	switch {
+	case slices.ContainsFunc(last, waits.MatchString):
+		return WaitsTold, WaitsStuck
+	case (calls == 1 || l.AllFailed(calls)) && !asks.MatchString(last[len(last)-1]):
 		return Told, Stuck
 	}
 	return InTurnTold, InTurnStuck
