@@ -114,20 +114,26 @@ func inTarget(name string, isDir bool) bool {
 	return slices.Contains(strings.Split(name, "/"), pathname.Target)
 }
 
-// spool holds entries of an archive back, in a temporary file.
+// spool holds entries of an archive back, in a file of a temporary workspace: if this process
+// dies, that is found and removed.
 type spool struct {
+	dir  string
 	file *os.File
 	to   *tar.Writer
 }
 
 // writer returns where the next entry goes.
 func (s *spool) writer() (_ *tar.Writer, err error) {
-	if s.file == nil {
-		if s.file, err = os.CreateTemp("", "pygent-*.tar"); err != nil {
-			return nil, fmt.Errorf("hold back what a build may have made: %w", err)
-		}
-		s.to = tar.NewWriter(s.file)
+	if s.file != nil {
+		return s.to, nil
 	}
+	if s.dir, err = workspace.MakeTemp(false); err == nil {
+		s.file, err = os.CreateTemp(s.dir, "tar-")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("hold back what a build may have made: %w", err)
+	}
+	s.to = tar.NewWriter(s.file)
 	return s.to, nil
 }
 
@@ -140,11 +146,13 @@ func (s *spool) reader() (io.Reader, error) {
 	return s.file, err
 }
 
-// close removes the file.
+// close removes the directory.
 func (s *spool) close() {
 	if s.file != nil {
 		_ = s.file.Close()
-		_ = os.Remove(s.file.Name())
+	}
+	if s.dir != "" {
+		_ = workspace.RemoveTemp(s.dir)
 	}
 }
 
