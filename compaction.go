@@ -552,8 +552,11 @@ func (a *Agent) memoryOf(model agentModel) *memory {
 	if name := model.asked(); m.told == nil || m.model != name {
 		*m = memory{model: name, told: new(atomic.Int64), warned: m.warned}
 		for _, e := range slices.Backward(a.history.shared()) {
-			if e.Model == name && !m.gauge.Calibrated() {
-				m.gauge.Report(e.Weight, e.Usage.PromptTokens)
+			if e.Model != name {
+				continue
+			}
+			if m.gauge.Report(e.Weight, e.Usage.PromptTokens); m.gauge.Calibrated() {
+				break
 			}
 		}
 	}

@@ -307,8 +307,9 @@ func (r *run) askOften(ctx context.Context, req ChatRequest, delta func(Delta)) 
 		if r.budgetSpent() != "" {
 			return nil, errBroke
 		}
-		next, final := calls.Failed(ctx, retryFailure(err))
-		req.MustCall = req.MustCall && retryFailure(err).Overload // else the server may fail at the demand, as behind thoughts
+		failure := retryFailure(err)
+		next, final := calls.Failed(ctx, failure)
+		req.MustCall = req.MustCall && failure.Overload // else the server may fail at the demand, as behind thoughts
 		if final != nil {
 			return nil, final
 		}

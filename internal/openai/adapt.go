@@ -4,12 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
-	"syscall"
 )
 
 // adaptation is what a model's server was found not to accept. Values are
@@ -124,7 +122,7 @@ func (c *call) adapt(err error) (change, bool) {
 // know. Some that refuse it do not say so, and some fail at it as at a fault of their own:
 // with a status of 5xx, or by breaking the connection. An overload has other reasons.
 func (c *call) demandNothing(api *Error, refused bool) (change, bool) {
-	fails := api.Status == http.StatusNotImplemented || hungUp(api) || api.Retryable && !IsOverload(api.Status, api.Err)
+	fails := api.Status == http.StatusNotImplemented || hungUp(api.Err) || api.Retryable && !IsOverload(api.Status, api.Err)
 	named := indexWord(api.Message, toolChoice) >= 0
 	switch {
 	case !c.demands():
@@ -136,11 +134,6 @@ func (c *call) demandNothing(api *Error, refused bool) (change, bool) {
 		return change{adaptation{dropped: map[string]bool{toolChoice: true}}, "demanded no call any more: the server failed when it had to give one", false}, true
 	}
 	return change{}, false
-}
-
-// hungUp reports whether the server closed the connection in place of an answer.
-func hungUp(api *Error) bool {
-	return errors.Is(api.Err, io.EOF) || errors.Is(api.Err, io.ErrUnexpectedEOF) || errors.Is(api.Err, syscall.ECONNRESET)
 }
 
 // demandLess returns the request without the demand for a call that the model did not heed,

@@ -269,15 +269,17 @@ func IsOverload(status int, cause error) bool {
 // mayBeAway reports whether a connection failed as with a server that is restarted, or
 // behind a network that is down.
 func mayBeAway(err error) bool {
-	for _, is := range []error{
-		syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.ECONNABORTED, syscall.EPIPE, syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.ETIMEDOUT,
-		io.EOF, io.ErrUnexpectedEOF,
-	} {
-		if errors.Is(err, is) {
-			return true
-		}
-	}
-	return errors.As(err, new(*net.DNSError))
+	return hungUp(err) || errors.As(err, new(*net.DNSError)) ||
+		isAnyOf(err, syscall.ECONNREFUSED, syscall.ECONNABORTED, syscall.EPIPE, syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.ETIMEDOUT)
+}
+
+// hungUp reports whether the server closed the connection in place of an answer.
+func hungUp(err error) bool {
+	return isAnyOf(err, io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET)
+}
+
+func isAnyOf(err error, targets ...error) bool {
+	return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
 }
 
 // saysWhere tells how a person sets the base URL.
