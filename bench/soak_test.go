@@ -81,7 +81,7 @@ func soakEngine(t *testing.T) *client.Client {
 	require.NoError(t, err)
 	t.Cleanup(func() { engine.Close() })
 	if err := enginetest.Has("", enginetest.Image(), enginetest.Busybox()); err != nil {
-		if os.Getenv("PYGENT_TEST_REQUIRE_DOCKER") == "1" {
+		if enginetest.Required() {
 			t.Fatalf("an engine is required: %v", err)
 		}
 		t.Logf("no engine, so all runtimes are local: %v", err)

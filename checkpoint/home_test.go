@@ -228,15 +228,10 @@ func TestAKilledVolumeIsOldOrNew(t *testing.T) {
 	testkit.RequireDocker(t)
 	pruneVolumes(t)
 	base := t.TempDir()
-	kills := 3
-	if n, err := strconv.Atoi(os.Getenv("PYGENT_VOLUME_KILLS")); err == nil {
-		kills = n
-	}
-	self, err := os.Executable()
-	require.NoError(t, err)
+	kills := testkit.Kills("PYGENT_VOLUME_KILLS", 3)
 	back, restored := 0, 0
 	for round := range kills {
-		testkit.KillChild(t, self, "TestAwayKillChild", awayKillEnv+"="+base, testkit.KillWithin)
+		testkit.KillChild(t, "TestAwayKillChild", awayKillEnv+"="+base, testkit.KillWithin)
 		inDirectory := os.Remove(inVolumeMark(base)) != nil
 		k := openKeeper(t, base, pygent.WithModel(testkit.TurnWriter()), pygent.WithTools(testkit.WriteTurn()))
 		mixed := inDirectory && k.cutOff()

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -72,15 +71,10 @@ func TestAKilledUndoIsOldOrNew(t *testing.T) {
 	}
 	t.Parallel()
 	base := t.TempDir()
-	kills := 10
-	if n, err := strconv.Atoi(os.Getenv("PYGENT_CHECKPOINT_KILLS")); err == nil {
-		kills = n
-	}
-	self, err := os.Executable()
-	require.NoError(t, err)
+	kills := testkit.Kills("PYGENT_CHECKPOINT_KILLS", 10)
 	finished, working := 0, 0
 	for round := range kills {
-		testkit.KillChild(t, self, "TestCheckpointChild", checkpointChildEnv+"="+base, testkit.KillWithin)
+		testkit.KillChild(t, "TestCheckpointChild", checkpointChildEnv+"="+base, testkit.KillWithin)
 		k := openKeeper(t, base, pygent.WithModel(testkit.TurnWriter()), pygent.WithTools(writeTurn(base)))
 		words := map[string]bool{}
 		for _, text := range k.files() {

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -229,12 +228,7 @@ func TestAKilledSessionHasFilesAndWordsOfOneMoment(t *testing.T) {
 	}
 	base, temp := t.TempDir(), t.TempDir()
 	t.Setenv("TMPDIR", temp)
-	kills := 10
-	if n, err := strconv.Atoi(os.Getenv("PYGENT_SESSION_KILLS")); err == nil {
-		kills = n
-	}
-	self, err := os.Executable()
-	require.NoError(t, err)
+	kills := testkit.Kills("PYGENT_SESSION_KILLS", 10)
 	working, removed, rewound := 0, 0, 0
 	cut := map[string]bool{} // what turns have written that were killed
 	round := 0
@@ -250,7 +244,7 @@ func TestAKilledSessionHasFilesAndWordsOfOneMoment(t *testing.T) {
 		if round%4 == 2 {
 			at, within = killInTurn+base, killInTurnWithin
 		}
-		testkit.KillChild(t, self, "TestSessionChild", sessionChildEnv+"="+at, within)
+		testkit.KillChild(t, "TestSessionChild", sessionChildEnv+"="+at, within)
 		gone := round%2 == 1
 		if gone {
 			left, err := filepath.Glob(filepath.Join(temp, "pygent-*"))

@@ -3,6 +3,7 @@ package testkit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"sync"
 	"testing"
@@ -16,10 +17,7 @@ import (
 func RequireDocker(t testing.TB) {
 	t.Helper()
 	if err := DockerAnswers(); err != nil {
-		if os.Getenv("PYGENT_TEST_REQUIRE_DOCKER") == "1" {
-			t.Fatalf("an engine is required: %v", err)
-		}
-		t.Skipf("no engine: %v", err)
+		enginetest.Lacks(t, fmt.Sprintf("no engine: %v", err))
 	}
 }
 
@@ -48,10 +46,7 @@ func RequireEngine(t testing.TB, variable string) string {
 	t.Helper()
 	host := os.Getenv(variable)
 	if host == "" {
-		if os.Getenv("PYGENT_TEST_REQUIRE_DOCKER") == "1" {
-			t.Fatalf("%s is required: scripts/remote.sh env prints it", variable)
-		}
-		t.Skipf("%s is not set: see scripts/remote.sh", variable)
+		enginetest.Lacks(t, variable+" is not set: scripts/remote.sh env prints it")
 	}
 	return host
 }

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -48,14 +49,24 @@ func WriteTurn() pygent.Tool {
 	})
 }
 
+// Kills is how often a test kills a process: as often as a variable says, or else as usual.
+func Kills(variable string, usual int) int {
+	if n, err := strconv.Atoi(os.Getenv(variable)); err == nil {
+		return n
+	}
+	return usual
+}
+
 // KillWithin is within how long most tests kill a child: on an idle machine, some turns.
 const KillWithin = 300 * time.Millisecond
 
 // KillChild runs a test of this binary in a process of its own, with a variable more in its
 // environment, and kills it at a random moment within some time after it has said that it is
 // open.
-func KillChild(t testing.TB, self, test, env string, within time.Duration) {
+func KillChild(t testing.TB, test, env string, within time.Duration) {
 	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
 	child := exec.Command(self, "-test.run=^"+test+"$", "-test.v")
 	child.Env = append(os.Environ(), env)
 	child.Stderr = os.Stderr

@@ -34,15 +34,23 @@ func Need(t testing.TB, images ...string) {
 // NeedAt is [Need] for the engine at a host.
 func NeedAt(t testing.TB, host string, images ...string) {
 	t.Helper()
-	err := Has(host, images...)
-	switch {
-	case err == nil:
-	case os.Getenv("PYGENT_TEST_REQUIRE_DOCKER") == "1":
-		t.Fatal(err)
-	default:
-		t.Skip(err)
+	if err := Has(host, images...); err != nil {
+		Lacks(t, err)
 	}
 }
+
+// Lacks skips a test that lacks something of an engine, or fails it if that is [Required].
+func Lacks(t testing.TB, what any) {
+	t.Helper()
+	if Required() {
+		t.Fatal(what)
+	}
+	t.Skip(what)
+}
+
+// Required reports whether tests must not go without an engine: PYGENT_TEST_REQUIRE_DOCKER
+// is 1.
+func Required() bool { return os.Getenv("PYGENT_TEST_REQUIRE_DOCKER") == "1" }
 
 // Has returns an error that says what to do unless the engine at a host has the images.
 // The empty host is the engine of the environment.
