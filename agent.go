@@ -15,7 +15,7 @@ import (
 	"github.com/x/pygent/internal/approval"
 	"github.com/x/pygent/internal/denylist"
 	"github.com/x/pygent/internal/eventqueue"
-	"github.com/x/pygent/internal/gitwatch"
+	"github.com/x/pygent/internal/gitrepo/gitwatch"
 	"github.com/x/pygent/internal/jobtrack"
 	"github.com/x/pygent/internal/safecall"
 )

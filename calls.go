@@ -16,9 +16,9 @@ import (
 	"github.com/x/pygent/internal/callsummary"
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/looptext"
+	"github.com/x/pygent/internal/openai/thought"
 	"github.com/x/pygent/internal/progress"
 	"github.com/x/pygent/internal/safecall"
-	"github.com/x/pygent/internal/thought"
 	"github.com/x/pygent/internal/toolcall"
 	"github.com/x/pygent/internal/verdict"
 )

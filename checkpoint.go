@@ -11,8 +11,8 @@ import (
 
 	"github.com/x/pygent/internal/checkpoint"
 	"github.com/x/pygent/internal/cut"
-	"github.com/x/pygent/internal/mention"
 	"github.com/x/pygent/internal/numeral"
+	"github.com/x/pygent/internal/pathname"
 	"github.com/x/pygent/internal/screen"
 )
 
@@ -198,7 +198,7 @@ func unnamedFiles(m *Message) (files []string) {
 	if m == nil {
 		return nil
 	}
-	named := slices.Concat(mention.Names(typed(*m))...)
+	named := slices.Concat(pathname.Mentions(typed(*m))...)
 	for _, p := range m.Parts {
 		isMedia := p.ImageURL != "" || p.FileURL != "" || p.AudioURL != ""
 		if !isMedia && p.FileName == "" || slices.Contains(named, p.FileName) {

@@ -14,9 +14,9 @@ import (
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/looptext"
 	"github.com/x/pygent/internal/numeral"
+	"github.com/x/pygent/internal/openai/window"
 	"github.com/x/pygent/internal/pasted"
 	"github.com/x/pygent/internal/safecall"
-	"github.com/x/pygent/internal/window"
 )
 
 // Compaction says how the conversation before it was made shorter for the model,

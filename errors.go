@@ -8,11 +8,11 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/x/pygent/internal/chatstream"
 	"github.com/x/pygent/internal/docker"
 	"github.com/x/pygent/internal/jsonobj"
 	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/openai"
+	"github.com/x/pygent/internal/openai/chatstream"
 	"github.com/x/pygent/internal/safecall"
 	"github.com/x/pygent/internal/sandbox"
 	"github.com/x/pygent/internal/settings"

@@ -14,7 +14,7 @@ import (
 	"github.com/x/pygent/internal/eventqueue"
 	"github.com/x/pygent/internal/safecall"
 	"github.com/x/pygent/internal/screen"
-	"github.com/x/pygent/internal/tomlfile"
+	"github.com/x/pygent/internal/settings"
 )
 
 // Face is a way for a person to use an agent: it shows what the agent does, and
@@ -137,7 +137,7 @@ func (a *Agent) answerBy(ctx context.Context, user FaceUser) (end func()) {
 // keepHosts allows hosts for good, in the user's configuration. It returns the
 // file's name as people write it.
 func (a *Agent) keepHosts(hosts []string) (file string, err error) {
-	err = tomlfile.AddToList(a.opts.homeFile, "container", "allowed_hosts", hosts...)
+	err = settings.AddToList(a.opts.homeFile, "container", "allowed_hosts", hosts...)
 	return "~/" + filepath.Base(a.opts.homeFile), err
 }
 

@@ -10,17 +10,17 @@ import (
 
 	"github.com/x/pygent/internal/boundset"
 	"github.com/x/pygent/internal/bridge"
-	"github.com/x/pygent/internal/callset"
-	"github.com/x/pygent/internal/chatstream"
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/eventqueue"
 	"github.com/x/pygent/internal/loopdetect"
 	"github.com/x/pygent/internal/looptext"
 	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/openai"
+	"github.com/x/pygent/internal/openai/chatstream"
 	"github.com/x/pygent/internal/safecall"
 	"github.com/x/pygent/internal/sandbox"
 	"github.com/x/pygent/internal/toolcall"
+	"github.com/x/pygent/internal/toolcall/callset"
 	"github.com/x/pygent/internal/verdict"
 )
 

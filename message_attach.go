@@ -19,8 +19,8 @@ import (
 	"github.com/x/pygent/internal/filetext"
 	"github.com/x/pygent/internal/looptext"
 	"github.com/x/pygent/internal/mediabudget"
-	"github.com/x/pygent/internal/mention"
 	"github.com/x/pygent/internal/numeral"
+	"github.com/x/pygent/internal/pathname"
 	"github.com/x/pygent/internal/safecall"
 )
 
@@ -304,7 +304,7 @@ const (
 // characters made visible, for people to be told: only they know whether @nope was
 // meant as a file. An error means that ctx ended or the runtime panicked.
 func (a *Agent) AttachMentioned(ctx context.Context, text string) (parts []Part, missing []string, err error) {
-	names := mention.Names(text)
+	names := pathname.Mentions(text)
 	if len(names) == 0 {
 		return nil, nil, nil
 	}

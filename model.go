@@ -12,12 +12,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/x/pygent/internal/chatstream"
 	"github.com/x/pygent/internal/looptext"
 	"github.com/x/pygent/internal/openai"
+	"github.com/x/pygent/internal/openai/chatstream"
+	"github.com/x/pygent/internal/openai/thought"
 	"github.com/x/pygent/internal/retry"
 	"github.com/x/pygent/internal/safecall"
-	"github.com/x/pygent/internal/thought"
 )
 
 // Model answers a conversation with one assistant message. Implement it to

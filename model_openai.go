@@ -13,8 +13,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/x/pygent/internal/chatstream"
 	"github.com/x/pygent/internal/openai"
+	"github.com/x/pygent/internal/openai/chatstream"
 	"github.com/x/pygent/internal/pasted"
 )
 

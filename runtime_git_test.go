@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/objstore"
+	"github.com/x/pygent/internal/checkpoint/objstore"
 	"github.com/x/pygent/internal/sandbox"
 	"github.com/x/pygent/pygenttest"
 )

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/x/pygent/internal/chatstream"
 	"github.com/x/pygent/internal/looptext"
+	"github.com/x/pygent/internal/openai/chatstream"
 )
 
 // Said is a message that [Agent.Say] has queued.

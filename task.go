@@ -18,7 +18,6 @@ import (
 	"github.com/x/pygent/internal/plain"
 	"github.com/x/pygent/internal/safecall"
 	"github.com/x/pygent/internal/taskpool"
-	"github.com/x/pygent/internal/taskrecord"
 )
 
 // Errors of tasks, to be tested with errors.Is.
@@ -105,7 +104,7 @@ func (s TaskStatus) String() string {
 	case TaskTimedOut:
 		return "timeout after " + s.Timeout.String()
 	case TaskFailed:
-		line, _, _ := strings.Cut(taskrecord.NoticeLines(s.Reason), "\n")
+		line, _, _ := strings.Cut(taskpool.NoticeLines(s.Reason), "\n")
 		return "error: " + line
 	case TaskAwaitingUser:
 		return "awaiting user"
@@ -481,7 +480,7 @@ func (s TaskStatus) asksParent() bool { return s.Asked != nil && s.Asked.Request
 // words is a question for a model that answers it by send_task: what is asked and
 // what there is to choose, each further line indented, and how to answer.
 func (q *Question) words() string {
-	text, how := plain.Clean(taskrecord.NoticeLines(cut.Middle(q.Prompt, maxAskedPrompt))), "(answer with send_task"
+	text, how := plain.Clean(taskpool.NoticeLines(cut.Middle(q.Prompt, maxAskedPrompt))), "(answer with send_task"
 	size := 0
 	for i, option := range q.Options {
 		line := fmt.Sprintf("\n%d. %s", i+1, onOneLine(plain.Clean(cut.Head(option, maxAskedOptions))))
@@ -497,7 +496,7 @@ func (q *Question) words() string {
 		}
 		how += `: as message a JSON object of these fields, or "decline"`
 	}
-	if text = taskrecord.Indented(text); strings.Contains(text, "\n") {
+	if text = taskpool.Indented(text); strings.Contains(text, "\n") {
 		return text + "\n" + how + ")"
 	}
 	return text + " " + how + ")"
@@ -525,10 +524,10 @@ func describeTask(s TaskStatus) string {
 		b.WriteString("\n" + waits)
 	}
 	if text := s.Summary(); text != "" {
-		b.WriteString("\n  " + taskrecord.Indented(text))
+		b.WriteString("\n  " + taskpool.Indented(text))
 	}
 	if s.Left != nil {
-		b.WriteString("\n  " + taskrecord.Indented(s.Left.words()))
+		b.WriteString("\n  " + taskpool.Indented(s.Left.words()))
 	}
 	return b.String()
 }
@@ -542,7 +541,7 @@ func listedTask(s TaskStatus, news bool) string {
 	if words == "" || !news && s.asks() == nil && s.waitsForUser() == "" {
 		return line
 	}
-	return line + "\n  " + taskrecord.Indented(words)
+	return line + "\n  " + taskpool.Indented(words)
 }
 
 // openTask says in a line that a task is still at work, or what it asks.
@@ -564,8 +563,8 @@ func taskFigures(s TaskStatus) string {
 // taskNotices are the ended tasks and their questions that an agent's model has not
 // been told about yet, and whether it is there to answer.
 type taskNotices struct {
-	list    taskrecord.Mailbox
-	present taskrecord.Presence
+	list    taskpool.Mailbox
+	present taskpool.Presence
 }
 
 // nthEnd counts the ends of a task. It adds 1 because a task that was cancelled
@@ -588,7 +587,7 @@ func (n *taskNotices) noteQuestion(task string, e Event) {
 	case e.Type == EventAnswer:
 		n.list.Known(questionsOf(task), int(e.Seq))
 	case e.Question.AsksParent:
-		n.list.Add(questionsOf(task), int(e.Seq), fmt.Sprintf("[task %s asks: %s]", task, taskrecord.Indented(e.Question.words())))
+		n.list.Add(questionsOf(task), int(e.Seq), fmt.Sprintf("[task %s asks: %s]", task, taskpool.Indented(e.Question.words())))
 	}
 }
 
@@ -621,7 +620,7 @@ func (n *taskNotices) take() string { return strings.Join(n.list.Take(), "\n") }
 
 // noticeOf describes how a task ended.
 func noticeOf(s TaskStatus) string {
-	about := taskrecord.Indented(lastWords(s))
+	about := taskpool.Indented(lastWords(s))
 	if about != "" {
 		about = ": " + about
 	}

@@ -13,12 +13,12 @@ import (
 
 	"github.com/x/pygent/internal/budget"
 	"github.com/x/pygent/internal/safecall"
-	"github.com/x/pygent/internal/taskrecord"
+	"github.com/x/pygent/internal/taskpool"
 )
 
 // taskRecord is what a manager knows about a task besides its status. It exists
 // only in this process.
-type taskRecord = taskrecord.Record[*taskLinks]
+type taskRecord = taskpool.Record[*taskLinks]
 
 // taskLinks connects a task with whoever delegated it and with the agent that
 // works on it.
@@ -44,11 +44,11 @@ func (m *TaskManager) newRecord(prompt string, o taskOptions) *taskRecord {
 		links.agent, links.budget, links.by = o.call.agent, o.call.budget, o.call
 	}
 	if links.agent == nil {
-		return taskrecord.NewRecord(o.id, nil, links)
+		return taskpool.NewRecord(o.id, nil, links)
 	}
 	links.depth = links.agent.opts.depth + 1
 	links.request.parent = links.agent.id
-	return taskrecord.NewRecord(o.id, m.tasks.Record(links.agent.opts.task), links)
+	return taskpool.NewRecord(o.id, m.tasks.Record(links.agent.opts.task), links)
 }
 
 // claim reserves the id of a task for r. It reports known if the same request
@@ -100,7 +100,7 @@ func (m *TaskManager) releaseFiles(r *taskRecord) {
 }
 
 // taskEvents says how the events of a task are kept.
-var taskEvents = taskrecord.Kind[Event]{Most: 512, MostBytes: 4 << 20, Number: numbered, Worth: worthOf, Size: sizeOf}
+var taskEvents = taskpool.Kind[Event]{Most: 512, MostBytes: 4 << 20, Number: numbered, Worth: worthOf, Size: sizeOf}
 
 // numbered returns an event of a task with its number.
 func numbered(e Event, seq int64) Event {
@@ -115,14 +115,14 @@ func numbered(e Event, seq int64) Event {
 
 // worthOf says how long an event is kept for late followers of a task: changes
 // of its state longest, and deltas only while there is room.
-func worthOf(e Event) taskrecord.Worth {
+func worthOf(e Event) taskpool.Worth {
 	switch e.Type {
 	case EventText, EventReasoning, EventCallDelta, EventProgress, EventOutput, EventKeeping:
-		return taskrecord.Fleeting
+		return taskpool.Fleeting
 	case EventTask:
-		return taskrecord.Lasting
+		return taskpool.Lasting
 	}
-	return taskrecord.Ordinary
+	return taskpool.Ordinary
 }
 
 // closeHandlers is how long Close waits for event handlers and approvals once

@@ -26,7 +26,6 @@ import (
 	"github.com/x/pygent/internal/spelling"
 	"github.com/x/pygent/internal/stash"
 	"github.com/x/pygent/internal/taskpool"
-	"github.com/x/pygent/internal/taskrecord"
 )
 
 // taskHost is what an executor in this process needs from the manager.
@@ -695,7 +694,7 @@ func (o *taskManagerOptions) logger() *slog.Logger {
 type localTask struct {
 	spec  TaskSpec
 	host  taskHost
-	log   *taskrecord.Log[Event]
+	log   *taskpool.Log[Event]
 	inbox func() (early []taskMessage, last int64) // takes the messages that the run hears on its way
 
 	mu        sync.Mutex // guards what follows
@@ -711,7 +710,7 @@ type localTask struct {
 }
 
 func newLocalTask(spec TaskSpec, host taskHost) *localTask {
-	return &localTask{spec: spec, host: host, log: taskrecord.NewLog(taskEvents), status: TaskStatus{
+	return &localTask{spec: spec, host: host, log: taskpool.NewLog(taskEvents), status: TaskStatus{
 		ID:      spec.ID,
 		Parent:  spec.Parent,
 		Root:    spec.Rules.Root,

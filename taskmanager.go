@@ -22,7 +22,6 @@ import (
 	"github.com/x/pygent/internal/safecall"
 	"github.com/x/pygent/internal/stash"
 	"github.com/x/pygent/internal/taskpool"
-	"github.com/x/pygent/internal/taskrecord"
 )
 
 // TaskManager has agents work on tasks in the background, each in a runtime and
@@ -62,7 +61,7 @@ type TaskManager struct {
 	opts  taskManagerOptions
 	log   *slog.Logger
 	exec  taskExecutor
-	tasks taskrecord.Ledger[*taskLinks]
+	tasks taskpool.Ledger[*taskLinks]
 	files stash.Store
 	shut  func() error // closes once; later calls return the first result
 

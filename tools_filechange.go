@@ -15,12 +15,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/x/pygent/internal/callset"
 	"github.com/x/pygent/internal/edit"
 	"github.com/x/pygent/internal/filetext"
-	"github.com/x/pygent/internal/gitwatch"
+	"github.com/x/pygent/internal/gitrepo/gitwatch"
 	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/pathname"
+	"github.com/x/pygent/internal/toolcall/callset"
 )
 
 // FileChange is how a call changed a file of the workspace, or would change it.

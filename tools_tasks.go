@@ -14,7 +14,6 @@ import (
 	"github.com/x/pygent/internal/owner"
 	"github.com/x/pygent/internal/stash"
 	"github.com/x/pygent/internal/taskpool"
-	"github.com/x/pygent/internal/taskrecord"
 	"github.com/x/pygent/internal/toolschema"
 )
 
@@ -280,7 +279,7 @@ func sendTask(ctx context.Context, _ Runtime, in sendInput) (*ToolResult, error)
 		return nil, fmt.Errorf("task %s has ended (%s) and hears nothing any more: fetch what it made with collect_file, and delegate the rest anew", s.ID, s)
 	}
 	if q := s.asks(); q != nil && call.agent.notices.known(s) {
-		return nil, fmt.Errorf("nothing was sent: task %s asks meanwhile: %s", s.ID, taskrecord.Indented(q.words()))
+		return nil, fmt.Errorf("nothing was sent: task %s asks meanwhile: %s", s.ID, taskpool.Indented(q.words()))
 	}
 	if s.asksParent() {
 		return answerTask(ctx, call, tasks, s, in.Message)

@@ -10,14 +10,14 @@ import (
 	"sync"
 
 	"github.com/x/pygent/internal/boundset"
-	"github.com/x/pygent/internal/callset"
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/jsonobj"
+	"github.com/x/pygent/internal/openai/thought"
 	"github.com/x/pygent/internal/pathname"
 	"github.com/x/pygent/internal/safecall"
 	"github.com/x/pygent/internal/stash"
-	"github.com/x/pygent/internal/thought"
 	"github.com/x/pygent/internal/toolcall"
+	"github.com/x/pygent/internal/toolcall/callset"
 	"github.com/x/pygent/internal/toolschema"
 )
 

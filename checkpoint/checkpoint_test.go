@@ -779,7 +779,7 @@ func TestARepositoryOfAContainerIsWhole(t *testing.T) {
 var gib = flag.Bool("gib", false, "measure with a tree of 1 GiB in 20,000 files, instead of one of 20 MB in 2,000")
 
 // settledAfter is how old a file must be to be known by its times alone, and not be
-// read again: see package store.
+// read again: see package objstore.
 const settledAfter = 36 * time.Second
 
 // BenchmarkCheckpoints measures what a turn that edits ten files costs: what the

@@ -10,7 +10,7 @@ import (
 	"github.com/x/pygent/internal/console"
 	"github.com/x/pygent/internal/escape"
 	"github.com/x/pygent/internal/faces"
-	"github.com/x/pygent/internal/mention"
+	"github.com/x/pygent/internal/pathname"
 )
 
 // command carries out a line that begins with a slash. Meanwhile the terminal
@@ -82,7 +82,7 @@ func (s *session) hear(ctx context.Context, text string) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range mention.Dragged(text) {
+	for _, name := range pathname.Dragged(text) {
 		if image, err := pygent.Attach(name); err == nil && image[0].ImageURL != "" {
 			image[0].FileName = name
 			parts = append(parts, image...)
@@ -92,7 +92,7 @@ func (s *session) hear(ctx context.Context, text string) error {
 		s.talk.Aside("(with %s)", escape.Name(p.FileName))
 	}
 	if len(missing) > 0 {
-		s.talk.Aside("! %s", mention.Missing(missing, faces.Describe(ctx, s.agent).Temporary))
+		s.talk.Aside("! %s", pathname.MissingMentions(missing, faces.Describe(ctx, s.agent).Temporary))
 	}
 	return s.turn(ctx, func(opts ...pygent.RunOption) (*pygent.Result, error) {
 		return s.agent.RunUntilStop(ctx, text, append(opts, pygent.WithParts(parts...))...)

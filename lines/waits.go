@@ -12,7 +12,6 @@ import (
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/console"
 	"github.com/x/pygent/internal/cut"
-	"github.com/x/pygent/internal/excerpt"
 	"github.com/x/pygent/internal/faces"
 	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/screen"
@@ -316,7 +315,7 @@ func roughly(d time.Duration) string {
 func clipped(text string) string {
 	const most, columns = 400, 80
 	line := screen.Visible(cut.Line(text, most))
-	if row := excerpt.Row(line, columns); row != line {
+	if row := screen.Row(line, columns); row != line {
 		return row + " …"
 	}
 	return line

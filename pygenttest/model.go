@@ -6,7 +6,7 @@ import (
 	"errors"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/chatstream"
+	"github.com/x/pygent/internal/openai/chatstream"
 )
 
 // ScriptedModel is a [pygent.StreamingModel] that gives the replies of a script,

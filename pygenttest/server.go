@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/strict"
+	"github.com/x/pygent/internal/testkit/strict"
 )
 
 // Server is a fake server with OpenAI's chat completions and Responses APIs on a

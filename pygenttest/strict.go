@@ -11,7 +11,7 @@ import (
 	"sync"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/strict"
+	"github.com/x/pygent/internal/testkit/strict"
 )
 
 // Provider is a provider of models whose rules a [Server] can enforce.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/faces"
-	"github.com/x/pygent/internal/mention"
+	"github.com/x/pygent/internal/pathname"
 )
 
 // attachWithin is how long the files of a message may take.
@@ -22,7 +22,7 @@ type attaching struct {
 // were dragged onto the terminal: those of typed, which is the text without what long pastes hold. They are read in the
 // background, as they are now.
 func (s *session) deliver(text, typed string) {
-	if len(mention.Names(typed))+len(mention.Dragged(typed)) == 0 {
+	if len(pathname.Mentions(typed))+len(pathname.Dragged(typed)) == 0 {
 		s.deliverParts(text, nil)
 		return
 	}
@@ -59,7 +59,7 @@ func (s *session) deliver(text, typed string) {
 // workspace is one that began empty.
 func (s *session) tellMissing(names []string, temporary bool) {
 	if len(names) > 0 {
-		s.tell(s.theme.warn("! " + oneLine(mention.Missing(names, temporary))))
+		s.tell(s.theme.warn("! " + oneLine(pathname.MissingMentions(names, temporary))))
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/livearea"
-	"github.com/x/pygent/internal/mention"
+	"github.com/x/pygent/internal/pathname"
 	"github.com/x/pygent/internal/slash"
 )
 
@@ -180,7 +180,7 @@ func commonPrefix(a, b string) string {
 func (s *session) completionRows(most int) (rows []string) {
 	ed, c := &s.input.editor, &s.input.completion
 	if !c.open(ed) {
-		if c.isFor(ed) && s.fileList.slow(time.Now()) && mention.At(ed.text[:ed.cursor]) >= 0 {
+		if c.isFor(ed) && s.fileList.slow(time.Now()) && pathname.MentionAt(ed.text[:ed.cursor]) >= 0 {
 			return []string{s.theme.dim("  looking for files …")}
 		}
 		return nil

@@ -10,7 +10,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/mention"
 	"github.com/x/pygent/internal/pathname"
 	"github.com/x/pygent/internal/safecall"
 )
@@ -64,7 +63,7 @@ func (s *session) refreshFiles() {
 			case !c.isFor(ed) || c.picked:
 			case c.tab && strings.HasPrefix(before, "!"):
 				s.completePath()
-			case mention.At(before) >= 0:
+			case pathname.MentionAt(before) >= 0:
 				tab := c.tab
 				s.suggest()
 				if tab && c.open(ed) {

@@ -7,12 +7,12 @@ import (
 	"unicode/utf8"
 
 	"github.com/x/pygent/internal/escape"
-	"github.com/x/pygent/internal/mention"
+	"github.com/x/pygent/internal/pathname"
 )
 
 // suggestFile lists files for the mention at the cursor.
 func (s *session) suggestFile(before, after string) {
-	at := mention.At(before)
+	at := pathname.MentionAt(before)
 	if r, size := utf8.DecodeRuneInString(after); at < 0 || size > 0 && !unicode.IsSpace(r) {
 		return
 	}
@@ -21,11 +21,11 @@ func (s *session) suggestFile(before, after string) {
 	c.from, c.pending = at, s.fileList.at.IsZero()
 	typed := before[at+len("@"):]
 	if quoted, ok := strings.CutPrefix(typed, `"`); ok {
-		typed = mention.Unquoted(quoted)
+		typed = pathname.Unquoted(quoted)
 	}
 	c.word = typed
 	for _, f := range s.fileList.match(typed) {
-		text := mention.Write(f.path)
+		text := pathname.Mention(f.path)
 		c.choices = append(c.choices, choice{text: text, word: f.path, label: visible(escape.Name(f.path))})
 	}
 	if len(c.choices) == 1 && strings.TrimRight(c.choices[0].text, " ") == before[at:] {

@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"github.com/x/pygent/internal/edit"
-	"github.com/x/pygent/internal/excerpt"
 	"github.com/x/pygent/internal/livearea"
+	"github.com/x/pygent/internal/screen"
 )
 
 // How a menu is laid out.
@@ -123,12 +123,12 @@ func (m *menu) bodyRows(s *session, width, room int, short bool) []string {
 	}
 	title := m.title
 	if title != "" { // it must not take the room of the body
-		title = excerpt.Brief(title, width-2*len(" │ ")-len("100"), 1)[0]
+		title = screen.Brief(title, width-2*len(" │ ")-len("100"), 1)[0]
 	}
 	laid := m.laid(title, width)
 	const leastRows = 4 // for which an excerpt by lines says more than one by characters
 	if len(laid.Rows) > room && room < leastRows {
-		return excerpt.Brief(m.brief(), width, room)
+		return screen.Brief(m.brief(), width, room)
 	}
 	all := len(laid.Rows) <= min(room, mostBody)
 	keys := m.editor == nil && !short
@@ -188,13 +188,13 @@ func textLines(diffs []fileDiff) (lines, labels []string) {
 // needs it several times, and a change of files may have a megabyte.
 type layout struct {
 	width int
-	texts map[string]excerpt.Text // by title
+	texts map[string]screen.Text // by title
 }
 
 // laid lays out what a menu is about.
-func (m *menu) laid(title string, width int) excerpt.Text {
+func (m *menu) laid(title string, width int) screen.Text {
 	if m.layout.width != width || m.layout.texts == nil {
-		m.layout = layout{width, map[string]excerpt.Text{}}
+		m.layout = layout{width, map[string]screen.Text{}}
 	}
 	text, ok := m.layout.texts[title]
 	if !ok {
@@ -204,12 +204,12 @@ func (m *menu) laid(title string, width int) excerpt.Text {
 	return text
 }
 
-func (m *menu) lay(title string, width int) excerpt.Text {
+func (m *menu) lay(title string, width int) screen.Text {
 	if m.diffs == nil {
-		return excerpt.New(title, m.body, width)
+		return screen.LayOut(title, m.body, width)
 	}
 	lines, labels := textLines(m.diffs)
-	return excerpt.Labelled(title, lines, labels, width)
+	return screen.LayOutLabelled(title, lines, labels, width)
 }
 
 // brief is what a menu is about where there is no room for rows.
@@ -244,7 +244,7 @@ func (s *session) coloured(rows []string) []string {
 // printAll prints the next page of the whole text.
 func (s *session) printAll(m *menu) {
 	width, height := s.display.area.Size()
-	text := excerpt.New(m.title, m.body, width)
+	text := screen.LayOut(m.title, m.body, width)
 	rows, pages := text.Page(m.page, max(height-6, 10))
 	if m.page >= pages {
 		m.page = 0

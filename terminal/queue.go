@@ -7,7 +7,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/faces"
-	"github.com/x/pygent/internal/mention"
+	"github.com/x/pygent/internal/pathname"
 )
 
 // queue is what was sent while the agent worked and what the model has not heard.
@@ -100,7 +100,7 @@ func (s *session) takeBack() bool {
 func typedAll(m pygent.Message) (text string, ok bool) {
 	text, _ = faces.Spoken(m)
 	named := map[string]bool{}
-	for _, name := range slices.Concat(mention.Names(text)...) {
+	for _, name := range slices.Concat(pathname.Mentions(text)...) {
 		named[path.Clean(name)] = true
 	}
 	for _, p := range m.Parts {

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/x/pygent/internal/ansimark"
 	"github.com/x/pygent/internal/livearea"
 	"github.com/x/pygent/internal/markdown"
+	"github.com/x/pygent/internal/markdown/ansimark"
 )
 
 // stream is what the model writes in a step. Blocks, such as paragraphs and fenced

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/mention"
+	"github.com/x/pygent/internal/pathname"
 )
 
 // attachWithin is how long the files that a message names may take.
@@ -83,7 +83,7 @@ func (s *session) message(ctx context.Context, text string, attachments []attach
 		}
 		parts = append(parts, part)
 	}
-	if len(mention.Names(text)) > 0 {
+	if len(pathname.Mentions(text)) > 0 {
 		ctx, cancel := context.WithTimeout(ctx, attachWithin)
 		defer cancel()
 		mentioned, names, err := s.agent.AttachMentioned(ctx, text)

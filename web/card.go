@@ -10,7 +10,7 @@ import (
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/edit"
 	"github.com/x/pygent/internal/faces"
-	"github.com/x/pygent/internal/htmlmark"
+	"github.com/x/pygent/internal/markdown/htmlmark"
 	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/plain"
 )

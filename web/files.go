@@ -16,7 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/htmlmark"
+	"github.com/x/pygent/internal/markdown/htmlmark"
 	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/plain"
 	"github.com/x/pygent/internal/sniff"

@@ -8,7 +8,7 @@ import (
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/callsummary"
 	"github.com/x/pygent/internal/faces"
-	"github.com/x/pygent/internal/htmlmark"
+	"github.com/x/pygent/internal/markdown/htmlmark"
 )
 
 // aloud is a question as it is read aloud.

@@ -3,7 +3,7 @@ package web
 import (
 	"strings"
 
-	"github.com/x/pygent/internal/htmlmark"
+	"github.com/x/pygent/internal/markdown/htmlmark"
 	"github.com/x/pygent/internal/screen"
 )
 

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/x/pygent/internal/htmlmark"
 	"github.com/x/pygent/internal/markdown"
+	"github.com/x/pygent/internal/markdown/htmlmark"
 )
 
 // text is an answer with what Markdown has, of so many bytes.

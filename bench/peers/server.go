@@ -16,7 +16,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/x/pygent/internal/strict"
+	"github.com/x/pygent/internal/testkit/strict"
 )
 
 // serverVariable makes this program the server.

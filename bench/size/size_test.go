@@ -27,7 +27,7 @@ func TestAnEmbedderGrowsNoLarger(t *testing.T) {
 	require.NotContains(t, names, "github.com/openai/openai-go/v3", "it links no endpoint of the SDK")
 	require.Greater(t, names[module+"/internal/guest/binary"].embedder, int64(1_000_000), "the embedded guests are data of their package")
 	require.Less(t, names["github.com/pelletier/go-toml/v2"].embedder, int64(10_000), "it reads no configuration from files")
-	require.Less(t, names[module+"/internal/objstore"].embedder, int64(10_000), "it keeps no checkpoints")
+	require.Less(t, names[module+"/internal/checkpoint/objstore"].embedder, int64(10_000), "it keeps no checkpoints")
 }
 
 func TestPackageOf(t *testing.T) {

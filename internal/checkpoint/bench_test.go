@@ -35,7 +35,7 @@ func BenchmarkLargeTree(b *testing.B) {
 	git("add", ".")
 	git("commit", "-qm", "all")
 	git("gc", "-q")
-	time.Sleep(36 * time.Second) // files that are younger are read again: see package store
+	time.Sleep(36 * time.Second) // files that are younger are read again: see package objstore
 	ctx, files := context.Background(), checkpoint.Local(dir)
 	book, err := checkpoint.Open(ctx, b.TempDir(), "log", "", false)
 	require.NoError(b, err)

@@ -76,7 +76,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/x/pygent/internal/objstore"
+	"github.com/x/pygent/internal/checkpoint/objstore"
 	"github.com/x/pygent/internal/tree"
 	"github.com/x/pygent/internal/treedir"
 )

@@ -7,7 +7,7 @@ import (
 	"io"
 	"io/fs"
 
-	"github.com/x/pygent/internal/objstore"
+	"github.com/x/pygent/internal/checkpoint/objstore"
 	"github.com/x/pygent/internal/treedir"
 )
 

@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/x/pygent/internal/objstore"
+	"github.com/x/pygent/internal/checkpoint/objstore"
 	"github.com/x/pygent/internal/treedir"
 )
 

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/x/pygent/internal/objstore"
+	"github.com/x/pygent/internal/checkpoint/objstore"
 )
 
 // Last returns the last checkpoint; false if there is none.

@@ -14,7 +14,7 @@ import (
 	"sort"
 	"strings"
 
-	"github.com/x/pygent/internal/objstore"
+	"github.com/x/pygent/internal/checkpoint/objstore"
 	"github.com/x/pygent/internal/treedir"
 )
 

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent/internal/checkpoint"
-	"github.com/x/pygent/internal/objstore"
+	"github.com/x/pygent/internal/checkpoint/objstore"
 	"github.com/x/pygent/internal/treedir"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/x/pygent/internal/objstore"
+	"github.com/x/pygent/internal/checkpoint/objstore"
 	"github.com/x/pygent/internal/owner"
 	"github.com/x/pygent/internal/pathname"
 	"github.com/x/pygent/internal/sessiondir"

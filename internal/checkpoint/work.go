@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/x/pygent/internal/objstore"
+	"github.com/x/pygent/internal/checkpoint/objstore"
+	"github.com/x/pygent/internal/checkpoint/writewatch"
 	"github.com/x/pygent/internal/treedir"
-	"github.com/x/pygent/internal/writewatch"
 )
 
 // Work is what the agent did since the files were looked at before. The zero Work is

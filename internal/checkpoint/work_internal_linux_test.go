@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/x/pygent/internal/writewatch"
+	"github.com/x/pygent/internal/checkpoint/writewatch"
 )
 
 // A file system gives the inode of a file that was removed to the next one at once.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/x/pygent/internal/objstore"
+	"github.com/x/pygent/internal/checkpoint/objstore"
 )
 
 func TestWhatMayHaveChangedIsAPathOrOnTheWayThere(t *testing.T) {

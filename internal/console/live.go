@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/x/pygent/internal/cut"
-	"github.com/x/pygent/internal/excerpt"
 	"github.com/x/pygent/internal/screen"
 )
 
@@ -62,7 +61,7 @@ func (t *Text) showLive(line string) {
 	}
 	columns, _ := t.screen.Size()
 	t.control(screen.ClearLine)
-	_, _ = t.screen.Write([]byte(excerpt.Row("  "+line, columns-1)))
+	_, _ = t.screen.Write([]byte(screen.Row("  "+line, columns-1)))
 	t.live.shown = true
 }
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/x/pygent/internal/excerpt"
+	"github.com/x/pygent/internal/screen"
 )
 
 func TestTheLastLineOfWhatIsPrinted(t *testing.T) {
@@ -43,9 +43,9 @@ func TestNothingIsLiveWhereItCannotBeTakenBack(t *testing.T) {
 }
 
 func TestARowFits(t *testing.T) {
-	require.Equal(t, "abc", excerpt.Row("abcdef", 3))
-	require.Equal(t, "日", excerpt.Row("日本", 3))
-	require.NotContains(t, excerpt.Row("\x1b[2J", 80), "\x1b")
-	require.Equal(t, "", excerpt.Row("", 80))
-	require.Equal(t, "ab", excerpt.Row("abc", -1))
+	require.Equal(t, "abc", screen.Row("abcdef", 3))
+	require.Equal(t, "日", screen.Row("日本", 3))
+	require.NotContains(t, screen.Row("\x1b[2J", 80), "\x1b")
+	require.Equal(t, "", screen.Row("", 80))
+	require.Equal(t, "ab", screen.Row("abc", -1))
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/x/pygent/internal/excerpt"
+	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/screen"
 )
 
@@ -150,7 +150,7 @@ func (p *Printer) hold() (release func()) {
 		}
 		if p.dropped > 0 {
 			p.text.EndLine()
-			p.text.Line("… %s not shown …", excerpt.Count(p.dropped, "more event"))
+			p.text.Line("… %s not shown …", numeral.Count(p.dropped, "more event"))
 		}
 		p.holding, p.held, p.dropped = false, nil, 0
 	}

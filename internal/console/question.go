@@ -5,8 +5,8 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/x/pygent/internal/excerpt"
 	"github.com/x/pygent/internal/lineinput"
+	"github.com/x/pygent/internal/screen"
 )
 
 // Question is a question that only a person who has read it may answer.
@@ -84,15 +84,15 @@ func (c *Console) Question(ctx context.Context, q Question) (string, error) {
 
 // show shows a question, with its text on the same line or below. It reports
 // whether the whole text is visible.
-func (c *Console) show(q Question) (excerpt.Text, bool) {
+func (c *Console) show(q Question) (screen.Text, bool) {
 	columns, rows := c.aside.text.screen.Size()
-	if line, fits := excerpt.Line(q.Text, columns-len(q.Head)-2); fits && q.Title == "" {
+	if line, fits := screen.OneLine(q.Text, columns-len(q.Head)-2); fits && q.Title == "" {
 		if line = strings.TrimSpace(q.Head + " " + line); line != "" {
 			c.Aside("%s", line)
 		}
-		return excerpt.Text{}, true
+		return screen.Text{}, true
 	}
-	text := excerpt.New(q.Title, q.Text, columns)
+	text := screen.LayOut(q.Title, q.Text, columns)
 	shown, all := text.Excerpt(min(rows-rowsAround, mostRows))
 	head := q.Head + " " + text.Size() + ":"
 	if q.List {
@@ -103,7 +103,7 @@ func (c *Console) show(q Question) (excerpt.Text, bool) {
 }
 
 // showPage shows a page of a text, and returns the number of the next one.
-func (c *Console) showPage(text excerpt.Text, page int) (next int) {
+func (c *Console) showPage(text screen.Text, page int) (next int) {
 	_, rows := c.aside.text.screen.Size()
 	shown, pages := text.Page(page, rows-rowsAround)
 	if page >= pages { // the terminal has grown

@@ -3,7 +3,7 @@ package console
 import (
 	"strings"
 
-	"github.com/x/pygent/internal/excerpt"
+	"github.com/x/pygent/internal/screen"
 )
 
 // blank is what ends a block of an answer.
@@ -80,7 +80,7 @@ func (t *Text) Retry(why string) {
 // Call writes the call that a model makes. It shortens a long call like output.
 func (t *Text) Call(words string) {
 	t.EndBlock()
-	for i, l := range excerpt.Glance(words) {
+	for i, l := range screen.Glance(words) {
 		if i == 0 {
 			l = "» " + l
 		}
@@ -94,7 +94,7 @@ func (t *Text) Output(text string) {
 	if text == "" {
 		return
 	}
-	for _, l := range excerpt.Glance(text) {
+	for _, l := range screen.Glance(text) {
 		t.Line("  %s", l)
 	}
 }

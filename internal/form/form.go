@@ -15,7 +15,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/x/pygent/internal/jsonfix"
+	"github.com/x/pygent/internal/jsonobj"
 	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/toolschema"
 )
@@ -100,7 +100,7 @@ func (f *Form) given(text string) (map[string]any, bool) {
 		given[names[0]] = value
 		return given, ok
 	}
-	object, unclosed, err := jsonfix.Object(text)
+	object, unclosed, err := jsonobj.RepairObject(text)
 	if err != nil || unclosed {
 		return nil, false
 	}

@@ -14,8 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/x/pygent/internal/checkpoint/objstore"
 	"github.com/x/pygent/internal/guest"
-	"github.com/x/pygent/internal/objstore"
 )
 
 // BenchmarkTrue compares the shortest command in a guest with the lower limit:

@@ -10,9 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/x/pygent/internal/checkpoint/objstore"
 	"github.com/x/pygent/internal/guest"
 	"github.com/x/pygent/internal/guest/wire"
-	"github.com/x/pygent/internal/objstore"
 	"github.com/x/pygent/internal/treedir"
 )
 

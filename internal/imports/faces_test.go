@@ -15,7 +15,7 @@ import (
 // keptForTemplates are the packages of this module that a program gets because
 // it runs a template: what the exported methods of Agent refer to. Faces must
 // not be among them.
-var keptForTemplates = []string{"internal/export", "internal/mention", "internal/slash", "internal/tomlfile"}
+var keptForTemplates = []string{"internal/export", "internal/slash"}
 
 func TestAnEmbedderLinksNoFace(t *testing.T) {
 	if testing.Short() {
@@ -23,7 +23,7 @@ func TestAnEmbedderLinksNoFace(t *testing.T) {
 	}
 	t.Parallel()
 	plain, withTemplate := linkedPackages(t, "bench/embed/pygent"), linkedPackages(t, "bench/embed/template")
-	for _, face := range []string{"terminal", "web", "internal/ansimark", "internal/htmlmark", "internal/livearea", "internal/markdown"} {
+	for _, face := range []string{"terminal", "web", "internal/livearea", "internal/markdown", "internal/markdown/ansimark", "internal/markdown/htmlmark"} {
 		require.False(t, plain[face], "an embedder links %s", face)
 	}
 	var more []string

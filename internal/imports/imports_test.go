@@ -25,26 +25,27 @@ const module = "github.com/x/pygent"
 // ARCHITECTURE.md describes the layers.
 var layers = [][]string{
 	{ // What leaves share.
-		"internal/escape", "internal/exchange", "internal/filelock", "internal/hush", "internal/numeral", "internal/patherr", "internal/pathname",
-		"internal/sniff", "internal/tempname", "internal/tree",
+		"internal/cut", "internal/escape", "internal/exchange", "internal/filelock", "internal/numeral", "internal/patherr", "internal/pathname",
+		"internal/sniff", "internal/starlimit/hush", "internal/tempname", "internal/tree",
 	},
 	{ // Leaves: each does one thing.
-		"internal/approval", "internal/boundset", "internal/bridge", "internal/budget", "internal/cut", "internal/denylist", "internal/egress",
-		"internal/eventqueue", "internal/export", "internal/filetext", "internal/gitwatch", "internal/imports", "internal/jsonfix", "internal/jsonobj",
-		"internal/lineinput", "internal/loopdetect", "internal/looptext", "internal/markdown", "internal/mediabudget", "internal/mention",
-		"internal/owner", "internal/pasted", "internal/plain", "internal/progress", "internal/screen", "internal/slash", "internal/spelling",
-		"internal/starlimit", "internal/strict", "internal/survey", "internal/taskrecord", "internal/testkit/cmdtest", "internal/testkit/enginetest",
-		"internal/testkit/fakebash", "internal/testkit/termtest", "internal/thought", "internal/toolchain", "internal/treedir", "internal/verdict",
-		"internal/window", "internal/writewatch",
+		"internal/approval", "internal/boundset", "internal/bridge", "internal/budget", "internal/checkpoint/writewatch", "internal/denylist",
+		"internal/egress", "internal/eventqueue", "internal/export", "internal/filetext", "internal/gitrepo/gitwatch", "internal/imports",
+		"internal/jsonobj", "internal/lineinput", "internal/loopdetect", "internal/looptext", "internal/markdown", "internal/mediabudget",
+		"internal/openai/thought", "internal/openai/window", "internal/owner", "internal/pasted", "internal/plain", "internal/progress",
+		"internal/screen", "internal/slash", "internal/spelling", "internal/starlimit", "internal/survey", "internal/testkit/cmdtest",
+		"internal/testkit/enginetest", "internal/testkit/fakebash", "internal/testkit/strict", "internal/testkit/termtest", "internal/toolchain",
+		"internal/treedir", "internal/verdict",
 	},
 	{ // Packages built from leaves.
-		"internal/ansimark", "internal/callsummary", "internal/chatstream", "internal/compact", "internal/edit", "internal/excerpt", "internal/filediff",
-		"internal/gitrepo", "internal/guest/...", "internal/htmlmark", "internal/jobtrack", "internal/livearea", "internal/safecall", "internal/skills",
-		"internal/tomlfile", "internal/toolcall", "internal/toolschema", "internal/workspace",
+		"internal/callsummary", "internal/compact", "internal/edit", "internal/filediff", "internal/gitrepo", "internal/guest/...",
+		"internal/jobtrack", "internal/livearea", "internal/markdown/ansimark", "internal/markdown/htmlmark", "internal/openai/chatstream",
+		"internal/safecall", "internal/skills", "internal/toolcall", "internal/toolschema", "internal/workspace",
 	},
 	{ // Packages that a part of the root is built on.
-		"internal/callset", "internal/console", "internal/form", "internal/journal/...", "internal/objstore", "internal/responses", "internal/retry",
+		"internal/checkpoint/objstore", "internal/console", "internal/form", "internal/journal/...", "internal/openai/responses", "internal/retry",
 		"internal/sandbox", "internal/sessiondir", "internal/settings", "internal/snapshot", "internal/stash", "internal/taskpool",
+		"internal/toolcall/callset",
 	},
 	{ // Packages built from those.
 		"internal/checkpoint", "internal/docker", "internal/openai",

@@ -16,7 +16,7 @@ import (
 // mayPrint are where a program's own output is written: commands, faces, the guest's
 // programs, and what only tests use.
 var mayPrint = []string{
-	"bench", "cmd", "e2e", "examples", "internal/guest/confine/enter", "internal/guest/supervise", "internal/hush",
+	"bench", "cmd", "e2e", "examples", "internal/guest/confine/enter", "internal/guest/supervise", "internal/starlimit/hush",
 	"internal/testkit", "internal/screen", "terminal",
 }
 

@@ -6,6 +6,16 @@
 // it, one at a time and as slices of the input. So a reader of hostile input needs memory
 // only for what it keeps: a megabyte of "{},{}," would be a hundred megabytes as a slice of
 // structs. Call [Check] first: [Members], [Elements] and the like assume valid JSON.
+//
+// [Repair] and [RepairObject] read JSON that a model wrote almost right, as the arguments of a
+// tool call: with raw line breaks in strings, a code fence around it, a brace too many, a comma
+// at the end, Python's quotes and constants. They repair only what can be read in one way, and
+// complete nothing. The libraries for this purpose (jsonrepair, json_repair and their ports to
+// Go) close a string where the text ends. An answer that was cut off becomes a call then that
+// writes half a file. Here such a text is an error, and so are quotes within a string that are
+// not escaped, values without quotes, and two objects of which either could be meant.
+//
+// All functions take time in proportion to the text.
 package jsonobj
 
 import (

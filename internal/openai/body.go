@@ -10,8 +10,8 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/x/pygent/internal/chatstream"
 	"github.com/x/pygent/internal/cut"
+	"github.com/x/pygent/internal/openai/chatstream"
 )
 
 // Limits of what is read of a response while it yields no data.

@@ -15,10 +15,10 @@ import (
 
 	"github.com/openai/openai-go/v3/option"
 
-	"github.com/x/pygent/internal/chatstream"
 	"github.com/x/pygent/internal/jsonobj"
-	"github.com/x/pygent/internal/responses"
-	"github.com/x/pygent/internal/thought"
+	"github.com/x/pygent/internal/openai/chatstream"
+	"github.com/x/pygent/internal/openai/responses"
+	"github.com/x/pygent/internal/openai/thought"
 )
 
 // Limits of what is read from a server. A stream may be long on the wire,

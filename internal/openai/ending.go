@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/x/pygent/internal/chatstream"
+	"github.com/x/pygent/internal/openai/chatstream"
 )
 
 // Ending is how an answer ended, in the words of chat completions.

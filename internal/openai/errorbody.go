@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/x/pygent/internal/chatstream"
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/jsonobj"
-	"github.com/x/pygent/internal/window"
+	"github.com/x/pygent/internal/openai/chatstream"
+	"github.com/x/pygent/internal/openai/window"
 )
 
 // errorFields is what the body of an error says, in any of the forms that

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/x/pygent/internal/chatstream"
+	"github.com/x/pygent/internal/openai/chatstream"
 )
 
 func FuzzParseErrorBody(f *testing.F) {

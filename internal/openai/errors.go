@@ -15,8 +15,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/x/pygent/internal/chatstream"
 	"github.com/x/pygent/internal/cut"
+	"github.com/x/pygent/internal/openai/chatstream"
 )
 
 // Error is an error of the server, or of the connection to it.

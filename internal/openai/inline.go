@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 
-	"github.com/x/pygent/internal/chatstream"
 	"github.com/x/pygent/internal/jsonobj"
-	"github.com/x/pygent/internal/thought"
+	"github.com/x/pygent/internal/openai/chatstream"
+	"github.com/x/pygent/internal/openai/thought"
 )
 
 // inlineReasoning is the field of an assistant message for thoughts that the model wrote

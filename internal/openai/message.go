@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/x/pygent/internal/jsonobj"
-	"github.com/x/pygent/internal/responses"
+	"github.com/x/pygent/internal/openai/responses"
 )
 
 // The roles of messages that matter here.

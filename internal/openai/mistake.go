@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/x/pygent/internal/chatstream"
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/loopdetect"
-	"github.com/x/pygent/internal/thought"
+	"github.com/x/pygent/internal/openai/chatstream"
+	"github.com/x/pygent/internal/openai/thought"
 )
 
 // Mistake is the cause of an error that the model made, and not the request: the server

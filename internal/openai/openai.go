@@ -33,7 +33,7 @@ import (
 	"github.com/openai/openai-go/v3/option"
 
 	"github.com/x/pygent/internal/boundset"
-	"github.com/x/pygent/internal/chatstream"
+	"github.com/x/pygent/internal/openai/chatstream"
 	"github.com/x/pygent/internal/pasted"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/x/pygent/internal/window"
+	"github.com/x/pygent/internal/openai/window"
 )
 
 // What servers say of a conversation that is too long, and the window that they

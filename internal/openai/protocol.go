@@ -6,9 +6,9 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/x/pygent/internal/chatstream"
 	"github.com/x/pygent/internal/jsonobj"
-	"github.com/x/pygent/internal/responses"
+	"github.com/x/pygent/internal/openai/chatstream"
+	"github.com/x/pygent/internal/openai/responses"
 )
 
 // Protocol is one of OpenAI's APIs.

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/x/pygent/internal/jsonobj"
-	"github.com/x/pygent/internal/responses"
+	"github.com/x/pygent/internal/openai/responses"
 )
 
 // standInSignature is the signature that Google documents for calls that Gemini

@@ -9,7 +9,7 @@ import (
 
 	"github.com/openai/openai-go/v3/option"
 
-	"github.com/x/pygent/internal/window"
+	"github.com/x/pygent/internal/openai/window"
 )
 
 // maxModelList bounds the list of a server's models. OpenRouter's has about half

@@ -16,8 +16,11 @@
 // which a version control keeps its own files. Nobody names a file in them, and nobody wants
 // a copy of them who copies the directory above. Names that projects also give to
 // directories of their own, such as "build", are not among them. Checkpoints have a shorter
-// list of their own (internal/objstore): what an undo does not bring back has to be lost
+// list of their own (internal/checkpoint/objstore): what an undo does not bring back has to be lost
 // without harm.
+//
+// [Mentions] finds the names of files that a message mentions, such as "look at @main.go" and
+// `@"a name.txt"`, and [Mention] writes them.
 package pathname
 
 import (

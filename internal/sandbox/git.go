@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/x/pygent/internal/gitrepo"
-	"github.com/x/pygent/internal/gitwatch"
+	"github.com/x/pygent/internal/gitrepo/gitwatch"
 )
 
 // git is what a sandbox does so that git works for its commands, and removes nothing

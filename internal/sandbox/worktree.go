@@ -13,7 +13,7 @@ import (
 	"github.com/x/pygent/internal/treedir"
 )
 
-// WorkTree is the workspace of a sandbox as package store takes it and changes
+// WorkTree is the workspace of a sandbox as package objstore takes it and changes
 // it. Files in a directory of this machine are read and changed there, and
 // through the guest where this process may not. Files in a volume are the
 // guest's. Only one goroutine at a time may use it, and each [WorkTree.Reader].

@@ -5,6 +5,13 @@
 // checks that nothing else in this module writes to standard output or standard
 // error. The control sequences that the module itself sends to a terminal are a
 // few constants of type [Control].
+//
+// [LayOut] lays out a text, such as a command, for a person who has to judge it and who sees
+// only as much as the terminal has room for. The text may be written to deceive: with line
+// ends or spaces that push its dangerous part out of sight, with invisible characters, or with
+// lines that look like the question itself. So each row begins with a margin that the text
+// cannot imitate, long runs of blank lines and spaces are replaced by their number, rows are
+// wrapped here and not by the terminal, and rows that are left out are counted.
 package screen
 
 import (

@@ -20,7 +20,7 @@ import (
 	"github.com/x/pygent/internal/spelling"
 )
 
-// maxFile is the largest file that is read, in bytes.
+// maxFile is the largest file that is read or changed, in bytes.
 const maxFile = 256 << 10
 
 // readOptionalFile applies a file that need not exist.

@@ -6,6 +6,9 @@
 // key a misspelt one may mean, and what a file that a stranger may have written
 // is allowed to set. It knows no setting by name: package pygent has the table
 // of them, and turns faults into its own type of error.
+//
+// [AddToList] adds to a list in a user's file, and leaves everything else in it as its author
+// wrote it: order, comments and blanks.
 package settings
 
 import (

@@ -10,7 +10,7 @@ import (
 	"go.starlark.net/starlarkstruct"
 	"go.starlark.net/syntax"
 
-	"github.com/x/pygent/internal/hush"
+	"github.com/x/pygent/internal/starlimit/hush"
 )
 
 func init() { hush.End() } // the interpreter is initialized by now

@@ -5,6 +5,17 @@
 // with it.
 //
 // A [Rota] hands out turns, so that those who wait take them evenly.
+//
+// A [Ledger] keeps the records of tasks by their ids. It knows which start reserved an id,
+// which task delegated which, and how far the events of each were handled. Everything else
+// about a task is the value of its [Record].
+//
+// A [Log] keeps the last events of a task for any number of followers, who read at their
+// own pace; a writer never waits for them. A [Mailbox] has the notices of ended tasks that
+// a reader has not seen yet. One who learns of an end in another way needs no notice of it:
+// they hear of each end once. A [Presence] tells whether somebody is there to answer, and
+// when they leave: an agent is there while a run goes on in which its model could answer the
+// questions of its tasks.
 package taskpool
 
 import (

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/x/pygent/internal/jsonfix"
+	"github.com/x/pygent/internal/jsonobj"
 )
 
 // words are, for each of our tools and its parameters, the names that other
@@ -102,7 +102,7 @@ func Value(given map[string]any, has func(string) bool) error {
 	}
 	inner, ok := given[name].(map[string]any)
 	if text, isText := given[name].(string); isText {
-		object, unclosed, err := jsonfix.Object(text)
+		object, unclosed, err := jsonobj.RepairObject(text)
 		dec := json.NewDecoder(strings.NewReader(object))
 		dec.UseNumber()
 		ok = err == nil && !unclosed && dec.Decode(&inner) == nil

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/x/pygent/internal/jsonfix"
 	"github.com/x/pygent/internal/jsonobj"
 )
 
@@ -90,7 +89,7 @@ func LegalArguments(text string) string {
 	if jsonobj.IsObject(text) {
 		return text
 	}
-	if object, unclosed, err := jsonfix.Object(text); err == nil && !unclosed {
+	if object, unclosed, err := jsonobj.RepairObject(text); err == nil && !unclosed {
 		return object
 	}
 	return "{}"
@@ -118,7 +117,7 @@ func Tool(name, arguments string) string {
 		Command   string
 		Recursive any
 	}
-	object, _, err := jsonfix.Object(arguments)
+	object, _, err := jsonobj.RepairObject(arguments)
 	if err != nil || json.Unmarshal([]byte(object), &given) != nil {
 		given.Command, given.Recursive = "", nil
 	}

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/x/pygent/internal/jsonfix"
 	"github.com/x/pygent/internal/jsonobj"
 )
 
@@ -22,7 +21,7 @@ type Dialect func(given map[string]any, has func(name string) bool) error
 // Arguments takes them. Those that do not are repaired where they can only be
 // meant in one way:
 //
-//   - JSON that is almost right, as [jsonfix] says, and JSON inside JSON text or
+//   - JSON that is almost right, as [jsonobj.Repair] says, and JSON inside JSON text or
 //     inside an object such as {"arguments": …};
 //   - a single value that is called "input" or the like, of a tool that needs one;
 //   - names of properties that differ from the schema's only in case, hyphens and
@@ -46,7 +45,7 @@ func (s *Schema) ReadAs(text string, other Dialect) (json.RawMessage, error) {
 	if jsonobj.Values([]byte(text)) > maxValues {
 		return nil, s.unfit(fmt.Sprintf("the arguments have more than %d values", maxValues))
 	}
-	object, unclosed, err := jsonfix.Object(text)
+	object, unclosed, err := jsonobj.RepairObject(text)
 	if err != nil {
 		return nil, s.unfit("the arguments are not a JSON object: " + err.Error())
 	}
@@ -139,7 +138,7 @@ func (s *Schema) unwrapped(object string) (map[string]any, error) {
 			}
 		}
 		if text, ok := inner.(string); ok {
-			object, unclosed, err := jsonfix.Object(text)
+			object, unclosed, err := jsonobj.RepairObject(text)
 			if err != nil || unclosed || decodeAll(object, &inner) != nil {
 				return given, nil
 			}
@@ -238,7 +237,7 @@ func (n *node) word(s string) any {
 // fixText reads a string where the schema wants another type, or JSON text.
 func (n *node) fixText(s string, depth int) any {
 	trimmed := strings.TrimSpace(s)
-	if fixed, unclosed, err := jsonfix.Repair(trimmed); err == nil && !unclosed {
+	if fixed, unclosed, err := jsonobj.Repair(trimmed); err == nil && !unclosed {
 		var v any
 		if decodeAll(fixed, &v) == nil && n.reads(v) {
 			return n.fix(v, depth+1)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/sandbox"
-	"github.com/x/pygent/internal/tomlfile"
+	config "github.com/x/pygent/internal/settings"
 )
 
 // askRepository asks whether commands may use the git repository that the workspace
@@ -48,7 +48,7 @@ func (s *settings) askRepository(ctx context.Context, cfg *pygent.Config) {
 func keepRepository(paths []string) {
 	home, err := os.UserHomeDir()
 	if err == nil {
-		err = tomlfile.AddToList(filepath.Join(home, ".pygent.toml"), "git", "repositories", paths...)
+		err = config.AddToList(filepath.Join(home, ".pygent.toml"), "git", "repositories", paths...)
 	}
 	if err != nil {
 		warn(fmt.Sprintf("not kept, so it holds for this session: %v", err))

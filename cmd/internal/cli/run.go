@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/mention"
+	"github.com/x/pygent/internal/pathname"
 	"github.com/x/pygent/internal/screen"
 	"github.com/x/pygent/lines"
 )
@@ -245,7 +245,7 @@ func (r *runCmd) mentioned(ctx context.Context, agent *pygent.Agent) []pygent.Pa
 		warn(err.Error())
 	}
 	if len(missing) > 0 {
-		warn(mention.Missing(missing, describe(ctx, agent).Temporary))
+		warn(pathname.MissingMentions(missing, describe(ctx, agent).Temporary))
 	}
 	return parts
 }
