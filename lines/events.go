@@ -123,7 +123,7 @@ func printEvent(t *console.Text, e pygent.Event) {
 		t.Call(faces.Summary(e))
 		t.Output(outputShown(e))
 	case pygent.EventRetry:
-		t.Retry(e.Retry.Error + faces.Again(*e.Retry, rounded))
+		t.Retry(e.Retry.Error + faces.Again(*e.Retry))
 	case pygent.EventCompacting:
 		t.Warn("the model sums up the conversation")
 	case pygent.EventCompacted:
@@ -221,12 +221,4 @@ func printRuntime(t *console.Text, e pygent.Event) {
 	if !pulls && e.Runtime.Kind != pygent.RuntimeStarting && e.Runtime.Kind != pygent.RuntimeFailed {
 		t.Tell("%s", e.Text)
 	}
-}
-
-// rounded writes how long something takes, to the tenth of a second at most.
-func rounded(d time.Duration) string {
-	if d < 10*time.Second {
-		return d.Round(100 * time.Millisecond).String()
-	}
-	return d.Round(time.Second).String()
 }

@@ -51,8 +51,6 @@ import (
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/edit"
 	"github.com/x/pygent/internal/faces"
-	"github.com/x/pygent/internal/safecall"
-	"github.com/x/pygent/internal/sandbox"
 	"github.com/x/pygent/internal/screen"
 	"github.com/x/pygent/internal/slash"
 	"github.com/x/pygent/sessions"
@@ -101,7 +99,7 @@ type session struct {
 	show    func(pygent.Event)
 	news    func(pygent.Event)              // shows what isBeside says is no part of the conversation
 	waits   *waits                          // says there that a model or a command takes its time
-	start   sandbox.StartFailure            // why no command can run, if that was said
+	start   *faces.StartFailure             // why no command can run, if that was said
 	life    context.Context                 // ends with the session
 	repairs []string                        // of the history, for the banner
 	inTurn  atomic.Pointer[context.Context] // the context of the current turn; nil between turns
@@ -119,6 +117,7 @@ func newSession(face pygent.FaceSession) *session {
 		show:    eventPrinter(c.Printer),
 		repairs: face.Agent.History().Repairs(),
 	}
+	s.start = faces.NewStartFailure(func(why string) { s.talk.InterjectAside("! commands cannot run: %s", why) })
 	s.news, s.waits = s.show, newWaits(c.Printer)
 	if to := c.Beside(); s.isOfProcess() && to != c.Printer {
 		s.news, s.waits = eventPrinter(to), newWaits(to)
@@ -236,19 +235,9 @@ func (s *session) event(e pygent.Event) {
 // tellOfStart tells the user that commands cannot run, as soon as that is
 // known.
 func (s *session) tellOfStart(ctx context.Context) {
-	rt, ok := pygent.RuntimeAs[pygent.Starter](s.agent.Runtime())
-	if !ok {
-		return
+	if err := faces.Start(ctx, s.agent); err != nil && !errors.Is(err, ctx.Err()) {
+		s.start.Tell(err)
 	}
-	_, err := safecall.Outlive(ctx, func() (struct{}, error) { return struct{}{}, rt.Start(ctx) })
-	if err != nil && !errors.Is(err, ctx.Err()) {
-		s.tellStart(err)
-	}
-}
-
-// tellStart tells the user why no command can run, once.
-func (s *session) tellStart(err error) {
-	s.start.Tell(err, func(why string) { s.talk.InterjectAside("! commands cannot run: %s", why) })
 }
 
 // failure is an error that does not repeat why no command can run, which is told once
@@ -257,8 +246,7 @@ func (s *session) failure(err error) error {
 	if !errors.Is(err, pygent.ErrRuntimeStart) {
 		return err
 	}
-	s.tellStart(err)
-	return errors.New(s.start.Without(err.Error()))
+	return errors.New(s.start.Words(err))
 }
 
 // banner shows the persona, where commands run, and the state of the

@@ -80,7 +80,7 @@ func TestProgressPrinterTellsThatAModelIsWaitedFor(t *testing.T) {
 		require.Equal(t, "· still waiting for m · 10 s\n", f.after(1))
 		require.Equal(t, "· still waiting for m · 30 s\n· still waiting for m · 1 min\n· still waiting for m · 2 min\n· still waiting for m · 3 min\n",
 			f.after(3*time.Minute))
-		require.Equal(t, "! busy; trying again in 15s\n· still waiting to try again · 10 s\n", f.after(15*time.Second,
+		require.Equal(t, "! busy; trying again in 15.0 s\n· still waiting to try again · 10 s\n", f.after(15*time.Second,
 			pygent.Event{Type: pygent.EventRetry, Retry: &pygent.RetryInfo{Attempt: 1, Wait: 15 * time.Second, Error: "busy"}}))
 		require.Equal(t, "· still waiting for m (attempt 2) · 10 s\n", f.after(12*time.Second, askedModel("m", 2)))
 		require.Empty(t, f.after(9*time.Second, pygent.Event{Type: pygent.EventReasoning, Text: "hm"}))

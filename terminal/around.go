@@ -30,7 +30,6 @@ type around struct {
 	jobs  []pygent.Job
 	asked time.Time            // when the runtime was asked about the jobs; see watchJobs
 	pull  *pygent.RuntimeEvent // the download of an image; nil for none
-	slow  bool                 // the container takes its time to start
 	saves *pygent.ProgressInfo // how far /save is; shown while a command goes on
 }
 
@@ -55,7 +54,7 @@ func (a *around) note(s *session, e pygent.Event) {
 		return
 	}
 	if faces.IsOfStart(r.Kind) {
-		a.pull, a.slow = nil, r.Kind == pygent.RuntimeStarting
+		a.pull = nil
 	}
 	switch r.Kind {
 	case pygent.RuntimeStarting, pygent.RuntimeFailed: // the status line says the one, and the run or the start of the session the other
@@ -125,7 +124,7 @@ func (s *session) jobEnd(j pygent.Job) string {
 	case j.ExitCode != 0:
 		sign = s.theme.bad("✗")
 	}
-	return sign + " job " + oneLine(j.ID) + ": " + cut.Head(oneLine(j.Command), shownCommand) + s.theme.dim(" · "+how+" · "+seconds(j.Duration))
+	return sign + " job " + oneLine(j.ID) + ": " + cut.Head(oneLine(j.Command), shownCommand) + s.theme.dim(" · "+how+" · "+numeral.Took(j.Duration))
 }
 
 // taskEvent follows a background task.
@@ -193,7 +192,7 @@ func (s *session) taskNews(e pygent.Event, label string) string {
 	if sign = s.theme.good("✓ "); status.State != pygent.TaskFinished {
 		sign = s.theme.bad("✗ ")
 	}
-	facts += " · " + count(status.Steps, "step") + " · " + seconds(status.Elapsed(e.Time))
+	facts += " · " + count(status.Steps, "step") + " · " + numeral.Took(status.Elapsed(e.Time))
 	news := sign + text + s.theme.dim(facts)
 	if summary := strings.TrimSpace(status.Summary()); summary != "" {
 		news += "\n" + s.theme.dim("  "+strings.Join(glance(summary, summaryLines), "\n  "))

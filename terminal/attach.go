@@ -45,7 +45,7 @@ func (s *session) deliver(text, typed string) {
 			case err != nil:
 				s.giveBack(text, "not sent: the files could not be read: "+oneLine(err.Error()))
 			case during != nil && s.turn == nil && !during.GoesWell():
-				s.queue.held = append(s.queue.held, pygent.UserMessage(text, parts...)) // like all that was said in that turn
+				s.queue.Held = append(s.queue.Held, pygent.Said{Message: pygent.UserMessage(text, parts...)}) // like all that was said in that turn
 				s.tellMissing(missing, temporary)
 			default:
 				s.deliverParts(text, parts)

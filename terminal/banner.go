@@ -34,7 +34,7 @@ func (s *session) banner() {
 	s.hostDir = info.HostDir
 	title := s.theme.bold(livearea.Cut(oneLine(s.agent.Persona().Name), shownName))
 	settings := s.agent.State().Settings
-	if model := cmp.Or(settings.Model, s.doing.model, settings.DefaultModel); model != "" {
+	if model := cmp.Or(settings.Model, s.doing.Model, settings.DefaultModel); model != "" {
 		title += s.theme.dim(" · ") + livearea.Cut(oneLine(model), shownName)
 	}
 	lines := append([]string{title, ""}, s.fact("commands", s.where(info))...)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/cut"
+	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/safecall"
 	"github.com/x/pygent/internal/slash"
 )
@@ -122,7 +123,7 @@ func (s *session) endCommand(c *command, r pygent.CommandResult, err error) {
 	case r.Bash != nil && (err == nil || r.Bash.ExitCode > 0):
 		s.say(kindEnd, s.scriptEnd(r.Bash))
 	case err != nil:
-		s.say(kindEnd, s.wrapped(s.theme.bad("✗ ")+s.failure(err)))
+		s.say(kindEnd, s.wrapped(s.theme.bad("✗ ")+told(s.start.Words(err))))
 	}
 	if err == nil {
 		s.afterCommand(c, r)
@@ -241,7 +242,7 @@ func (s *session) scriptEnd(b *pygent.BashResult) string {
 	if b.ExitCode != 0 {
 		sign = s.theme.bad("✗ ")
 	}
-	return sign + s.theme.dim(exitWords(b)+" · "+seconds(b.Duration))
+	return sign + s.theme.dim(exitWords(b)+" · "+numeral.Took(b.Duration))
 }
 
 // exitWords says what the exit code of a command is. Nobody knows that of one whose
@@ -253,7 +254,7 @@ func exitWords(b *pygent.BashResult) string {
 	return fmt.Sprintf("exit %d", b.ExitCode)
 }
 
-func lasted(since time.Time) string { return " · " + seconds(time.Since(since)) }
+func lasted(since time.Time) string { return " · " + numeral.Took(time.Since(since)) }
 
 // commandRows shows the command that goes on.
 func (s *session) commandRows(now time.Time) []string {

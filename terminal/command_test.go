@@ -27,10 +27,10 @@ func TestACommandLineOfWhichNobodyKnowsTheEnd(t *testing.T) {
 		want string
 	}{
 		{"the container died", pygent.BashResult{ExitCode: -1, Output: "line 1\n", Note: died}, nil,
-			"line 1\n· the container died while the command\n  ran; the next command gets a new one\n  on the same workspace\n✗ exit unknown · 0.0 s\n"},
-		{"before it printed anything", pygent.BashResult{ExitCode: -1, Note: "lost"}, nil, "· lost\n✗ exit unknown · 0.0 s\n"},
+			"line 1\n· the container died while the command\n  ran; the next command gets a new one\n  on the same workspace\n✗ exit unknown · 0 ms\n"},
+		{"before it printed anything", pygent.BashResult{ExitCode: -1, Note: "lost"}, nil, "· lost\n✗ exit unknown · 0 ms\n"},
 		{"the engine does not answer", pygent.BashResult{ExitCode: -1}, errors.New("the engine does not answer"), "✗ the engine does not answer\n"},
-		{"a script that failed", pygent.BashResult{ExitCode: 3}, errors.New("exit code 3 after 0s"), "✗ exit 3 · 0.0 s\n"},
+		{"a script that failed", pygent.BashResult{ExitCode: 3}, errors.New("exit code 3 after 0s"), "✗ exit 3 · 0 ms\n"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestTheStatusSaysThatACommandIsBeingStopped(t *testing.T) {
 	require.Contains(t, ansi.Strip(s.status(time.Now())), "Running your command · 0 s · Ctrl-C interrupts")
 	s.stopCommand()
 	require.Contains(t, ansi.Strip(s.status(time.Now())), "Interrupting your command · 0 s · Ctrl-C again leaves")
-	s.turn, s.doing.since = &turn{}, time.Now()
+	s.turn, s.doing.Since = &turn{}, time.Now()
 	require.Contains(t, ansi.Strip(s.status(time.Now())), "Interrupting your command · 0 s · Ctrl-C interrupts the turn")
 }
 
@@ -58,19 +58,19 @@ func TestTheStatusSaysThatTheContainerStarts(t *testing.T) {
 	s := onBroken(t)
 	s.display.area = livearea.New(100, 24)
 	happens := func(kind pygent.RuntimeEventKind) {
-		s.around.note(s, pygent.Event{Type: pygent.EventRuntime, Text: string(kind), Runtime: &pygent.RuntimeEvent{Kind: kind}})
+		s.event(pygent.Event{Type: pygent.EventRuntime, Text: string(kind), Runtime: &pygent.RuntimeEvent{Kind: kind}})
 	}
 	s.command = ownCommand()
 	happens(pygent.RuntimeStarting)
 	require.Contains(t, ansi.Strip(s.status(time.Now())), "Running your command · the container is starting · 0 s")
 	require.Empty(t, s.display.take())
 	s.turn = &turn{}
-	s.doing.is("Thinking", time.Now())
+	s.doing.Is("Thinking", time.Now())
 	require.Contains(t, ansi.Strip(s.status(time.Now())), "Thinking · 0 s")
-	s.doing.is("Running bash", time.Now())
-	require.Contains(t, ansi.Strip(s.status(time.Now())), "Running bash · the container is starting · 0 s")
+	s.doing.Is("Running a command", time.Now())
+	require.Contains(t, ansi.Strip(s.status(time.Now())), "Running a command · the container is starting · 0 s")
 	happens(pygent.RuntimeSilent)
-	require.Contains(t, ansi.Strip(s.status(time.Now())), "Running bash · the container is starting · 0 s", "the engine goes on with it")
+	require.Contains(t, ansi.Strip(s.status(time.Now())), "Running a command · the container is starting · 0 s", "the engine goes on with it")
 	happens(pygent.RuntimeStarted)
-	require.Contains(t, ansi.Strip(s.status(time.Now())), "Running bash · 0 s")
+	require.Contains(t, ansi.Strip(s.status(time.Now())), "Running a command · 0 s")
 }

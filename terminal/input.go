@@ -244,7 +244,7 @@ func (s *session) submit() {
 		text = "/exit"
 	}
 	switch {
-	case text == "" && !asked && s.turn == nil && len(s.queue.held) > 0:
+	case text == "" && !asked && s.turn == nil && len(s.queue.Held) > 0:
 		s.sendHeld()
 		return
 	case text == "":

@@ -57,7 +57,7 @@ func (s *session) stay() {
 	s.leaving, s.input.warned = nil, false
 	s.display.changed = true
 	if s.turn == nil {
-		s.hold()
+		s.queue.Hold(s.agent)
 	}
 }
 

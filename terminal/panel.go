@@ -1,7 +1,6 @@
 package terminal
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"github.com/x/pygent/internal/edit"
 	"github.com/x/pygent/internal/faces"
 	"github.com/x/pygent/internal/livearea"
+	"github.com/x/pygent/internal/numeral"
 )
 
 // How much is shown of a call.
@@ -205,18 +205,12 @@ func (s *session) withFacts(head, facts string) string {
 	return head + "\n" + margin + strings.Join(rows, "\n"+margin)
 }
 
-// failed reports whether a call did not do what it should.
-func failed(r *pygent.ToolResult) bool {
-	b := r.Bash
-	return r.IsError || r.Outcome == pygent.OutcomeFailed || b != nil && (b.ExitCode != 0 && !b.GoesOn || b.TimedOut)
-}
-
 // sign says whether a call went well.
 func (s *session) sign(e pygent.Event) string {
 	switch {
 	case e.Type == pygent.EventToolSkipped, e.Output.Outcome == pygent.OutcomeDenied, e.Output.Outcome == pygent.OutcomeInterrupted:
 		return s.theme.warn("■ ")
-	case failed(e.Output):
+	case faces.Failed(e.Output):
 		return s.theme.bad("✗ ")
 	}
 	return s.theme.good("✓ ")
@@ -246,7 +240,7 @@ func callFacts(e pygent.Event, took time.Duration) string {
 	}
 	const worthSaying = 100 * time.Millisecond
 	if took >= worthSaying {
-		facts += " · " + seconds(took)
+		facts += " · " + numeral.Took(took)
 	}
 	return facts
 }
@@ -260,12 +254,12 @@ func (s *session) callBody(e pygent.Event, described string) (body, fact string)
 		}
 		return body, ""
 	}
-	text := strings.Trim(s.start.Without(resultText(e)), "\n")
+	text := strings.Trim(s.start.Without(faces.ResultText(e)), "\n")
 	most := goodLines
 	switch fact := visible(strings.TrimPrefix(text, described+": ")); {
 	case text == "":
 		return "", ""
-	case failed(e.Output):
+	case faces.Failed(e.Output):
 		most = badLines
 	case e.Output.Bash == nil && len(fact) <= shownFact && !strings.Contains(fact, "\n"):
 		return "", " · " + fact
@@ -275,27 +269,10 @@ func (s *session) callBody(e pygent.Event, described string) (body, fact string)
 		words = func(left int) string { return "… at least " + count(left, "more line") }
 	}
 	body = "  " + strings.Join(glanceAt(text, most, words), "\n  ")
-	if e.Output.Bash == nil && failed(e.Output) {
+	if e.Output.Bash == nil && faces.Failed(e.Output) {
 		body = s.wrapped(body)
 	}
 	return "\n" + s.theme.dim(body), ""
-}
-
-// resultText is the result of a call for people.
-func resultText(e pygent.Event) string {
-	r := e.Output
-	switch b := r.Bash; {
-	case faces.RanInterrupted(e) && b == nil:
-		return r.Display // what else the model is told is said beside the command
-	case faces.RanInterrupted(e):
-		return b.Output
-	case b == nil || r.IsError:
-		return cmp.Or(r.Display, r.Content)
-	case b.Note != "":
-		return b.Output + "\n" + b.Note
-	default:
-		return b.Output
-	}
 }
 
 // diff shows the change of a file.

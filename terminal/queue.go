@@ -10,15 +10,6 @@ import (
 	"github.com/x/pygent/internal/pathname"
 )
 
-// queue is what was sent while the agent worked and what the model has not heard.
-// While a turn goes on, the agent has it: see [pygent.Agent.Say]. After a turn that
-// ended otherwise than the model wanted, the session holds it back, so that it
-// neither answers a question nor begins a turn.
-type queue struct {
-	unheard []pygent.Said    // what the agent has
-	held    []pygent.Message // what the session holds back, in order
-}
-
 // sayLater queues a message for the turn that goes on.
 func (s *session) sayLater(msg pygent.Message) bool {
 	if _, err := s.agent.Say(msg); err != nil {
@@ -28,25 +19,11 @@ func (s *session) sayLater(msg pygent.Message) bool {
 	return true
 }
 
-// hold takes what the agent has not heard.
-func (s *session) hold() {
-	for _, said := range s.agent.State().Unheard {
-		if s.agent.Unsay(said.ID) {
-			s.queue.held = append(s.queue.held, said.Message)
-		}
-	}
-	s.queue.unheard = nil
-}
-
 // requeue gives the agent what was held back.
 func (s *session) requeue() {
-	for i, msg := range s.queue.held {
-		if !s.sayLater(msg) {
-			s.queue.held = s.queue.held[i:]
-			return
-		}
+	if err := s.queue.Return(s.agent); err != nil {
+		s.hint(oneLine(err.Error()))
 	}
-	s.queue.held = nil
 }
 
 // sendUnheard begins a turn if something was said too late for the last one.
@@ -67,22 +44,18 @@ func (s *session) sendHeld() {
 // sayUnsent shows the messages that end with the session, because the model has not
 // heard them: whole, so that they can be copied.
 func (s *session) sayUnsent() {
-	unsent := slices.Clip(s.queue.held)
-	for _, said := range s.agent.State().Unheard {
-		unsent = append(unsent, said.Message)
-	}
-	for _, msg := range unsent {
-		s.say(kindEnd, s.theme.warn("! Not sent: ")+s.queued(msg))
+	for _, said := range slices.Concat(s.queue.Held, s.agent.State().Unheard) {
+		s.say(kindEnd, s.theme.warn("! Not sent: ")+s.queued(said.Message))
 	}
 }
 
 // takeBack puts the message that was queued last into the editor. The files that it
 // names are read again when it is sent. It reports false if there is none.
 func (s *session) takeBack() bool {
-	for i, msg := range slices.Backward(s.queue.held) {
-		if text, ok := typedAll(msg); ok {
+	for i, said := range slices.Backward(s.queue.Held) {
+		if text, ok := typedAll(said.Message); ok {
 			s.input.editor.set(s.typedAs(text))
-			s.queue.held = slices.Delete(s.queue.held, i, i+1)
+			s.queue.Held = slices.Delete(s.queue.Held, i, i+1)
 			return true
 		}
 	}
@@ -124,23 +97,16 @@ func (s *session) queued(m pygent.Message) string {
 // queueRows shows the queue.
 func (s *session) queueRows() (rows []string) {
 	const shown = 3
-	var texts []string
-	for _, said := range s.queue.unheard {
-		texts = append(texts, s.queued(said.Message))
+	all, sign, note := s.queue.Unheard, "Next: ", " (Up takes it back)"
+	if len(all) == 0 {
+		all, sign, note = s.queue.Held, "Held: ", " (Enter sends it, Up takes it back)"
 	}
-	sign, note := "Next: ", " (Up takes it back)"
-	if len(texts) == 0 {
-		sign, note = "Held: ", " (Enter sends it, Up takes it back)"
-		for _, msg := range s.queue.held {
-			texts = append(texts, s.queued(msg))
-		}
-	}
-	for i, text := range texts {
+	for i, said := range all {
 		if i == shown {
-			return append(rows, s.theme.dim("… and "+count(len(texts)-shown, "other")))
+			return append(rows, s.theme.dim("… and "+count(len(all)-shown, "other")))
 		}
-		row := s.theme.accent(sign) + oneLine(text)
-		if i == min(len(texts), shown)-1 {
+		row := s.theme.accent(sign) + oneLine(s.queued(said.Message))
+		if i == min(len(all), shown)-1 {
 			row += s.theme.dim(note)
 		}
 		rows = append(rows, row)

@@ -26,7 +26,7 @@ func TestWhatIsTakenBackKeepsItsFiles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := &session{}
 			s.input.history = openHistory("")
-			s.queue.held = []pygent.Message{tt.message}
+			s.queue.Held = []pygent.Said{{Message: tt.message}}
 			text, _ := faces.Spoken(tt.message)
 			if !tt.taken {
 				_, ok := typedAll(tt.message)
@@ -35,7 +35,7 @@ func TestWhatIsTakenBackKeepsItsFiles(t *testing.T) {
 			}
 			require.True(t, s.takeBack())
 			require.Equal(t, text, s.input.editor.message())
-			require.Empty(t, s.queue.held)
+			require.Empty(t, s.queue.Held)
 		})
 	}
 }
@@ -54,7 +54,7 @@ func TestFilesThatAreReadTooLateAnswerNoQuestion(t *testing.T) {
 			s.deliver("look at @a.txt", "look at @a.txt")
 			s.turn = nil
 			(<-s.posts)()
-			require.Len(t, s.queue.held, tt.held)
+			require.Len(t, s.queue.Held, tt.held)
 			require.Nil(t, s.turn)
 			require.Contains(t, s.display.take(), "! not in the workspace: a.txt")
 		})

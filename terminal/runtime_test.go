@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/faces"
 	"github.com/x/pygent/internal/livearea"
 	"github.com/x/pygent/pygenttest"
 )
@@ -36,7 +37,7 @@ func onRuntime(t *testing.T, rt pygent.Runtime) *session {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, agent.Close()) })
 	s := &session{agent: agent, ctx: t.Context(), posts: make(chan func(), 1)}
-	s.display.area = livearea.New(80, 24)
+	s.display.area, s.start = livearea.New(80, 24), faces.NewStartFailure(s.cannotRun)
 	t.Cleanup(s.work.Wait)
 	return s
 }

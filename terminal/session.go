@@ -14,7 +14,6 @@ import (
 	"github.com/x/pygent/internal/faces"
 	"github.com/x/pygent/internal/livearea"
 	"github.com/x/pygent/internal/safecall"
-	"github.com/x/pygent/internal/sandbox"
 )
 
 // Times of the screen.
@@ -47,17 +46,17 @@ type session struct {
 	input    input
 	text     stream   // what the model writes now
 	calls    []*panel // the calls that run, or are asked about
-	doing    doing
+	doing    faces.Doing
 	turn     *turn // the run that goes on; nil between runs
-	queue    queue
+	queue    faces.Queue
 	menus    []*menu // the first one is shown
 	around   around  // tasks, jobs, and what the runtime does
 	fileList fileList
-	command  *command             // that goes on; nil for none
-	saidBy   map[string]string    // by what the agent is told, the command line that made it; empty for one that needs no repetition
-	lent     chan struct{}        // closed when the last command has returned that got the terminal; nil for none
-	start    sandbox.StartFailure // why no command can run, if that was said
-	seen     int64                // the number of the last event that was handled
+	command  *command            // that goes on; nil for none
+	saidBy   map[string]string   // by what the agent is told, the command line that made it; empty for one that needs no repetition
+	lent     chan struct{}       // closed when the last command has returned that got the terminal; nil for none
+	start    *faces.StartFailure // why no command can run, if that was said
+	seen     int64               // the number of the last event that was handled
 
 	dir     string            // where relative paths of the person begin
 	hostDir string            // the workspace on this machine; empty if it is elsewhere
@@ -71,6 +70,7 @@ type session struct {
 func newSession(ctx context.Context, face pygent.FaceSession, t *tty) *session {
 	s := &session{face: face, agent: face.Agent, tty: t, theme: newTheme(), posts: make(chan func(), 64)}
 	s.ctx, s.cancel = context.WithCancel(ctx)
+	s.start = faces.NewStartFailure(s.cannotRun)
 	t.over = s.ctx.Done()
 	width, height := t.out.Size()
 	s.display.area = livearea.New(width, height, terminalKind()...)
@@ -83,10 +83,11 @@ func newSession(ctx context.Context, face pygent.FaceSession, t *tty) *session {
 func (s *session) run() error {
 	defer s.face.Answers(s.ctx, pygent.FaceUser{Approve: s.approve, Hosts: s.approveHosts, Answer: s.answer})()
 	state := s.agent.State()
-	s.seen, s.queue.unheard = state.Seq, state.Unheard
-	s.around.jobs, s.doing.context = state.Jobs, state.Context
+	s.seen, s.queue.Unheard = state.Seq, state.Unheard
+	s.around.jobs, s.doing.Context = state.Jobs, state.Context
 	s.banner()
 	if r := state.Runtime; r != nil && (r.Kind == pygent.RuntimePull || r.Kind == pygent.RuntimeStarting) { // which began before the session
+		s.doing.Starting(r)
 		s.around.note(s, pygent.Event{Type: pygent.EventRuntime, Text: r.Text, Runtime: r})
 	}
 	s.given, _, _ = s.temporaryFiles(s.ctx)
@@ -264,7 +265,7 @@ func (s *session) missed(state pygent.State) {
 	s.finishText()
 	s.calls = nil
 	s.say(kindNews, s.theme.warn("! some of what happened is not shown: the terminal was too slow"))
-	s.queue.unheard, s.around.jobs = state.Unheard, state.Jobs
+	s.queue.Unheard, s.around.jobs = state.Unheard, state.Jobs
 	s.around.withoutEnded(s)
 	s.seen = max(s.seen, state.Seq)
 	if s.turn != nil && s.agent.History().Len() > s.turn.messages {
@@ -276,34 +277,19 @@ func (s *session) missed(state pygent.State) {
 // startRuntime starts the runtime before it is needed, and says at once if that is
 // not possible.
 func (s *session) startRuntime() {
-	rt, ok := pygent.RuntimeAs[pygent.Starter](s.agent.Runtime())
-	if !ok {
-		return
-	}
-	_, err := safecall.Outlive(s.ctx, func() (struct{}, error) { return struct{}{}, rt.Start(s.ctx) })
+	err := faces.Start(s.ctx, s.agent)
 	if s.ctx.Err() != nil {
 		return
 	}
 	s.post(func() {
 		if s.started = err == nil; !s.started {
-			s.tellStart(err)
+			s.start.Tell(err)
 		}
 	})
 }
 
-// tellStart says why no command can run, once.
-func (s *session) tellStart(err error) {
-	s.start.Tell(err, func(why string) { s.tell(s.theme.bad("✗ commands cannot run: ") + told(why)) })
-}
-
-// failure is an error in words. Why no command can run is said once in a session, and
-// here if it was not said before.
-func (s *session) failure(err error) string {
-	if errors.Is(err, pygent.ErrRuntimeStart) {
-		s.tellStart(err)
-	}
-	return told(s.start.Without(err.Error()))
-}
+// cannotRun says why no command can run.
+func (s *session) cannotRun(why string) { s.tell(s.theme.bad("✗ commands cannot run: ") + told(why)) }
 
 // key handles a key, a paste or another report of the terminal.
 func (s *session) key(k key) {

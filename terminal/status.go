@@ -12,83 +12,9 @@ import (
 	"github.com/x/pygent/internal/numeral"
 )
 
-// doing is what the agent does, in words, for the status line.
-type doing struct {
-	words   string // empty while it does nothing
-	since   time.Time
-	model   string
-	context pygent.ContextUse
-}
-
-func (d *doing) is(words string, since time.Time) {
-	if words != d.words {
-		d.words, d.since = words, since
-	}
-}
-
-// note follows what the agent does by its events.
-func (d *doing) note(e pygent.Event) {
-	words := ""
-	switch e.Type {
-	case pygent.EventModelStart:
-		d.model = e.Model
-		words = "Waiting for " + cmp.Or(oneLine(e.Model), "the model")
-		if e.Attempt > 1 {
-			words += fmt.Sprintf(" (attempt %d)", e.Attempt)
-		}
-	case pygent.EventReasoning:
-		words = "Thinking"
-	case pygent.EventText:
-		words = "Writing"
-	case pygent.EventCallDelta:
-		words = callWords(*e.CallDelta)
-		if strings.HasPrefix(d.words, "Writing ") {
-			d.words = words // the same call goes on
-		}
-	case pygent.EventMessage, pygent.EventCompacted, pygent.EventRestored:
-		if e.Model != "" {
-			d.model = e.Model
-		}
-		d.context = e.Context
-	case pygent.EventSettings:
-		d.model = cmp.Or(e.Settings.Model, e.Settings.DefaultModel, d.model)
-	case pygent.EventToolStart:
-		words = faces.Running + oneLine(e.Call.Name)
-	case pygent.EventApproval:
-		words = "Waiting for your approval"
-	case pygent.EventQuestion:
-		words = "Waiting for your answer"
-	case pygent.EventRetry:
-		words = "Trying again"
-		if e.Retry.Wait > 0 {
-			words = "Trying again after a pause of " + seconds(e.Retry.Wait)
-		}
-	case pygent.EventCompacting:
-		words = "Summing up the conversation"
-	case pygent.EventKeeping:
-		var again bool
-		if words, again = faces.Keeping(e, d.words); again {
-			d.words = words
-		}
-	}
-	if words != "" {
-		d.is(words, e.Time)
-	}
-}
-
-// callWords says how far a call is that the model writes.
-func callWords(c pygent.CallDelta) string {
-	what := cmp.Or(oneLine(c.Path), oneLine(c.Tool), "a call")
-	const kB = 1000
-	if c.Bytes < kB {
-		return "Writing " + what
-	}
-	return fmt.Sprintf("Writing %s (%.1f kB so far)", what, float64(c.Bytes)/kB)
-}
-
 // full says how full the model's context is; empty if that is not known.
-func (d *doing) full() string {
-	switch c := d.context; {
+func full(c pygent.ContextUse) string {
+	switch {
 	case c.Used == 0:
 		return ""
 	case c.Window > 0 && c.Used*100 < c.Window:
@@ -127,7 +53,7 @@ func (s *session) status(now time.Time) string {
 	case s.input.attaching != nil:
 		return s.working(now, s.input.attaching.began, "Reading the files that you named", "Ctrl-C gives the message back")
 	case s.turn != nil:
-		words, keys := cmp.Or(s.doing.words, "Working"), "Ctrl-C interrupts"
+		words, keys := cmp.Or(s.doing.Words, "Working"), "Ctrl-C interrupts"
 		switch {
 		case s.turn.interrupted:
 			keys = "Ctrl-C again leaves"
@@ -136,11 +62,11 @@ func (s *session) status(now time.Time) string {
 		case s.command != nil:
 			keys += " the command"
 		}
-		return s.working(now, s.doing.since, faces.WithStart(words, s.around.slow), keys)
+		return s.working(now, s.doing.Since, s.doing.WithStart(words), keys)
 	case s.command != nil && s.command.stopped:
 		return s.working(now, s.command.began, "Interrupting "+oneLine(s.command.name), "Ctrl-C again leaves")
 	case s.command != nil:
-		return s.working(now, s.command.began, faces.WithStart(faces.Running+oneLine(s.command.name), s.around.slow), "Ctrl-C interrupts")
+		return s.working(now, s.command.began, s.doing.WithStart(faces.Running(s.command.name)), "Ctrl-C interrupts")
 	}
 	return s.ready()
 }
@@ -168,10 +94,10 @@ func (s *session) ready() string {
 	if m := s.menu(); m != nil {
 		help = s.menuHelp(m)
 	}
-	if s.doing.model != "" {
-		facts = append(facts, livearea.Cut(oneLine(s.doing.model), mostModel))
+	if s.doing.Model != "" {
+		facts = append(facts, livearea.Cut(oneLine(s.doing.Model), mostModel))
 	}
-	if full := s.doing.full(); full != "" {
+	if full := full(s.doing.Context); full != "" {
 		facts = append(facts, full)
 	}
 	facts = append(facts, s.around.facts()...)

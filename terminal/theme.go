@@ -6,7 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/x/pygent/internal/cut"
+	"github.com/x/pygent/internal/faces"
+	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/screen"
 )
 
@@ -48,27 +49,12 @@ func visible(text string) string { return screen.Visible(text) }
 const maxLine = 1 << 10
 
 // oneLine returns a text of others in a line, with control characters visible.
-func oneLine(text string) string {
-	return visible(strings.Join(strings.Fields(cut.Head(text, maxLine)), " "))
-}
+func oneLine(text string) string { return faces.OneLine(text) }
 
-// seconds says how long something took or takes.
-func seconds(d time.Duration) string {
-	switch {
-	case d < 10*time.Second:
-		return fmt.Sprintf("%.1f s", d.Seconds())
-	case d < time.Minute:
-		return fmt.Sprintf("%.0f s", d.Seconds())
-	case d < time.Hour:
-		return fmt.Sprintf("%d:%02d", int(d.Minutes()), int(d.Seconds())%60)
-	}
-	return fmt.Sprintf("%d:%02d:%02d", int(d.Hours()), int(d.Minutes())%60, int(d.Seconds())%60)
-}
-
-// wholeSeconds is seconds for a clock that is seen to tick.
+// wholeSeconds is [numeral.Took] for a clock that is seen to tick.
 func wholeSeconds(d time.Duration) string {
 	if d < time.Minute {
 		return fmt.Sprintf("%d s", int(d.Seconds()))
 	}
-	return seconds(d)
+	return numeral.Took(d)
 }

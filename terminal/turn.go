@@ -48,7 +48,7 @@ func (s *session) begin(message string, run faces.RunFunc) {
 	t := &turn{cancel: cancel, began: time.Now(), message: message, messages: s.agent.History().Len()}
 	s.turn, s.display.changed = t, true
 	s.withdrawOffer()
-	s.doing.is("Beginning", t.began)
+	s.doing.Is("Beginning", t.began)
 	s.background(func() {
 		outcome := faces.Turn(ctx, run)
 		cancel(nil)
@@ -73,7 +73,7 @@ func (s *session) interrupt() {
 func (s *session) interruptTurn() {
 	s.turn.interrupted = true
 	s.turn.cancel(errInterrupted)
-	s.doing.is("Interrupting", time.Now())
+	s.doing.Is("Interrupting", time.Now())
 }
 
 // endTurn ends the turn if it is over.
@@ -84,7 +84,7 @@ func (s *session) endTurn() {
 	}
 	s.finishText()
 	s.turn, s.calls = nil, nil
-	s.doing.is("", time.Now())
+	s.doing.Is("", time.Now())
 	if s.waits(t) {
 		return
 	}
@@ -98,7 +98,7 @@ func (s *session) endTurn() {
 	case t.GoesWell() && !t.interrupted:
 		s.sendUnheard()
 	default:
-		s.hold()
+		s.queue.Hold(s.agent)
 	}
 }
 
@@ -120,7 +120,7 @@ func (s *session) outcome(t *turn) {
 	case errors.Is(t.Err, pygent.ErrAgentClosed): // see agentClosed
 		return
 	case t.Err != nil:
-		s.say(kindEnd, s.wrapped(s.theme.bad("✗ ")+s.failure(t.Err)))
+		s.say(kindEnd, s.wrapped(s.theme.bad("✗ ")+told(s.start.Words(t.Err))))
 		return
 	}
 	r := t.Result
@@ -152,14 +152,14 @@ func (s *session) facts(t *turn) string {
 	if r == nil {
 		return ""
 	}
-	facts := []string{"", numeral.Count(r.Steps, "step"), seconds(r.Elapsed)}
+	facts := []string{"", numeral.Count(r.Steps, "step"), numeral.Took(r.Elapsed)}
 	if n := r.Usage.Add(r.TaskUsage).Total(); n > 0 {
 		facts = append(facts, numeral.Grouped(n)+" tokens")
 	}
 	if r.Cost > 0 {
 		facts = append(facts, fmt.Sprintf("cost %.4f", r.Cost))
 	}
-	if full := s.doing.full(); full != "" {
+	if full := full(s.doing.Context); full != "" {
 		facts = append(facts, full)
 	}
 	return strings.Join(facts, " · ")
@@ -172,12 +172,12 @@ func (s *session) event(e pygent.Event) {
 		s.taskEvent(e)
 		return
 	}
-	s.doing.note(e)
+	s.doing.Note(e)
 	switch e.Type {
 	case pygent.EventUser:
 		s.heard(e)
 	case pygent.EventUnheard:
-		s.queue.unheard = e.Unheard
+		s.queue.Unheard = e.Unheard
 	case pygent.EventStep:
 		s.finishText()
 	case pygent.EventModelStart:
@@ -262,7 +262,7 @@ func (s *session) saidRows(text string) (rows []string) {
 // cannot be taken back, so it is said to be withdrawn.
 func (s *session) retry(r pygent.RetryInfo) {
 	printed := s.text.withdraw()
-	words := "↻ " + told(r.Error) + faces.Again(r, seconds)
+	words := "↻ " + told(r.Error) + faces.Again(r)
 	if printed {
 		words += "\n↻ what was written above since the last step is withdrawn"
 	}

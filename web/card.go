@@ -134,7 +134,7 @@ func (c *card) end(e pygent.Event) {
 		took = 0
 	case r.Outcome == pygent.OutcomeInterrupted:
 		c.state, facts = cardOff, []string{"stopped by you"}
-	case failedCall(r):
+	case faces.Failed(r):
 		c.state = cardBad
 	default:
 		c.state = cardOK
@@ -188,29 +188,6 @@ func shortFact(s string) string {
 	return s
 }
 
-// failedCall reports whether a call did not do what it should.
-func failedCall(r *pygent.ToolResult) bool {
-	b := r.Bash
-	return r.IsError || r.Outcome == pygent.OutcomeFailed || b != nil && (b.ExitCode != 0 && !b.GoesOn || b.TimedOut)
-}
-
-// resultText is the result of a call for people.
-func resultText(e pygent.Event) string {
-	r := e.Output
-	switch b := r.Bash; {
-	case faces.RanInterrupted(e) && b == nil:
-		return r.Display // the fact says what else the model is told
-	case faces.RanInterrupted(e):
-		return b.Output
-	case b == nil || r.IsError:
-		return cmp.Or(r.Display, r.Content)
-	case b.Note != "":
-		return b.Output + "\n" + b.Note
-	default:
-		return b.Output
-	}
-}
-
 // result is the body of a card whose call has ended.
 func (c *card) result(e pygent.Event) string {
 	r := e.Output
@@ -218,7 +195,7 @@ func (c *card) result(e pygent.Event) string {
 	if diffs, ok := diffsHTML(r.Changes); ok && !r.IsError {
 		return diffs
 	}
-	text := strings.Trim(plain.Clean(resultText(e)), "\n")
+	text := strings.Trim(plain.Clean(faces.ResultText(e)), "\n")
 	path := ""
 	if r.Bash != nil {
 		path = r.Bash.FullPath

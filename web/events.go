@@ -23,12 +23,12 @@ func (s *session) event(e pygent.Event) {
 	if e.Messages > 0 && e.Messages <= v.messages && e.Type != pygent.EventModelStart && e.Type != pygent.EventRestored {
 		return // the history had it when the view began
 	}
-	v.doing.note(e)
+	v.doing.Note(e)
 	switch e.Type {
 	case pygent.EventUser:
 		s.heard(e)
 	case pygent.EventUnheard:
-		s.queue.unheard = e.Unheard
+		s.queue.Unheard = e.Unheard
 	case pygent.EventModelStart:
 		if s.turn != nil { // and not the run of a program, which is none of the person's
 			s.requeue() // so that it follows what the turn began with
@@ -89,15 +89,12 @@ func (s *session) heard(e pygent.Event) {
 
 // runtimeEvent shows what the runtime reports.
 func (s *session) runtimeEvent(e pygent.Event) {
-	if faces.IsOfStart(e.Runtime.Kind) {
-		s.view.doing.slow = e.Runtime.Kind == pygent.RuntimeStarting
-	}
 	switch e.Runtime.Kind {
 	case pygent.RuntimePull:
-		s.view.doing.is("Getting the image", e.Time)
+		s.view.doing.Is("Getting the image", e.Time)
 	case pygent.RuntimeStarted:
 		s.background(func() {
-			info := s.describe()
+			info := faces.Describe(s.ctx, s.agent)
 			s.post(func() { s.runtime = info })
 		})
 	case pygent.RuntimeStarting, pygent.RuntimeNetwork:
@@ -138,7 +135,7 @@ func (v *view) callEvent(e pygent.Event) {
 		c.state = cardWaits
 		if !c.began.IsZero() {
 			c.state = cardRuns
-			v.doing.is(runningWords(e.Call.Name), e.Time)
+			v.doing.Is(faces.Running(e.Call.Name), e.Time)
 		}
 	case pygent.EventToolStart:
 		c.state, c.began = cardRuns, e.Time

@@ -37,7 +37,7 @@ func (s *session) idleFor() time.Duration {
 
 // works reports whether something goes on that would end with the session, or be lost.
 func (s *session) works() bool {
-	return s.turn != nil || s.shell != nil || len(s.errands) > 0 || len(s.queue.shown()) > 0 || s.tasks.atWork() ||
+	return s.turn != nil || s.shell != nil || len(s.errands) > 0 || len(s.queue.Held)+len(s.queue.Unheard) > 0 || s.tasks.atWork() ||
 		s.jobRuns()
 }
 

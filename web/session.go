@@ -3,7 +3,6 @@ package web
 import (
 	"cmp"
 	"context"
-	"errors"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -12,7 +11,6 @@ import (
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/faces"
 	"github.com/x/pygent/internal/safecall"
-	"github.com/x/pygent/internal/sandbox"
 )
 
 // paintEvery is how often the block that the model writes is rendered, at most. A long
@@ -46,16 +44,17 @@ type session struct {
 
 	view    view
 	turn    *turn // the run that goes on; nil between runs
-	queue   queue
+	queue   faces.Queue
+	stalled bool // the last turn ended otherwise than the model wanted, or with a question
 	asks    asks
 	tasks   tasks
 	shell   *shell // a command line of the person's that goes on; nil for none
 	errands []*errand
 	runtime pygent.RuntimeInfo
-	start   sandbox.StartFailure // why no command can run, if that was said
-	seen    int64                // the number of the last event that was handled
-	set     int64                // the number of the last event about a setting
-	over    bool                 // the agent was closed
+	start   *faces.StartFailure // why no command can run, if that was said
+	seen    int64               // the number of the last event that was handled
+	set     int64               // the number of the last event about a setting
+	over    bool                // the agent was closed
 }
 
 // listed is a session in a list.
@@ -75,6 +74,7 @@ func newSession(server *Server, id, user string, face pygent.FaceSession, owned 
 	}
 	s.ctx, s.cancel = context.WithCancel(server.ctx)
 	s.log = newReplay(func() { server.notify(user) })
+	s.start = faces.NewStartFailure(func(why string) { s.view.notice("fail", "Commands cannot run: "+why) })
 	s.head.Store(&listed{ID: id, Title: "New session", Activity: pygent.ActivityIdle, Updated: s.began, Open: true})
 	return s
 }
@@ -165,9 +165,9 @@ func (s *session) show() {
 	s.log.begin()
 	s.view.end()
 	s.view = view{log: s.log, messages: state.Messages}
-	s.view.doing.context = state.Context
-	s.view.doing.slow = state.Runtime != nil && state.Runtime.Kind == pygent.RuntimeStarting
-	s.queue.unheard = state.Unheard
+	s.view.doing.Context = state.Context
+	s.view.doing.Starting(state.Runtime)
+	s.queue.Unheard = state.Unheard
 	s.view.history(entries)
 	s.view.goOn(state)
 	s.tasks.show(s)
@@ -178,7 +178,7 @@ func (s *session) show() {
 	if s.shell != nil {
 		s.view.putCard(s.shell.card)
 	}
-	s.runtime = s.describe()
+	s.runtime = faces.Describe(s.ctx, s.agent)
 	s.tellState()
 }
 
@@ -214,46 +214,20 @@ func (s *session) begin() {
 	}
 }
 
-// describe says where commands run.
-func (s *session) describe() pygent.RuntimeInfo {
-	if d, ok := pygent.RuntimeAs[pygent.Describer](s.agent.Runtime()); ok {
-		return d.Describe(s.ctx)
-	}
-	return pygent.RuntimeInfo{}
-}
-
 // startRuntime starts the runtime before it is needed, and says at once if that is not
 // possible.
 func (s *session) startRuntime() {
-	rt, ok := pygent.RuntimeAs[pygent.Starter](s.agent.Runtime())
-	if !ok {
-		return
-	}
-	_, err := safecall.Outlive(s.ctx, func() (struct{}, error) { return struct{}{}, rt.Start(s.ctx) })
+	err := faces.Start(s.ctx, s.agent)
 	if s.ctx.Err() != nil {
 		return
 	}
-	info := s.describe()
+	info := faces.Describe(s.ctx, s.agent)
 	s.post(func() {
 		s.runtime = info
 		if err != nil {
-			s.tellStart(err)
+			s.start.Tell(err)
 		}
 	})
-}
-
-// tellStart says why no command can run, once.
-func (s *session) tellStart(err error) {
-	s.start.Tell(err, func(why string) { s.view.notice("fail", "Commands cannot run: "+why) })
-}
-
-// failure is an error in words. Why no command can run is said once in a session, and
-// here if it was not said before.
-func (s *session) failure(err error) string {
-	if errors.Is(err, pygent.ErrRuntimeStart) {
-		s.tellStart(err)
-	}
-	return s.start.Without(err.Error())
 }
 
 // post has f called by the session's goroutine. It reports false if the session is over.
@@ -336,12 +310,12 @@ func (s *session) tellState() {
 	usage := s.agent.Usage()
 	settings := s.agent.State().Settings
 	state := pageState{
-		Words: words, Busy: s.turn != nil, Shell: s.shell != nil, Errand: len(s.errands) > 0, Needs: needs, Queue: s.queue.shown(), Held: len(s.queue.held) > 0,
+		Words: words, Busy: s.turn != nil, Shell: s.shell != nil, Errand: len(s.errands) > 0, Needs: needs, Queue: shown(&s.queue), Held: len(s.queue.Held) > 0,
 		Tokens: usage.Own.Total() + usage.Tasks.Total(), Cost: usage.Cost, Title: s.title(),
-		Model: oneLine(cmp.Or(settings.Model, settings.DefaultModel, d.model)), Persona: oneLine(settings.Persona.Name),
+		Model: oneLine(cmp.Or(settings.Model, settings.DefaultModel, d.Model)), Persona: oneLine(settings.Persona.Name),
 		Set: s.set, Runtime: s.runtimeState(), Can: s.can(),
 	}
-	state.Context.Used, state.Context.Window = d.context.Used, d.context.Window
+	state.Context.Used, state.Context.Window = d.Context.Used, d.Context.Window
 	if words != "" {
 		state.Since = since.UTC().Format(time.RFC3339)
 	}
@@ -354,15 +328,15 @@ func (s *session) words() (words string, since time.Time) {
 	d := &s.view.doing
 	switch {
 	case s.turn != nil && s.turn.interrupted:
-		return "Stopping", d.since
+		return "Stopping", d.Since
 	case s.turn != nil:
-		return cmp.Or(d.shown(), "Working"), d.since
+		return cmp.Or(d.WithStart(d.Words), "Working"), d.Since
 	case len(s.errands) > 0:
 		return s.errands[0].words, s.errands[0].since
 	case s.asks.offered != nil:
 		return "Waiting for your answer", s.asks.offered.since
 	}
-	return "", d.since
+	return "", d.Since
 }
 
 // tellHead tells what lists say of the session.

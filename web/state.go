@@ -3,14 +3,10 @@ package web
 import (
 	"cmp"
 	"crypto/rand"
-	"fmt"
 	"strings"
-	"time"
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/cut"
-	"github.com/x/pygent/internal/faces"
-	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/sessions"
 )
 
@@ -95,86 +91,4 @@ func (s *session) title() string {
 		return oneLine(cut.Line(info.Title, longest))
 	}
 	return cmp.Or(oneLine(cut.Line(s.view.first, longest)), "New session")
-}
-
-// doing is what the agent does, in words.
-type doing struct {
-	words   string // empty while it does nothing
-	since   time.Time
-	model   string
-	context pygent.ContextUse
-	slow    bool // the container takes its time to start
-}
-
-func (d *doing) is(words string, since time.Time) {
-	if words != d.words {
-		d.words, d.since = words, since
-	}
-}
-
-// note follows what the agent does by its events.
-func (d *doing) note(e pygent.Event) {
-	words := ""
-	switch e.Type {
-	case pygent.EventModelStart:
-		d.model = e.Model
-		words = "Waiting for the model"
-		if e.Attempt > 1 {
-			words += fmt.Sprintf(" (attempt %d)", e.Attempt)
-		}
-	case pygent.EventReasoning:
-		words = "Thinking"
-	case pygent.EventText:
-		words = "Writing"
-	case pygent.EventCallDelta:
-		words = writingWords(*e.CallDelta)
-		if strings.HasPrefix(d.words, "Writing ") {
-			d.words = words // the same call goes on
-		}
-	case pygent.EventMessage, pygent.EventCompacted, pygent.EventRestored:
-		d.model = cmp.Or(e.Model, d.model)
-		d.context = e.Context
-	case pygent.EventToolStart:
-		words = runningWords(e.Call.Name)
-	case pygent.EventApproval:
-		words = "Waiting for your approval"
-	case pygent.EventQuestion:
-		words = "Waiting for your answer"
-	case pygent.EventRetry:
-		words = "Trying again"
-		if e.Retry.Wait > 0 {
-			words = "Trying again after a pause of " + numeral.Took(e.Retry.Wait)
-		}
-	case pygent.EventCompacting:
-		words = "Summing up the conversation"
-	case pygent.EventKeeping:
-		var again bool
-		if words, again = faces.Keeping(e, d.words); again {
-			d.words = words
-		}
-	}
-	if words != "" {
-		d.is(words, e.Time)
-	}
-}
-
-// runningWords says that a tool works.
-func runningWords(tool string) string {
-	if tool == "bash" {
-		return faces.Running + "a command"
-	}
-	return faces.Running + oneLine(tool)
-}
-
-// shown is what the agent does, and what has to be there before.
-func (d *doing) shown() string { return faces.WithStart(d.words, d.slow) }
-
-// writingWords says how far a call is that the model writes.
-func writingWords(c pygent.CallDelta) string {
-	what := cmp.Or(oneLine(c.Path), oneLine(c.Tool), "a call")
-	const worthSaying = 1000
-	if c.Bytes < worthSaying {
-		return "Writing " + what
-	}
-	return fmt.Sprintf("Writing %s (%s so far)", what, numeral.Bytes(int64(c.Bytes)))
 }

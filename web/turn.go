@@ -41,9 +41,9 @@ func (s *session) send(msg pygent.Message) {
 func (s *session) startTurn(run faces.RunFunc) {
 	ctx, cancel := context.WithCancelCause(s.ctx)
 	t := &turn{cancel: cancel, messages: s.agent.State().Messages}
-	s.turn, s.queue.stalled = t, false
+	s.turn, s.stalled = t, false
 	s.asks.withdrawOffer(s)
-	s.view.doing.is("Beginning", time.Now())
+	s.view.doing.Is("Beginning", time.Now())
 	s.background(func() {
 		outcome := faces.Turn(ctx, run)
 		cancel(nil)
@@ -90,7 +90,7 @@ func (s *session) endTurn() {
 	case t.GoesWell() && !t.interrupted:
 		s.sendUnheard()
 	default:
-		s.queue.stalled = true
+		s.stalled = true
 		s.hold(t)
 	}
 }
@@ -115,7 +115,7 @@ func (s *session) outcome(t *turn) {
 	case errors.Is(t.Err, pygent.ErrAgentClosed): // see agentClosed
 		return
 	case t.Err != nil:
-		text := s.failure(t.Err)
+		text := s.start.Words(t.Err)
 		s.view.failure(text)
 		s.log.say("The run failed: " + oneLine(text))
 		return
@@ -143,23 +143,10 @@ func (s *session) outcome(t *turn) {
 	}
 }
 
-// queue is what was sent while the agent worked and what the model has not heard.
-// While a turn goes on, the agent has it: see [pygent.Agent.Say]. After a turn that
-// ended otherwise than the model wanted, the session holds it back, so that it neither
-// answers a question nor begins a turn.
-type queue struct {
-	unheard []pygent.Said
-	held    []pygent.Said
-	stalled bool // the last turn ended otherwise than the model wanted, or with a question
-}
-
-// shown is the queue as a page shows it.
-func (q *queue) shown() []queued {
+// shown is a queue as a page shows it.
+func shown(q *faces.Queue) []queued {
 	list := []queued{}
-	for _, said := range q.held {
-		list = append(list, queued{said.ID, queueWords(said.Message)})
-	}
-	for _, said := range q.unheard {
+	for _, said := range q.All() {
 		list = append(list, queued{said.ID, queueWords(said.Message)})
 	}
 	return list
@@ -183,14 +170,9 @@ func queueWords(m pygent.Message) string {
 // agent never got it.
 func (s *session) hold(t *turn) {
 	if s.neverGot(t) {
-		s.queue.held = slices.Insert(s.queue.held, 0, pygent.Said{ID: newEpoch(), Message: *t.message})
+		s.queue.Held = slices.Insert(s.queue.Held, 0, pygent.Said{ID: newEpoch(), Message: *t.message})
 	}
-	for _, said := range s.agent.State().Unheard {
-		if s.agent.Unsay(said.ID) {
-			s.queue.held = append(s.queue.held, said)
-		}
-	}
-	s.queue.unheard = nil
+	s.queue.Hold(s.agent)
 }
 
 // neverGot reports whether the message of a turn did not reach the agent. One that is busy
@@ -201,14 +183,9 @@ func (s *session) neverGot(t *turn) bool {
 
 // requeue gives the agent what was held back.
 func (s *session) requeue() {
-	for i, said := range s.queue.held {
-		if _, err := s.agent.Say(said.Message); err != nil {
-			s.view.notice("warn", err.Error())
-			s.queue.held = s.queue.held[i:]
-			return
-		}
+	if err := s.queue.Return(s.agent); err != nil {
+		s.view.notice("warn", err.Error())
 	}
-	s.queue.held = nil
 }
 
 // sendUnheard begins a turn if something was said too late for the last one.
@@ -226,9 +203,9 @@ func (s *session) deliver(msg pygent.Message, asQueued bool) (id string, err err
 	switch {
 	case s.turn != nil, len(s.errands) > 0 && len(s.agent.State().Unheard) > 0: // see waits
 		return s.agent.Say(msg)
-	case asQueued && s.queue.stalled:
+	case asQueued && s.stalled:
 		id = newEpoch()
-		s.queue.held = append(s.queue.held, pygent.Said{ID: id, Message: msg})
+		s.queue.Held = append(s.queue.Held, pygent.Said{ID: id, Message: msg})
 		return id, nil
 	}
 	s.send(msg)
@@ -237,9 +214,9 @@ func (s *session) deliver(msg pygent.Message, asQueued bool) (id string, err err
 
 // takeBack takes back a message that nobody has heard.
 func (s *session) takeBack(id string) (pygent.Message, bool) {
-	for i, said := range s.queue.held {
+	for i, said := range s.queue.Held {
 		if said.ID == id {
-			s.queue.held = append(s.queue.held[:i:i], s.queue.held[i+1:]...)
+			s.queue.Held = slices.Delete(s.queue.Held, i, i+1)
 			return said.Message, true
 		}
 	}

@@ -26,7 +26,7 @@ type view struct {
 	messages int      // of the history that are shown
 	first    string   // what the user said first
 	said     int      // how many messages of the user are shown
-	doing    doing
+	doing    faces.Doing
 
 	step    step             // what the model has written in this step
 	answer  *answer          // that the model writes; nil for none
@@ -286,7 +286,7 @@ func (v *view) putThought(key, title, text string) {
 // retry shows that an attempt failed, until the next answer comes.
 func (v *view) retry(r pygent.RetryInfo) {
 	v.withdraw()
-	words := "The model call failed: " + r.Error + faces.Again(r, numeral.Took)
+	words := "The model call failed: " + r.Error + faces.Again(r)
 	if r.Attempt > 0 {
 		words += ", attempt " + strconv.Itoa(r.Attempt+1)
 	}
@@ -327,7 +327,7 @@ func (v *view) endTurn() {
 		v.putCard(c)
 		delete(v.calls, id)
 	}
-	v.doing.is("", time.Now())
+	v.doing.Is("", time.Now())
 }
 
 // endLine shows how a turn ended, and what it took.

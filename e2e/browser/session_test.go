@@ -87,7 +87,7 @@ func TestQueue(t *testing.T) {
 	p := open(t, s.url)
 	p.said("Begin")
 	s.asked(1)
-	p.see("#status", "Waiting for the model")
+	p.see("#status", "Waiting for test-model")
 	p.wait("document.getElementById('send').textContent == 'Queue'")
 	p.typed("not this\r")
 	p.see(".queued", "not this")

@@ -2,6 +2,7 @@ package faces
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -61,6 +62,30 @@ func ArgumentsText(args string) string {
 // Then its content is for the model, and not for people.
 func RanInterrupted(e pygent.Event) bool {
 	return e.Type == pygent.EventToolDone && e.Output.Outcome == pygent.OutcomeInterrupted && !looptext.Refuses(e.Output.Content)
+}
+
+// Failed reports whether a call did not do what it should.
+func Failed(r *pygent.ToolResult) bool {
+	b := r.Bash
+	return r.IsError || r.Outcome == pygent.OutcomeFailed || b != nil && (b.ExitCode != 0 && !b.GoesOn || b.TimedOut)
+}
+
+// ResultText is the result of a call for people. What else the model is told of one that was
+// interrupted is not part of it.
+func ResultText(e pygent.Event) string {
+	r := e.Output
+	switch b := r.Bash; {
+	case RanInterrupted(e) && b == nil:
+		return r.Display
+	case RanInterrupted(e):
+		return b.Output
+	case b == nil || r.IsError:
+		return cmp.Or(r.Display, r.Content)
+	case b.Note != "":
+		return b.Output + "\n" + b.Note
+	default:
+		return b.Output
+	}
 }
 
 // Summary is a call in a few words, for people.

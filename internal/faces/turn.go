@@ -1,5 +1,6 @@
 // Package faces has what the faces of an agent, at a terminal and on a page, do alike:
-// they follow its events, make turns, and read calls and messages for people.
+// they follow its events and say what it does ([Doing]), make turns, queue what is said
+// meanwhile ([Queue]), start its runtime, and read calls and messages for people.
 package faces
 
 import (

@@ -20,7 +20,7 @@ func TestASessionShowsWhatACommandPrintsWhileItRuns(t *testing.T) {
 	dir := t.TempDir()
 	p := sit(t, pygenttest.NewServer(t, bash(slow), pygenttest.Text("Built.")), "--workspace", dir, "-e", "PYGENT_CONFIRM_BASH=0")
 	p.Type("go\n")
-	p.Await("  start\n  bu␛[2Jilding\n", "Running bash") // while the command waits for the file
+	p.Await("  start\n  bu␛[2Jilding\n", "Running a command") // while the command waits for the file
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
 	p.Await(" · exit 0", "  end\n", "Built.", "Ready")
 	p.leaves()

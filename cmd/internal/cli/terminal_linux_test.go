@@ -174,7 +174,7 @@ func TestCtrlCInterruptsTheTurn(t *testing.T) {
 	server := pygenttest.NewServer(t, bash("echo begun; touch begun; sleep 600"), pygenttest.Text("x").WithGate(nil), pygenttest.Text("Still here."))
 	p := sit(t, server, "-e", "PYGENT_CONFIRM_BASH=0", "--cwd")
 	p.Type("go\n")
-	p.Await("  begun", "Running bash", "Ctrl-C interrupts")
+	p.Await("  begun", "Running a command", "Ctrl-C interrupts")
 	p.Key("ctrl+c") // in a command
 	p.Await("■ Interrupted", "Ready")
 	p.Type("again\n")
@@ -392,7 +392,7 @@ func TestASessionEndsWhenTheTerminalHangsUp(t *testing.T) {
 		"between turns": func(*person) {},
 		"at work": func(p *person) {
 			p.Type("go\n")
-			p.Await("  begun", "Running bash")
+			p.Await("  begun", "Running a command")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
