@@ -147,12 +147,12 @@ func (e Event) MarshalJSON() ([]byte, error) {
 
 // RetryInfo describes a model call that is about to be repeated.
 type RetryInfo struct {
-	Attempt int           `json:"attempt"` // the number of the failed attempt, from 1; 0 when the model itself began anew, as [Delta.Withdrawn] says
-	Wait    time.Duration `json:"-"`       // the pause before the next one; wait_seconds in JSON
-	// Left is how long an overload is still waited out, 0 for no limit; left_seconds in JSON.
+	Attempt int           `json:"attempt"`                  // the number of the failed attempt, from 1; 0 when the model itself began anew, as [Delta.Withdrawn] says
+	Wait    time.Duration `json:"-" seconds:"wait_seconds"` // the pause before the next one
+	// Left is how long an overload is still waited out, 0 for no limit.
 	// Tries is how many attempts follow at most, 0 where time alone ends them. If it is set,
 	// it is what ends them: see [RetryPolicy].
-	Left  time.Duration `json:"-"`
+	Left  time.Duration `json:"-" seconds:"left_seconds,omitempty"`
 	Tries int           `json:"tries_left,omitempty"`
 	Error string        `json:"error"` // why the attempt failed, or why the model began anew
 }
@@ -160,22 +160,13 @@ type RetryInfo struct {
 // MarshalJSON encodes the pause in seconds.
 func (r RetryInfo) MarshalJSON() ([]byte, error) {
 	type plain RetryInfo
-	return json.Marshal(struct {
-		plain
-		Wait jsonobj.Seconds `json:"wait_seconds"`
-		Left jsonobj.Seconds `json:"left_seconds,omitempty"`
-	}{plain(r), jsonobj.Seconds(r.Wait), jsonobj.Seconds(r.Left)})
+	return jsonobj.MarshalSeconds(plain(r))
 }
 
 // UnmarshalJSON is the inverse of MarshalJSON.
 func (r *RetryInfo) UnmarshalJSON(data []byte) error {
 	type plain RetryInfo
-	in := struct {
-		*plain
-		Wait *jsonobj.Seconds `json:"wait_seconds"`
-		Left *jsonobj.Seconds `json:"left_seconds"`
-	}{(*plain)(r), (*jsonobj.Seconds)(&r.Wait), (*jsonobj.Seconds)(&r.Left)}
-	return json.Unmarshal(data, &in)
+	return jsonobj.UnmarshalSeconds(data, (*plain)(r))
 }
 
 // ErrEventsUsed is the error of ranging a second time over an iterator of

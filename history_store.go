@@ -110,26 +110,19 @@ type TurnEnd struct {
 	Steps     int           `json:"steps"`
 	Usage     Usage         `json:"usage"`               // of the agent itself
 	TaskUsage Usage         `json:"task_usage,omitzero"` // of the tasks that it delegated
-	Elapsed   time.Duration `json:"-"`                   // elapsed_seconds in JSON
+	Elapsed   time.Duration `json:"-" seconds:"elapsed_seconds"`
 }
 
 // MarshalJSON encodes the elapsed time in seconds.
 func (t TurnEnd) MarshalJSON() ([]byte, error) {
 	type plain TurnEnd
-	return json.Marshal(struct {
-		plain
-		Elapsed jsonobj.Seconds `json:"elapsed_seconds"`
-	}{plain(t), jsonobj.Seconds(t.Elapsed)})
+	return jsonobj.MarshalSeconds(plain(t))
 }
 
 // UnmarshalJSON is the inverse of MarshalJSON.
 func (t *TurnEnd) UnmarshalJSON(data []byte) error {
 	type plain TurnEnd
-	in := struct {
-		*plain
-		Elapsed *jsonobj.Seconds `json:"elapsed_seconds"`
-	}{(*plain)(t), (*jsonobj.Seconds)(&t.Elapsed)}
-	return json.Unmarshal(data, &in)
+	return jsonobj.UnmarshalSeconds(data, (*plain)(t))
 }
 
 // LoadHistory returns the history that store keeps. The history does not close

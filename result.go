@@ -37,7 +37,7 @@ type Result struct {
 	// long as nothing has a price.
 	Unpriced []string `json:"unpriced,omitempty"`
 
-	Elapsed time.Duration `json:"-"` // elapsed_seconds in JSON
+	Elapsed time.Duration `json:"-" seconds:"elapsed_seconds"`
 
 	told bool // an event of the run has told Message
 }
@@ -51,20 +51,13 @@ func (r *Result) SummaryIsText() bool {
 // MarshalJSON encodes the elapsed time in seconds.
 func (r Result) MarshalJSON() ([]byte, error) {
 	type plain Result
-	return json.Marshal(struct {
-		plain
-		Elapsed jsonobj.Seconds `json:"elapsed_seconds"`
-	}{plain(r), jsonobj.Seconds(r.Elapsed)})
+	return jsonobj.MarshalSeconds(plain(r))
 }
 
 // UnmarshalJSON is the inverse of MarshalJSON.
 func (r *Result) UnmarshalJSON(data []byte) error {
 	type plain Result
-	in := struct {
-		*plain
-		Elapsed *jsonobj.Seconds `json:"elapsed_seconds"`
-	}{(*plain)(r), (*jsonobj.Seconds)(&r.Elapsed)}
-	return json.Unmarshal(data, &in)
+	return jsonobj.UnmarshalSeconds(data, (*plain)(r))
 }
 
 // Status says how a run ended.

@@ -3,7 +3,6 @@ package pygent
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -546,7 +545,7 @@ type BashResult struct {
 	Output   string        `json:"output"`              // stdout and stderr in the order they were written; head and tail when Truncated
 	ExitCode int           `json:"exit_code"`           // the shell's status; 128+n when signal n ended it, -1 when unknown
 	TimedOut bool          `json:"timed_out,omitempty"` // stopped at its time limit
-	Duration time.Duration `json:"-"`                   // duration_seconds in JSON
+	Duration time.Duration `json:"-" seconds:"duration_seconds"`
 
 	Truncated bool   `json:"truncated,omitempty"` // Output leaves out its middle
 	Omitted   int64  `json:"omitted,omitempty"`   // bytes left out
@@ -634,20 +633,13 @@ func (r BashResult) took() string {
 // MarshalJSON encodes the command's duration in seconds.
 func (r BashResult) MarshalJSON() ([]byte, error) {
 	type plain BashResult
-	return json.Marshal(struct {
-		plain
-		Duration jsonobj.Seconds `json:"duration_seconds"`
-	}{plain(r), jsonobj.Seconds(r.Duration)})
+	return jsonobj.MarshalSeconds(plain(r))
 }
 
 // UnmarshalJSON is the inverse of MarshalJSON.
 func (r *BashResult) UnmarshalJSON(data []byte) error {
 	type plain BashResult
-	in := struct {
-		*plain
-		Duration *jsonobj.Seconds `json:"duration_seconds"`
-	}{(*plain)(r), (*jsonobj.Seconds)(&r.Duration)}
-	return json.Unmarshal(data, &in)
+	return jsonobj.UnmarshalSeconds(data, (*plain)(r))
 }
 
 // OutputChunk is a piece of what a command prints while it runs.

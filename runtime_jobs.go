@@ -3,7 +3,6 @@ package pygent
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -33,8 +32,8 @@ type Job struct {
 	TimedOut  bool          `json:"timed_out,omitempty"` // ended at its time limit
 	Killed    bool          `json:"killed,omitempty"`    // ended by KillJob
 	Printed   int64         `json:"printed"`             // bytes of output so far
-	Duration  time.Duration `json:"-"`                   // duration_seconds in JSON
-	Processes int           `json:"processes"`           // how many are alive
+	Duration  time.Duration `json:"-" seconds:"duration_seconds"`
+	Processes int           `json:"processes"` // how many are alive
 }
 
 // String describes the job in one line.
@@ -221,20 +220,13 @@ func mayChangeJobs(tool string) bool {
 // MarshalJSON encodes the job's age in seconds.
 func (j Job) MarshalJSON() ([]byte, error) {
 	type plain Job
-	return json.Marshal(struct {
-		plain
-		Duration jsonobj.Seconds `json:"duration_seconds"`
-	}{plain(j), jsonobj.Seconds(j.Duration)})
+	return jsonobj.MarshalSeconds(plain(j))
 }
 
 // UnmarshalJSON is the inverse of MarshalJSON.
 func (j *Job) UnmarshalJSON(data []byte) error {
 	type plain Job
-	in := struct {
-		*plain
-		Duration *jsonobj.Seconds `json:"duration_seconds"`
-	}{(*plain)(j), (*jsonobj.Seconds)(&j.Duration)}
-	return json.Unmarshal(data, &in)
+	return jsonobj.UnmarshalSeconds(data, (*plain)(j))
 }
 
 // JobOutput is a piece of a job's output.

@@ -3,7 +3,6 @@ package pygent
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -85,9 +84,9 @@ type TaskStatus struct {
 	Steps     int           `json:"steps"`
 	ToolCalls int           `json:"tool_calls"`
 	Usage     Usage         `json:"usage"`
-	Timeout   time.Duration `json:"-"`                // the limit that was reached, when timed out; timeout_seconds in JSON
-	Result    *Result       `json:"result,omitempty"` // of the last run; nil when it has none
-	Left      *TaskLeft     `json:"left,omitempty"`   // the files that the task changed, and what the last run left that did not finish; nil for neither
+	Timeout   time.Duration `json:"-" seconds:"timeout_seconds,omitempty"` // the limit that was reached, when timed out
+	Result    *Result       `json:"result,omitempty"`                      // of the last run; nil when it has none
+	Left      *TaskLeft     `json:"left,omitempty"`                        // the files that the task changed, and what the last run left that did not finish; nil for neither
 	LastEvent *Event        `json:"last_event,omitempty"`
 	Seq       int64         `json:"seq"` // the number of the task's last event
 
@@ -271,20 +270,13 @@ func (s *TaskStatus) renew(state TaskState) {
 // MarshalJSON encodes the timeout in seconds.
 func (s TaskStatus) MarshalJSON() ([]byte, error) {
 	type plain TaskStatus
-	return json.Marshal(struct {
-		plain
-		Timeout jsonobj.Seconds `json:"timeout_seconds,omitempty"`
-	}{plain(s), jsonobj.Seconds(s.Timeout)})
+	return jsonobj.MarshalSeconds(plain(s))
 }
 
 // UnmarshalJSON is the inverse of MarshalJSON.
 func (s *TaskStatus) UnmarshalJSON(data []byte) error {
 	type plain TaskStatus
-	in := struct {
-		*plain
-		Timeout *jsonobj.Seconds `json:"timeout_seconds"`
-	}{(*plain)(s), (*jsonobj.Seconds)(&s.Timeout)}
-	return json.Unmarshal(data, &in)
+	return jsonobj.UnmarshalSeconds(data, (*plain)(s))
 }
 
 // TaskOption adjusts one task.

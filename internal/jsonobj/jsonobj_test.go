@@ -161,3 +161,30 @@ func TestSecondsLoseNothing(t *testing.T) {
 		require.Error(t, json.Unmarshal([]byte(bad), &s), bad)
 	}
 }
+
+func TestDurationsOfAStructAreSeconds(t *testing.T) {
+	type times struct {
+		Name string        `json:"name,omitempty"`
+		Wait time.Duration `json:"-" seconds:"wait_seconds"`
+		Left time.Duration `json:"-" seconds:"left_seconds,omitempty"`
+	}
+	for text, v := range map[string]times{
+		`{"wait_seconds":0}`:                                         {},
+		`{"name":"a","wait_seconds":0}`:                              {Name: "a"},
+		`{"name":"a","wait_seconds":1.5,"left_seconds":0.000000001}`: {"a", 1500 * time.Millisecond, 1},
+	} {
+		data, err := jsonobj.MarshalSeconds(v)
+		require.NoError(t, err)
+		require.Equal(t, text, string(data))
+		var back times
+		require.NoError(t, jsonobj.UnmarshalSeconds(data, &back))
+		require.Equal(t, v, back)
+	}
+	v := times{"a", time.Second, time.Minute}
+	require.NoError(t, jsonobj.UnmarshalSeconds([]byte(`{"name":"b","left_seconds":null}`), &v))
+	require.Equal(t, times{"b", time.Second, time.Minute}, v, "what is not said stays")
+	require.ErrorContains(t, jsonobj.UnmarshalSeconds([]byte(`{"wait_seconds":"1"}`), &v), `wait_seconds: "1" is no number of seconds`)
+	require.Error(t, jsonobj.UnmarshalSeconds([]byte(`{`), &v))
+	_, err := jsonobj.MarshalSeconds(struct{ F func() }{})
+	require.Error(t, err)
+}
