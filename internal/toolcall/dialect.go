@@ -171,17 +171,17 @@ var names = sync.OnceValue(func() map[string]string {
 	tools := map[string]string{}
 	for tool, others := range map[string]string{
 		"bash":          "shell execute run runcommand executecommand execcommand runshellcommand runterminalcmd runterminalcommand runinterminal executebash runbash terminal exec cmd command localshell localshellcall shellcommand containerexec bashtool shelltool runshell grep ripgrep rg grepsearch searchfilecontent searchfiles glob find findfiles filesearch globfilesearch directorytree tree " + fileTools,
-		"download_file": "read readfile view viewfile cat openfile open showfile getfile filecontents readfilecontents fsread readtextfile ls list listdir listdirectory listfiles printtree",
+		"download_file": "read readfile view viewfile cat openfile open showfile getfile readfilecontents fsread readtextfile ls list listdir listdirectory listfiles",
 		"edit_file":     "edit strreplace replace applyedit searchreplace searchandreplace multiedit multieditfile replaceinfile editfiles updatefile modifyfile",
-		"write_file":    "write createfile savefile writetofile newfile overwritefile fswrite putfile",
-		"continue":      "ask askuser askhuman askfollowupquestion askquestion askuserquestion requestinput requestuserinput clarify userinput inputfromuser",
-		"stop":          "finish done complete completed attemptcompletion submit finalanswer exit end terminate taskcomplete taskdone finishtask completetask markcomplete submitanswer submitresult quit",
+		"write_file":    "write createfile savefile writetofile newfile overwritefile fswrite",
+		"continue":      "ask askuser askhuman askfollowupquestion askquestion askuserquestion requestinput requestuserinput clarify userinput",
+		"stop":          "finish done complete attemptcompletion submit finalanswer exit end terminate taskcomplete taskdone finishtask completetask markcomplete submitanswer submitresult quit",
 		"job_kill":      "killshell killbash killjob stopjob killprocess",
 		"job_output":    "bashoutput readjob getjoboutput shelloutput readoutput checkjob",
 		"job_list":      "listjobs jobs",
 		"delegate_task": "task dispatchagent newtask subagent spawnagent runtask delegate starttask",
-		"read_image":    "viewimage openimage lookatimage readimagefile showimage",
-		editor:          "strreplaceeditor strreplacebasededittool strreplaceedittool texteditor",
+		"read_image":    "viewimage openimage lookatimage readimagefile",
+		editor:          "strreplaceeditor strreplacebasededittool texteditor",
 	} {
 		for name := range strings.FieldsSeq(others) {
 			tools[name] = tool

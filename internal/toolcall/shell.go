@@ -17,7 +17,7 @@ import (
 var (
 	isGrep = wordSet("grep ripgrep rg grepsearch searchfilecontent searchfiles")
 	isFind = wordSet("glob find findfiles filesearch globfilesearch")
-	isList = wordSet("ls list listdir listdirectory listfiles printtree")
+	isList = wordSet("ls list listdir listdirectory listfiles")
 	isTree = wordSet("directorytree tree")
 	isFile = wordSet(fileTools)
 )
