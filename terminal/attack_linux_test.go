@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/x/pygent/internal/lineinput"
+	"github.com/x/pygent/internal/console/lineinput"
 	"github.com/x/pygent/internal/testkit/termtest"
 	"github.com/x/pygent/pygenttest"
 )

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/x/pygent/internal/lineinput"
+	"github.com/x/pygent/internal/console/lineinput"
 	"github.com/x/pygent/internal/slash"
 	"github.com/x/pygent/internal/workspace"
 )

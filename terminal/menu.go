@@ -9,7 +9,7 @@ import (
 
 	uv "github.com/charmbracelet/ultraviolet"
 
-	"github.com/x/pygent/internal/lineinput"
+	"github.com/x/pygent/internal/console/lineinput"
 )
 
 // together is how soon a key comes after another one if both are part of a paste or

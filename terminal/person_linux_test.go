@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/lineinput"
+	"github.com/x/pygent/internal/console/lineinput"
 	"github.com/x/pygent/internal/testkit/cmdtest"
 	"github.com/x/pygent/internal/testkit/persontest"
 	"github.com/x/pygent/internal/testkit/termtest"

@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/x/pygent/internal/lineinput"
+	"github.com/x/pygent/internal/console/lineinput"
 	"github.com/x/pygent/internal/screen"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/x/pygent/internal/lineinput"
+	"github.com/x/pygent/internal/console/lineinput"
 )
 
 // line is the result of reading a line.

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/x/pygent/internal/lineinput"
+	"github.com/x/pygent/internal/console/lineinput"
 	"github.com/x/pygent/internal/screen"
 )
 

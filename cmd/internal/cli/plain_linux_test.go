@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/lineinput"
+	"github.com/x/pygent/internal/console/lineinput"
 	"github.com/x/pygent/internal/screen"
 	"github.com/x/pygent/internal/testkit/persontest"
 	"github.com/x/pygent/internal/testkit/termtest"

@@ -3,6 +3,10 @@
 // 4,095 bytes on Linux. So [Open] makes the terminal pass on each key, and a
 // [Reader] does what people expect while they type: it echoes, it erases a
 // character, a word or the line, and it ends the input.
+//
+// A terminal that collects lines would also send a line that was typed like one that was
+// pasted: as a whole. Where keys come one by one, a paste without marks shows by its end coming
+// together with other keys, so that none approves a command ([Reader.ExpectAnswer]).
 package lineinput
 
 import (
