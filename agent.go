@@ -29,7 +29,7 @@ type Agent struct {
 	persona Persona
 	prompt  PromptBuilder
 	runtime Runtime
-	history *History
+	history conversation
 	session sessionKeeper // set by New
 
 	toldAtFirst []string // what New told of; set by New
@@ -309,7 +309,7 @@ func (a *Agent) RunUntilStop(ctx context.Context, msg string, opts ...RunOption)
 func (a *Agent) Runtime() Runtime { return a.runtime }
 
 // History returns the agent's conversation.
-func (a *Agent) History() *History { return a.history }
+func (a *Agent) History() *History { return a.history.Unwrap() }
 
 // Tools returns the agent's own registry. Changes take effect at the next
 // model call.

@@ -24,6 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -97,7 +98,7 @@ func TestDefaultLimitIsTwentySteps(t *testing.T) {
 	n := 0
 	model := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 		n++
-		return &pygent.ChatResponse{Message: pygent.AssistantMessage("", pygent.ToolCall{ID: "c", Name: "bash", Arguments: fmt.Sprintf(`{"cmd":"echo %d"}`, n)})}, nil
+		return &pygent.ChatResponse{Message: chat.AssistantMessage("", pygent.ToolCall{ID: "c", Name: "bash", Arguments: fmt.Sprintf(`{"cmd":"echo %d"}`, n)})}, nil
 	})
 	result, err := newAgent(t, model).RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
@@ -204,7 +205,7 @@ func TestFaultyCallsBecomeResults(t *testing.T) {
 		return "", errors.New("it broke")
 	})
 	call := func(name, args string) pygenttest.Reply {
-		return pygenttest.Message(pygent.AssistantMessage("", pygent.ToolCall{ID: "c1", Name: name, Arguments: args}))
+		return pygenttest.Message(chat.AssistantMessage("", pygent.ToolCall{ID: "c1", Name: name, Arguments: args}))
 	}
 	tests := []struct {
 		name  string
@@ -275,7 +276,7 @@ func TestModelsOwnFaultsAreErrors(t *testing.T) {
 
 func TestTruncatedAnswersRunNoCalls(t *testing.T) {
 	t.Parallel()
-	cut := pygenttest.Calls(callBash("touch never")).WithFinish(pygent.FinishLength)
+	cut := pygenttest.Calls(callBash("touch never")).WithFinish(chat.FinishLength)
 	agent := newAgent(t, pygenttest.NewScriptedModel(cut, stop))
 	result, err := agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
@@ -305,7 +306,7 @@ func TestEmptyAnswersAreNudgedOnceAndNotKept(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, pygent.StatusEmpty, result.Status)
 	for _, m := range agent.History().Messages() {
-		require.NotEqual(t, pygent.RoleAssistant, m.Role)
+		require.NotEqual(t, chat.RoleAssistant, m.Role)
 	}
 	last := model.Requests()[1].Messages
 	require.Contains(t, last[len(last)-1].Content, "empty")
@@ -537,7 +538,7 @@ func TestSystemMessageFollowsTheTools(t *testing.T) {
 	system := func() string {
 		_, err := agent.Step(t.Context(), "hi")
 		require.NoError(t, err)
-		require.Equal(t, pygent.RoleSystem, agent.History().Messages()[0].Role)
+		require.Equal(t, chat.RoleSystem, agent.History().Messages()[0].Role)
 		return agent.History().Messages()[0].Content
 	}
 	first := system()
@@ -550,7 +551,7 @@ func TestSystemMessageFollowsTheTools(t *testing.T) {
 	require.NoError(t, agent.Tools().Register("weather", "Tell the weather", nil, sayTool("sunny")))
 	require.NoError(t, agent.Runtime().WriteFile(t.Context(), "AGENTS.md", []byte("Use tabs.")))
 	require.Equal(t, first, system(), "a tool that the prompt does not explain")
-	require.True(t, slices.ContainsFunc(model.Requests()[1].Tools, func(s pygent.ToolSpec) bool { return s.Name == "weather" }))
+	require.True(t, slices.ContainsFunc(model.Requests()[1].Tools, func(s chat.ToolSpec) bool { return s.Name == "weather" }))
 
 	agent.Tools().Disable("job_output")
 	require.NotContains(t, system(), "with `background`")
@@ -587,10 +588,10 @@ func TestImagesFollowTheResults(t *testing.T) {
 	_, err := agent.RunUntilStop(t.Context(), "look")
 	require.NoError(t, err)
 	messages := agent.History().Messages()
-	require.Equal(t, pygent.RoleTool, messages[3].Role)
-	require.Equal(t, pygent.RoleTool, messages[4].Role)
+	require.Equal(t, chat.RoleTool, messages[3].Role)
+	require.Equal(t, chat.RoleTool, messages[4].Role)
 	require.True(t, messages[5].HasImages())
-	require.Equal(t, pygent.RoleUser, messages[5].Role)
+	require.Equal(t, chat.RoleUser, messages[5].Role)
 	require.True(t, strings.HasPrefix(messages[5].Parts[1].ImageURL, "data:image/gif;base64,"))
 }
 
@@ -747,7 +748,7 @@ func TestErrorThatCannotBeReadHarmsNobody(t *testing.T) {
 func TestResponseStaysTheModelsOwn(t *testing.T) {
 	t.Parallel()
 	call := pygent.ToolCall{ID: "twice", Name: "stop", Arguments: "{}"}
-	shared := &pygent.ChatResponse{Message: pygent.AssistantMessage("", call, call)}
+	shared := &pygent.ChatResponse{Message: chat.AssistantMessage("", call, call)}
 	model := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) { return shared, nil })
 	var runs sync.WaitGroup
 	for range 4 {

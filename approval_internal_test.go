@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/x/pygent/chat"
 )
 
 // A session at a terminal sets who is asked, and takes it back at its end.
@@ -45,7 +46,7 @@ func TestACallGoesOnWhileSeveralRun(t *testing.T) {
 	calls := []ToolCall{{ID: "a", Name: "first", Arguments: "{}"}, {ID: "b", Name: "second", Arguments: "{}"}}
 	agent, err := New(WithRuntime(struct{ Runtime }{}), WithInstructions(false),
 		WithModel(ModelFunc(func(context.Context, *ChatRequest) (*ChatResponse, error) {
-			return &ChatResponse{Message: AssistantMessage("", calls...)}, nil
+			return &ChatResponse{Message: chat.AssistantMessage("", calls...)}, nil
 		})),
 		WithTools(
 			read("first", func() { require.Equal(t, "first", <-looked) }),

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -82,7 +83,7 @@ func TestWhichCallsAreAskedAbout(t *testing.T) {
 func TestWhatIsApprovedIsWhatRuns(t *testing.T) {
 	t.Parallel()
 	call := pygent.ToolCall{ID: "a", Name: "bash", Arguments: `{"cmd":"echo shown","cmd":"echo run"}`}
-	replies := []pygent.Message{pygent.AssistantMessage("", call), pygent.AssistantMessage("done")}
+	replies := []pygent.Message{chat.AssistantMessage("", call), chat.AssistantMessage("done")}
 	model := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 		m := replies[0]
 		replies = replies[1:]
@@ -105,10 +106,10 @@ func TestApprovalRulesHoldForTasks(t *testing.T) {
 	var a asked
 	model := pygent.ModelFunc(func(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 		reply := pygent.ToolCall{ID: "c", Name: "bash", Arguments: `{"cmd":"true"}`}
-		if req.Messages[len(req.Messages)-1].Role == pygent.RoleTool {
+		if req.Messages[len(req.Messages)-1].Role == chat.RoleTool {
 			reply = pygent.ToolCall{ID: "s", Name: "stop", Arguments: `{}`}
 		}
-		return &pygent.ChatResponse{Message: pygent.Message{Role: pygent.RoleAssistant, ToolCalls: []pygent.ToolCall{reply}}}, nil
+		return &pygent.ChatResponse{Message: pygent.Message{Role: chat.RoleAssistant, ToolCalls: []pygent.ToolCall{reply}}}, nil
 	})
 	for name, opts := range map[string][]pygent.Option{
 		"the agent's": {pygent.WithApproval(a.approve)},
@@ -254,7 +255,7 @@ func TestStepStandsStillWhileATaskAsks(t *testing.T) {
 			case !did("task_status"):
 				next.Name, next.Arguments = "task_status", `{"wait":600}`
 			}
-			return &pygent.ChatResponse{Message: pygent.Message{Role: pygent.RoleAssistant, ToolCalls: []pygent.ToolCall{next}}}, nil
+			return &pygent.ChatResponse{Message: pygent.Message{Role: chat.RoleAssistant, ToolCalls: []pygent.ToolCall{next}}}, nil
 		})
 		agent := newAgentOn(t, forkable{}, model, pygent.WithTools(write), pygent.WithApproval(think), pygent.WithApprovalFor("writes"),
 			pygent.TaskDefaults(pygent.Limits{MaxTime: 10 * time.Hour, StepTimeout: 5 * time.Minute}))

@@ -2,11 +2,11 @@ package pygent
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/bridge"
 	"github.com/x/pygent/internal/export"
 	"github.com/x/pygent/internal/safecall"
@@ -40,7 +40,7 @@ type checkpointKeeper interface {
 	Restore(ctx context.Context, id int64) (Restored, error)
 	// Find returns the mark that leads to a checkpoint, and whether that has files, which
 	// Export puts into a runtime.
-	Find(id int64) (mark Rewind, hasFiles bool, err error)
+	Find(id int64) (mark chat.Rewind, hasFiles bool, err error)
 	Export(ctx context.Context, id int64, to Runtime) error
 }
 
@@ -81,7 +81,7 @@ func (noCheckpoints) Redo(context.Context) (Restored, error) {
 func (noCheckpoints) Restore(_ context.Context, id int64) (Restored, error) {
 	return Restored{}, fmt.Errorf("restore checkpoint %d: %w", id, errNotKept)
 }
-func (noCheckpoints) Find(int64) (Rewind, bool, error)             { return Rewind{}, false, errNotKept }
+func (noCheckpoints) Find(int64) (chat.Rewind, bool, error)        { return chat.Rewind{}, false, errNotKept }
 func (noCheckpoints) Export(context.Context, int64, Runtime) error { return errNotKept }
 
 // sessionKeeper keeps the session of an agent: package sessions has the only one. All is
@@ -159,7 +159,7 @@ func (a *Agent) openConversation(o *options) (err error) {
 		return a.session.Failed(err)
 	}
 	if o.session.dir != "" {
-		a.history.store.file.lenient = true
+		a.history.BeLenient()
 	}
 	a.session.Opened()
 	return nil
@@ -184,36 +184,32 @@ func (i insideAgent) Emit(e Event) { i.agent.emit(e) }
 func (i insideAgent) Notice(text string) { i.agent.tellAtFirst(text) }
 
 // Place returns the mark that leads to where the conversation is now.
-func (i insideAgent) Place() Rewind { return i.agent.history.place() }
+func (i insideAgent) Place() chat.Rewind { return i.agent.history.Place() }
 
 // CanRewind reports whether a mark leads somewhere.
-func (i insideAgent) CanRewind(mark Rewind) bool { return i.agent.history.canRewind(mark) }
+func (i insideAgent) CanRewind(mark chat.Rewind) bool { return i.agent.history.CanRewind(mark) }
 
 // Rewind records that the conversation goes on from a mark.
-func (i insideAgent) Rewind(ctx context.Context, mark Rewind) error {
-	return i.agent.history.rewind(ctx, mark)
+func (i insideAgent) Rewind(ctx context.Context, mark chat.Rewind) error {
+	return i.agent.history.Rewind(ctx, mark)
 }
 
 // LastRewind returns the last mark of the history; nil for none.
-func (i insideAgent) LastRewind() *Rewind {
-	all := i.agent.history.shared()
-	if at := lastRewind(all); at >= 0 {
-		return all[at].Rewind
-	}
-	return nil
+func (i insideAgent) LastRewind() *chat.Rewind {
+	return i.agent.history.LastRewind()
 }
 
 // Messages is how many the history has, how many the conversation consists of, and how many
 // of those there are since it began anew, all without the system message.
 func (i insideAgent) Messages() (all, current, anew int) {
 	h := i.agent.history
-	return h.spoken(), h.inEffect(), h.spokenAnew()
+	return h.MessageCount(), h.ActiveCount(), h.CountSinceNew()
 }
 
 // FirstOfUser is what the user said first.
 func (i insideAgent) FirstOfUser() string {
-	for _, e := range i.agent.history.shared() {
-		if e.Message.Role == RoleUser && isOfUser(e.Message, e.Source) && strings.TrimSpace(e.Message.Text()) != "" {
+	for _, e := range i.agent.history.AllEntries() {
+		if e.IsOfUser() && strings.TrimSpace(e.Message.Text()) != "" {
 			return e.Message.Text()
 		}
 	}
@@ -222,9 +218,9 @@ func (i insideAgent) FirstOfUser() string {
 
 // Said is what the user and the model have said, for people.
 func (i insideAgent) Said() (said []sessiondir.Said) {
-	for _, e := range i.agent.history.said() {
-		byUser := e.Message.Role == RoleUser && isOfUser(e.Message, e.Source)
-		if byUser || e.Message.Role == RoleAssistant {
+	for _, e := range i.agent.history.ActiveMessageEntries() {
+		byUser := e.IsOfUser()
+		if byUser || e.Message.Role == chat.RoleAssistant {
 			said = append(said, sessiondir.Said{ByUser: byUser, Text: e.Message.Text()})
 		}
 	}
@@ -233,8 +229,7 @@ func (i insideAgent) Said() (said []sessiondir.Said) {
 
 // Repair has the next run warn of what was lost of the conversation's surroundings.
 func (i insideAgent) Repair(note string) {
-	h := i.agent.history
-	h.repairs = append(h.repairs, note)
+	i.agent.history.AddRepair(note)
 }
 
 // Fork is [Agent.Fork], whose errors say no more than what failed.
@@ -248,7 +243,7 @@ func (i insideAgent) MayWrite(ctx context.Context, dir string) error {
 }
 
 // Entries are those of the conversation, to be read only.
-func (i insideAgent) Entries() []HistoryEntry { return i.agent.history.current() }
+func (i insideAgent) Entries() []chat.HistoryEntry { return i.agent.history.ActiveEntries() }
 
 // Restoring has f lead the conversation back, as a run of its own, and tells what it did.
 func (i insideAgent) Restoring(ctx context.Context, f func(context.Context) (Restored, error)) (done Restored, err error) {
@@ -261,7 +256,7 @@ func (i insideAgent) Restoring(ctx context.Context, f func(context.Context) (Res
 		if specs, err := a.refreshSystem(r.ctx); err == nil {
 			use.Used = a.memoryOf(a.currentModel()).gauge.Tokens(a.requestWeight(specs))
 		}
-		r.emit(Event{Type: EventRestored, Restored: &done, Text: done.String(), Context: use, Messages: a.history.spoken()})
+		r.emit(Event{Type: EventRestored, Restored: &done, Text: done.String(), Context: use, Messages: a.history.MessageCount()})
 		return nil
 	})
 	return done, err
@@ -270,30 +265,31 @@ func (i insideAgent) Restoring(ctx context.Context, f func(context.Context) (Res
 // Complete reads what the history does not have yet, and answers calls that were
 // interrupted.
 func (i insideAgent) Complete(ctx context.Context) error {
-	if err := i.agent.history.catchUp(ctx); err != nil {
+	if err := i.agent.history.CatchUp(ctx); err != nil {
 		return err
 	}
-	return i.agent.history.answerOpenCalls(ctx)
+	return i.agent.history.AnswerOpenCalls(ctx)
 }
 
 // Rewound forgets what is known from turns that may not be in effect any more, which the
 // next run learns again, and describes what became of the conversation. before are the
 // entries that it had.
-func (i insideAgent) Rewound(ctx context.Context, done *Restored, before []HistoryEntry) {
+func (i insideAgent) Rewound(ctx context.Context, done *Restored, before []chat.HistoryEntry) {
 	a := i.agent
 	a.followed.Forget()
 	a.recalled = false
 	done.Jobs = len(runningJobs(a.latestJobs(ctx)))
-	was, is := saidIn(before), a.history.said()
-	done.Earlier = conversationsIn(before) > conversationsIn(a.history.current())
+	was := slices.DeleteFunc(slices.Clone(before), func(e chat.HistoryEntry) bool { return e.IsMark() })
+	is := a.history.ActiveMessageEntries()
+	done.Earlier = conversationsIn(before) > conversationsIn(a.history.ActiveEntries())
 	same := 0
 	for same < min(len(was), len(is)) && was[same].Seq == is[same].Seq {
 		same++
 	}
 	done.Gone, done.Back = len(was)-same, len(is)-same
 	for _, e := range was[same:] {
-		if e.Message.Role == RoleUser && isOfUser(e.Message, e.Source) {
-			msg := e.Message.clone()
+		if e.IsOfUser() {
+			msg := e.Message.Clone()
 			done.Message = &msg
 			break
 		}
@@ -311,6 +307,16 @@ func (i insideAgent) NoteChanges(changes []FileChange) {
 			l.note(c)
 		}
 	}
+}
+
+// conversationsIn is how often a new conversation began in some entries.
+func conversationsIn(all []chat.HistoryEntry) (n int) {
+	for _, e := range all {
+		if e.Compaction != nil && e.Compaction.Anew {
+			n++
+		}
+	}
+	return n
 }
 
 // Change describes how a file's content changed.
@@ -381,7 +387,7 @@ func (i insideAgent) JobsRun(ctx context.Context) bool {
 
 // startTurn makes the checkpoint before a turn, while the model is asked.
 func (r *run) startTurn(msg string) {
-	words := typed(UserMessage(msg, r.opts.parts...))
+	words := typed(chat.UserMessage(msg, r.opts.parts...))
 	said := r.agent.unheard.list()
 	if words == "" && len(said) > 0 {
 		words = typed(said[0].Message)
@@ -437,20 +443,7 @@ func (i insideAgent) MadeAnew() string { return skillCopies }
 // CopyHistory writes the conversation, with what is known of its messages, to a new file,
 // and returns it in memory.
 func (i insideAgent) CopyHistory(path string) (*History, error) {
-	entries := slices.Clone(i.agent.history.wholeOrLess())
-	h, err := OpenHistory(path)
-	if err != nil {
-		return nil, err
-	}
-	if len(entries) > 0 {
-		_, err = h.append(context.Background(), entries, false)
-	}
-	if err = errors.Join(err, h.Sync(), h.Close()); err != nil {
-		return nil, err
-	}
-	copied := &History{}
-	copied.record(entries...)
-	return copied, nil
+	return i.agent.history.CopyTo(path)
 }
 
 // Log is where the program logs, "" if that is not known, and from where on that is about

@@ -12,10 +12,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/boundset"
 	"github.com/x/pygent/internal/callsummary"
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/looptext"
+	"github.com/x/pygent/internal/mediabudget"
 	"github.com/x/pygent/internal/openai/thought"
 	"github.com/x/pygent/internal/progress"
 	"github.com/x/pygent/internal/safecall"
@@ -266,7 +268,7 @@ func notRunResult(outcome Outcome, why string) *ToolResult {
 // event.
 func (r *run) answer(e Event, result *ToolResult, note string) error {
 	e.Output = result
-	entry := HistoryEntry{Message: ToolMessage(e.Call.ID, looptext.OnALine(result.Content, note)), Outcome: result.Outcome, Bash: result.Bash.ended()}
+	entry := chat.HistoryEntry{Message: chat.ToolMessage(e.Call.ID, looptext.OnALine(result.Content, note)), Outcome: result.Outcome, Bash: result.Bash}
 	if r.joint.Left > 0 {
 		summary, _ := callsummary.Of(e.Call.Name, e.Call.Arguments)
 		text, outcome, whole := r.joint.Add(summary, entry.Message.Text(), string(entry.Outcome), maxToolResult)
@@ -275,7 +277,7 @@ func (r *run) answer(e Event, result *ToolResult, note string) error {
 			r.emit(e)
 			return nil
 		}
-		entry = HistoryEntry{Message: ToolMessage(e.Call.ID, text), Outcome: Outcome(outcome)}
+		entry = chat.HistoryEntry{Message: chat.ToolMessage(e.Call.ID, text), Outcome: Outcome(outcome)}
 	}
 	return r.keep(entry, func() Event { return e })
 }
@@ -643,7 +645,7 @@ func (r *run) traceTool(ctx context.Context, tool Tool, call ToolCall) (*ToolRes
 
 // endAgain ends the run if a call had ended it, as its result in the history
 // tells. The tool says once more how; that is no call, and has no events.
-func (r *run) endAgain(ctx context.Context, call *readCall, given HistoryEntry) {
+func (r *run) endAgain(ctx context.Context, call *readCall, given chat.HistoryEntry) {
 	tool, c, refused := r.prepare(ctx, call)
 	if refused != nil || !tool.ends || !tool.Idempotent || r.result.Status != "" || wasRefused(given) {
 		return
@@ -806,4 +808,76 @@ func (r *run) beginCall(ctx context.Context, call *readCall) begunCall {
 		b.done <- calledTool{result, err}
 	}()
 	return b
+}
+
+// media returns the images, files and recordings of a result.
+func (r *ToolResult) media() []Part {
+	parts := make([]Part, 0, len(r.Images)+len(r.Files))
+	for _, url := range r.Images {
+		parts = append(parts, Part{ImageURL: url})
+	}
+	return append(parts, r.Files...)
+}
+
+// maxFileName is how much of the name of a tool's file is kept, in bytes.
+const maxFileName = 255
+
+// sortFiles puts what is no file into the fields that it belongs in.
+func (r *ToolResult) sortFiles() {
+	var files []Part
+	for _, p := range r.Files {
+		switch {
+		case p.ImageURL != "":
+			r.Images = append(slices.Clip(r.Images), p.ImageURL)
+		case p.MediaURL() != "":
+			p.FileName = cut.Head(p.FileName, maxFileName)
+			files = append(files, p)
+		default:
+			r.Content = looptext.OnALine(r.Content, p.Text)
+		}
+	}
+	r.Files = files
+}
+
+// chooseMedia leaves out of a result the images and files for which a message
+// with those in shown has no room, and tells the model so.
+func chooseMedia(result *ToolResult, shown []Part) {
+	if len(result.Images) == 0 && len(result.Files) == 0 {
+		return
+	}
+	room := mediabudget.MaxBytes
+	for _, p := range shown {
+		room -= len(p.MediaURL())
+	}
+	var note string
+	result.Images, note = mediabudget.Choose(result.Images, room)
+	result.Content = looptext.OnALine(result.Content, note)
+	for _, url := range result.Images {
+		room -= len(url)
+	}
+	urls := make([]string, len(result.Files))
+	for i, p := range result.Files {
+		urls[i] = p.MediaURL()
+	}
+	kept, note := mediabudget.ChooseFiles(urls, room)
+	files := make([]Part, len(kept))
+	for i, at := range kept {
+		files[i] = result.Files[at]
+	}
+	result.Files, result.Content = files, looptext.OnALine(result.Content, note)
+}
+
+// hasFile reports whether there is a file or a recording among images.
+func hasFile(media []Part) bool {
+	return slices.ContainsFunc(media, func(p Part) bool { return p.ImageURL == "" })
+}
+
+// showMedia appends the images and files of the results just given as a message
+// of the user, because tool messages carry only text in OpenAI's format.
+func (r *run) showMedia(media []Part) error {
+	if len(media) == 0 {
+		return nil
+	}
+	head := Part{Text: mediabudget.OfResults(hasFile(media))}
+	return r.hear(Message{Role: chat.RoleUser, Parts: append([]Part{head}, media...)}, chat.SourceImages)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/checkpoint"
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/numeral"
@@ -248,7 +249,7 @@ func (a *Agent) Redo(ctx context.Context) (Restored, error) {
 }
 
 // Restore makes the conversation and the files of the workspace what they were at a
-// checkpoint. The history keeps everything: a [Rewind] in it says from where the
+// checkpoint. The history keeps everything: a [chat.Rewind] in it says from where the
 // conversation goes on. How it was before is a checkpoint, too, so each restore can
 // be taken back by another. An [EventRestored] tells.
 //
@@ -294,7 +295,7 @@ func (a *Agent) fork(ctx context.Context, id int64, opts []Option) (*Agent, erro
 	if err != nil {
 		return nil, err
 	}
-	said, err := a.history.until(mark)
+	said, err := a.history.Until(mark)
 	if err != nil {
 		return nil, err
 	}
@@ -318,34 +319,12 @@ func (a *Agent) fork(ctx context.Context, id int64, opts []Option) (*Agent, erro
 	return fork, nil
 }
 
-// until returns the entries in effect at a mark, with their texts.
-func (h *History) until(mark Rewind) ([]HistoryEntry, error) {
-	all, err := h.whole()
-	if err != nil {
-		return nil, err
-	}
-	end, found := mark.end(all)
-	if !found {
-		return nil, fmt.Errorf("its messages are not in the history: %w", ErrHistoryChanged)
-	}
-	current := slices.Clone(inEffect(all[:end]))
-	for i := range current {
-		current[i] = current[i].clone()
-		current[i].Seq = 0
-	}
-	return slices.DeleteFunc(current, func(e HistoryEntry) bool { return e.isMark() && e.Compaction == nil }), nil
-}
-
 // beginWith gives the agent its conversation.
-func (a *Agent) beginWith(entries []HistoryEntry) error {
+func (a *Agent) beginWith(entries []chat.HistoryEntry) error {
 	if a.history.Len() > 0 {
 		return errors.New("its history is not empty")
 	}
-	if len(entries) == 0 {
-		return nil
-	}
-	_, err := a.history.append(context.Background(), entries, false)
-	return err
+	return a.history.AppendEntries(context.Background(), entries)
 }
 
 // forkOptions are the options of a fork.

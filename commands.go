@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/safecall"
 	"github.com/x/pygent/internal/slash"
 	"github.com/x/pygent/internal/spelling"
@@ -282,7 +283,7 @@ func (c Command) run(ctx context.Context, a *Agent, args string, out *slash.Outp
 		return CommandResult{}, err
 	}
 	if msg.Role == "" {
-		msg.Role = RoleUser
+		msg.Role = chat.RoleUser
 	}
 	if err := sayable(msg); err != nil {
 		return CommandResult{}, err

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/safecall"
 	"github.com/x/pygent/pygenttest"
 )
@@ -37,7 +38,7 @@ var reviewing = pygent.Command{
 		if args == "nothing" {
 			return pygent.Message{}, errors.New("there is nothing to review")
 		}
-		return pygent.UserMessage("Review " + args + "."), nil
+		return chat.UserMessage("Review " + args + "."), nil
 	},
 }
 
@@ -88,10 +89,10 @@ func TestRunCommand(t *testing.T) {
 			}
 			return nil
 		}),
-		message("silent", pygent.Message{}), message("model", pygent.AssistantMessage("I am the model")),
+		message("silent", pygent.Message{}), message("model", chat.AssistantMessage("I am the model")),
 		message("roleless", pygent.Message{Content: "hi"}),
 	))
-	said := func(text string) *pygent.Message { msg := pygent.UserMessage(text); return &msg }
+	said := func(text string) *pygent.Message { msg := chat.UserMessage(text); return &msg }
 	for line, want := range map[string]pygent.CommandResult{
 		"/print":          {Output: "<>"},
 		" /print  a  b ":  {Output: "<a  b>"},

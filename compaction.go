@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/compact"
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/looptext"
@@ -18,55 +18,6 @@ import (
 	"github.com/x/pygent/internal/pasted"
 	"github.com/x/pygent/internal/safecall"
 )
-
-// Compaction says how the conversation before it was made shorter for the model,
-// and is the mark of that in the history. The messages stay in the history; only
-// [History.Conversation], which the model is sent, is shorter. So a session that
-// is resumed sends the same bytes.
-//
-// Without a Summary, old messages have shrunk: results of tools to a line that
-// says what they were, images and files to a line each, and long arguments to
-// their beginning. With a Summary, a message with that text takes their place.
-type Compaction struct {
-	Keep    int    `json:"keep"`              // how many messages at the end stayed as they were
-	Summary string `json:"summary,omitempty"` // the text of the message in whose place the others are gone
-	Pinned  int    `json:"pinned,omitempty"`  // of those others, the one that stayed: the last one of the user, counted from the end; 0 for none
-	Cut     int    `json:"cut,omitempty"`     // what is left, in bytes, of each result among those that stayed; 0 if they are whole
-	Unshown int    `json:"unshown,omitempty"` // how many images and files of results among those that stayed are left out, the oldest first
-
-	// Anew says that a new conversation begins: see [Agent.NewConversation]. Nothing
-	// before it is sent but the system message.
-	Anew bool `json:"anew,omitempty"`
-
-	Gone    int   `json:"gone"`               // how many messages have shrunk, or are summed up
-	ByModel bool  `json:"by_model,omitempty"` // the model wrote the summary; else it gave none, and a list of its calls takes its place
-	Before  int64 `json:"before"`             // the tokens of the next request, as estimated
-	After   int64 `json:"after"`
-	Usage   Usage `json:"usage,omitzero"` // what the summary took, on request; that of a run counts in its [TurnEnd]
-}
-
-// String says in a line what was done, for people.
-func (c Compaction) String() string {
-	if c.Anew {
-		return fmt.Sprintf("a new conversation begins; what was said before (%s) stays in the history", numeral.Count(c.Gone, "message"))
-	}
-	var what []string
-	switch {
-	case c.Summary != "" && c.ByModel:
-		what = append(what, "a summary of the model stands for "+numeral.Count(c.Gone, "old message"))
-	case c.Summary != "":
-		what = append(what, "a list of its calls stands for "+numeral.Count(c.Gone, "old message"))
-	case c.Gone > 0:
-		what = append(what, "what tools said in "+numeral.Count(c.Gone, "old message")+" is left out")
-	}
-	if c.Cut > 0 {
-		what = append(what, "the last results are cut")
-	}
-	if c.Unshown > 0 {
-		what = append(what, fmt.Sprintf("%d of the last images or files have no room", c.Unshown))
-	}
-	return fmt.Sprintf("the conversation was compacted from about %d to %d tokens: %s", c.Before, c.After, strings.Join(what, "; "))
-}
 
 // ErrNothingToCompact is returned by [Agent.Compact] for a conversation of which
 // nothing can be left out.
@@ -97,7 +48,7 @@ type CompactionPolicy struct {
 // its own that counts into the run's tokens, and may take half of [StepTimeout]. If it
 // gives none, a list of its last calls takes its place. The system message, the last message
 // of the user, and the last exchanges stay. The history keeps everything. See
-// [Compaction], [EventCompacted] and [Agent.Compact].
+// [chat.Compaction], [EventCompacted] and [Agent.Compact].
 func WithCompaction(p CompactionPolicy) Option {
 	return option(func(o *options) { o.compaction = p })
 }
@@ -139,17 +90,17 @@ var errSummarySpent = errors.New("the summary of the conversation spent what was
 
 // fit compacts the conversation if the next request would fill too much of the
 // window. It ends the run if the request cannot fit at all.
-func (r *run) fit(ctx context.Context, specs []ToolSpec) error {
+func (r *run) fit(ctx context.Context, specs []chat.ToolSpec) error {
 	a := r.agent
 	gauge := &a.memoryOf(a.currentModel()).gauge
 	tokens := gauge.Tokens(a.requestWeight(specs))
 	r.askWindow(tokens)
-	if a.history.bytes() > maxConversation && !a.opts.compaction.Disabled {
-		if _, err := r.compact(ctx, specs, r.goal(specs, false).Harder(a.history.weight())); err != nil {
+	if a.history.Bytes() > maxConversation && !a.opts.compaction.Disabled {
+		if _, err := r.compact(ctx, specs, r.goal(specs, false).Harder(a.history.Weight())); err != nil {
 			return err
 		}
 	}
-	if a.history.bytes() > maxConversation {
+	if a.history.Bytes() > maxConversation {
 		r.end(StatusContextFull, errConversation.Error())
 		return errConversation
 	}
@@ -171,7 +122,7 @@ func (r *run) fit(ctx context.Context, specs []ToolSpec) error {
 	}
 	if tokens > most {
 		err := fmt.Errorf("the conversation needs about %d tokens, %d of them for the system message and the tools, and %s: %s",
-			tokens, gauge.Tokens(a.history.systemWeight()+toolsWeight(specs)), window.Holds(a.memory.given(a.window(""))), r.insteadOfFull(specs))
+			tokens, gauge.Tokens(a.history.SystemWeight()+toolsWeight(specs)), window.Holds(a.memory.given(a.window(""))), r.insteadOfFull(specs))
 		r.end(StatusContextFull, err.Error())
 		return err
 	}
@@ -179,10 +130,10 @@ func (r *run) fit(ctx context.Context, specs []ToolSpec) error {
 }
 
 // warnOfSmallWindow warns once of a window that is half full before anything is said.
-func (r *run) warnOfSmallWindow(specs []ToolSpec, room int64) {
+func (r *run) warnOfSmallWindow(specs []chat.ToolSpec, room int64) {
 	a := r.agent
 	m := a.memoryOf(a.currentModel())
-	prefix := m.gauge.Tokens(a.history.systemWeight() + toolsWeight(specs))
+	prefix := m.gauge.Tokens(a.history.SystemWeight() + toolsWeight(specs))
 	if m.small || room >= 2*prefix || m.given(a.window("")) == 0 {
 		return
 	}
@@ -192,13 +143,13 @@ func (r *run) warnOfSmallWindow(specs []ToolSpec, room int64) {
 }
 
 // insteadOfFull says what can be done about a conversation that is too long.
-func (r *run) insteadOfFull(specs []ToolSpec) string {
+func (r *run) insteadOfFull(specs []chat.ToolSpec) string {
 	const larger = "a model with a larger window, or give this one a larger one (" + looptext.WidenedBy + "; if it has one, set WithContextWindow or context_window)"
 	a := r.agent
 	all, gauge := a.window(""), &a.memoryOf(a.currentModel()).gauge
 	most, of := all/5*4, window.Share(a.memory.given(all)) // else hardly anything can be said
-	prefix := gauge.Tokens(a.history.systemWeight() + toolsWeight(specs))
-	said := gauge.Tokens(a.history.lastOfUserWeight())
+	prefix := gauge.Tokens(a.history.SystemWeight() + toolsWeight(specs))
+	said := gauge.Tokens(a.history.LastOfUserWeight())
 	switch {
 	case prefix > most:
 		return fmt.Sprintf("the system message and the tools alone need about %d tokens %s, so a new conversation does not help: have fewer tools or skills, or shorter instructions, or take %s", prefix, of, larger)
@@ -214,11 +165,11 @@ func (r *run) insteadOfFull(specs []ToolSpec) string {
 
 // askInWindow asks the model. If the server refuses the request as too long, the
 // conversation is compacted harder, and the model is asked once more.
-func (r *run) askInWindow(ctx context.Context, specs []ToolSpec) (*ChatResponse, error) {
+func (r *run) askInWindow(ctx context.Context, specs []chat.ToolSpec) (*ChatResponse, error) {
 	a := r.agent
 	ask := func() (*ChatResponse, error) {
 		weight := a.requestWeight(specs)
-		resp, err := r.askOften(ctx, ChatRequest{Messages: a.history.conversation(), Tools: specs, MustCall: r.judge.Demanded && len(specs) > 0}, r.delta)
+		resp, err := r.askOften(ctx, ChatRequest{Messages: a.history.ToSend(), Tools: specs, MustCall: r.judge.Demanded && len(specs) > 0}, r.delta)
 		if err == nil {
 			r.counted(weight, resp.Usage)
 		}
@@ -233,7 +184,7 @@ func (r *run) askInWindow(ctx context.Context, specs []ToolSpec) (*ChatResponse,
 	if a.opts.compaction.Disabled {
 		return nil, err
 	}
-	done, failed := r.compact(ctx, specs, r.goal(specs, false).Harder(a.history.weight()))
+	done, failed := r.compact(ctx, specs, r.goal(specs, false).Harder(a.history.Weight()))
 	if failed == errSummarySpent {
 		return nil, failed
 	}
@@ -247,7 +198,7 @@ func (r *run) askInWindow(ctx context.Context, specs []ToolSpec) (*ChatResponse,
 }
 
 // goal is how short the conversation is to become.
-func (r *run) goal(specs []ToolSpec, always bool) compact.Goal {
+func (r *run) goal(specs []chat.ToolSpec, always bool) compact.Goal {
 	a := r.agent
 	gauge := &a.memoryOf(a.currentModel()).gauge
 	room := cmp.Or(a.room(""), usualWindow)
@@ -261,30 +212,30 @@ func (r *run) goal(specs []ToolSpec, always bool) compact.Goal {
 		Most:    max(share(fullest)-toolsWeight(specs), 1),
 	}
 	if always { // on request of a conversation that may be short
-		goal.Tail, goal.Summary = min(goal.Tail, a.history.weight()/4), min(goal.Summary, a.history.weight()/4)
+		goal.Tail, goal.Summary = min(goal.Tail, a.history.Weight()/4), min(goal.Summary, a.history.Weight()/4)
 	}
 	return goal
 }
 
 // compact makes the conversation shorter. It returns nil if that would free too
 // little to be worth it.
-func (r *run) compact(ctx context.Context, specs []ToolSpec, goal compact.Goal) (*Compaction, error) {
+func (r *run) compact(ctx context.Context, specs []chat.ToolSpec, goal compact.Goal) (*chat.Compaction, error) {
 	a := r.agent
 	gauge := &a.memoryOf(a.currentModel()).gauge
-	messages, items := a.history.forPlan()
+	messages, items := a.history.ForPlan()
 	plan := compact.Make(items, goal)
 	sendable := plan.Before <= goal.Most // else each byte counts
 	if plan.Frees() <= 0 || !goal.Always && sendable && plan.Frees() < plan.Before*worthwhile/100 {
 		return nil, nil
 	}
-	done := Compaction{Keep: plan.Keep, Pinned: plan.Pinned, Cut: plan.Cut, Unshown: plan.Unshown, Gone: plan.Less}
+	done := chat.Compaction{Keep: plan.Keep, Pinned: plan.Pinned, Cut: plan.Cut, Unshown: plan.Unshown, Gone: plan.Less}
 	done.Before = gauge.Tokens(plan.Before + toolsWeight(specs))
 	if plan.Summarize {
 		if err := r.summarize(ctx, messages, items, plan, goal.Summary/2, &done); err != nil {
 			return nil, err
 		}
 	}
-	done.After = gauge.Tokens(a.history.weightAfter(&done) + toolsWeight(specs))
+	done.After = gauge.Tokens(a.history.WeightAfter(&done) + toolsWeight(specs))
 	if goal.Always {
 		done.Usage = r.result.Usage
 	}
@@ -296,16 +247,16 @@ func (r *run) compact(ctx context.Context, specs []ToolSpec, goal compact.Goal) 
 }
 
 // mark records a compaction, and tells of it.
-func (r *run) mark(done Compaction) error {
+func (r *run) mark(done chat.Compaction) error {
 	r.nested = nestedInstructions{} // the model may not have it any more
 	kept := done                    // the history has its own
-	return r.keep(HistoryEntry{Compaction: &kept}, func() Event {
+	return r.keep(chat.HistoryEntry{Compaction: &kept}, func() Event {
 		return Event{Type: EventCompacted, Compaction: &done, Context: ContextUse{Used: done.After, Estimated: true, Window: r.agent.window("")}}
 	})
 }
 
 // summarize writes the summary of a compaction.
-func (r *run) summarize(ctx context.Context, messages []Message, items []compact.Item, plan compact.Plan, most int, done *Compaction) error {
+func (r *run) summarize(ctx context.Context, messages []Message, items []compact.Item, plan compact.Plan, most int, done *chat.Compaction) error {
 	end := len(items) - plan.Keep
 	said := transcript(messages[:end], items)
 	first := 0
@@ -330,7 +281,7 @@ func (r *run) summarize(ctx context.Context, messages []Message, items []compact
 	record := r.recorded(ctx, most/2)
 	room := max(most-len(record)/2, 0)
 	done.Summary = compact.Message(compact.Instead{
-		Messages: done.Gone, Words: compact.Words(r.agent.history.wordsBefore(items, plan), room),
+		Messages: done.Gone, Words: compact.Words(r.agent.history.WordsBefore(items, plan), room),
 		Record: record, Summary: cut.Middle(summary, room), ByModel: done.ByModel,
 		Goes: plan.Pinned > 0 || slices.ContainsFunc(items[end:], func(i compact.Item) bool { return i.Kind == compact.User }),
 	})
@@ -352,11 +303,11 @@ func (r *run) askSummary(ctx context.Context, said []compact.Said, most int) (st
 	room := cmp.Or(a.room(""), usualWindow)
 	record := compact.Transcript(said, min(a.memoryOf(a.currentModel()).gauge.Weight(room)/2, mostRecord))
 	resp, err := r.askOften(ctx, ChatRequest{Messages: []Message{
-		SystemMessage(compact.Instructions),
-		UserMessage(compact.Question(record, max(most/bytesOfWord, 100))),
+		chat.SystemMessage(compact.Instructions),
+		chat.UserMessage(compact.Question(record, max(most/bytesOfWord, 100))),
 	}}, nil)
 	if err == nil {
-		err = resp.whole()
+		err = incomplete(resp)
 	}
 	if err != nil {
 		return "", err
@@ -372,7 +323,7 @@ func (r *run) askSummary(ctx context.Context, said []compact.Said, most int) (st
 // It is a run of its own: while another goes on, the error is [ErrAgentBusy]. It
 // matches [ErrNothingToCompact] for a short conversation, and says why. If the model
 // gives no summary, a list of its last calls takes its place.
-func (a *Agent) Compact(ctx context.Context) (done Compaction, err error) {
+func (a *Agent) Compact(ctx context.Context) (done chat.Compaction, err error) {
 	err = a.aside(ctx, func(r *run) error {
 		done, err = r.compactNow(r.ctx)
 		return err
@@ -391,7 +342,7 @@ func (a *Agent) aside(ctx context.Context, f func(*run) error) error {
 		return err
 	}
 	defer end()
-	release, err := a.history.reserve()
+	release, err := a.history.Reserve()
 	if err != nil {
 		return err
 	}
@@ -407,30 +358,30 @@ func (a *Agent) aside(ctx context.Context, f func(*run) error) error {
 }
 
 // compactNow compacts on request.
-func (r *run) compactNow(ctx context.Context) (Compaction, error) {
+func (r *run) compactNow(ctx context.Context) (chat.Compaction, error) {
 	a := r.agent
-	if err := a.history.catchUp(ctx); err != nil {
-		return Compaction{}, err
+	if err := a.history.CatchUp(ctx); err != nil {
+		return chat.Compaction{}, err
 	}
-	if at, given, ok := exchangeAtEnd(a.history.view()); ok && slices.Contains(given, noResult) {
-		return Compaction{}, fmt.Errorf("message %d calls tools that have not answered: resume the run first", at+1)
+	if at, given, ok := exchangeAtEnd(a.history.ActiveMessages()); ok && slices.Contains(given, noResult) {
+		return chat.Compaction{}, fmt.Errorf("message %d calls tools that have not answered: resume the run first", at+1)
 	}
 	specs, err := a.refreshSystem(ctx)
 	if err != nil {
-		return Compaction{}, err
+		return chat.Compaction{}, err
 	}
 	done, err := r.compact(ctx, specs, r.goal(specs, true))
 	if err == nil && done == nil {
 		err = r.nothingToCompact(specs)
 	}
 	if err != nil {
-		return Compaction{}, err
+		return chat.Compaction{}, err
 	}
 	return *done, nil
 }
 
 // NewConversation begins a new conversation: of what was said so far, the model is
-// sent nothing more. The history keeps it, with a [Compaction] as mark, and an
+// sent nothing more. The history keeps it, with a [chat.Compaction] as mark, and an
 // [EventCompacted] tells. Files, jobs and tasks stay, and so does what was said with
 // Say and is not heard yet. Calls that an interrupted run left open are answered
 // first.
@@ -443,14 +394,14 @@ func (a *Agent) NewConversation(ctx context.Context) error {
 
 func (r *run) beginAnew(ctx context.Context) error {
 	a := r.agent
-	if err := a.history.catchUp(ctx); err != nil {
+	if err := a.history.CatchUp(ctx); err != nil {
 		return err
 	}
-	said := a.history.spokenAnew()
+	said := a.history.CountSinceNew()
 	if said == 0 {
 		return nil
 	}
-	if err := a.history.answerOpenCalls(ctx); err != nil {
+	if err := a.history.AnswerOpenCalls(ctx); err != nil {
 		return err
 	}
 	specs, err := a.refreshSystem(ctx)
@@ -458,18 +409,18 @@ func (r *run) beginAnew(ctx context.Context) error {
 		return err
 	}
 	gauge := &a.memoryOf(a.currentModel()).gauge
-	done := Compaction{Anew: true, Gone: said, Before: gauge.Tokens(a.requestWeight(specs))}
-	done.After = gauge.Tokens(a.history.weightAfter(&done) + toolsWeight(specs))
+	done := chat.Compaction{Anew: true, Gone: said, Before: gauge.Tokens(a.requestWeight(specs))}
+	done.After = gauge.Tokens(a.history.WeightAfter(&done) + toolsWeight(specs))
 	return r.mark(done)
 }
 
 // nothingToCompact says why nothing was done on request.
-func (r *run) nothingToCompact(specs []ToolSpec) error {
+func (r *run) nothingToCompact(specs []chat.ToolSpec) error {
 	a := r.agent
-	if a.history.spoken() == 0 {
+	if a.history.MessageCount() == 0 {
 		return fmt.Errorf("%w: nothing was said yet", ErrNothingToCompact)
 	}
-	weight, prefix := a.requestWeight(specs), a.history.systemWeight()+toolsWeight(specs)
+	weight, prefix := a.requestWeight(specs), a.history.SystemWeight()+toolsWeight(specs)
 	gauge := &a.memoryOf(a.currentModel()).gauge
 	return fmt.Errorf("%w: about %d of its %d tokens are the system message and the tools; the last message of the user and the last exchange stay too, and a summary of the rest would not be shorter",
 		ErrNothingToCompact, gauge.Tokens(prefix), gauge.Tokens(weight))
@@ -551,7 +502,7 @@ func (a *Agent) memoryOf(model agentModel) *memory {
 	m := &a.memory
 	if name := model.asked(); m.told == nil || m.model != name {
 		*m = memory{model: name, told: new(atomic.Int64), warned: m.warned}
-		for _, e := range slices.Backward(a.history.shared()) {
+		for _, e := range slices.Backward(a.history.AllEntries()) {
 			if e.Model != name {
 				continue
 			}
@@ -697,9 +648,11 @@ func (r *run) counted(weight int, u Usage) {
 }
 
 // requestWeight is what a request weighs, for counting tokens.
-func (a *Agent) requestWeight(specs []ToolSpec) int { return a.history.weight() + toolsWeight(specs) }
+func (a *Agent) requestWeight(specs []chat.ToolSpec) int {
+	return a.history.Weight() + toolsWeight(specs)
+}
 
-func toolsWeight(specs []ToolSpec) int {
+func toolsWeight(specs []chat.ToolSpec) int {
 	weight := 0
 	for i := range specs {
 		weight += len(specs[i].Name) + len(specs[i].Description) + len(specs[i].Parameters)
@@ -707,16 +660,21 @@ func toolsWeight(specs []ToolSpec) int {
 	return weight
 }
 
-// weight returns the weight of what a model is sent, for counting tokens.
-func (h *History) weight() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.legal.weight
-}
-
-// bytes returns the size of what a model is sent, in bytes of JSON.
-func (h *History) bytes() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.legal.size
+// transcript returns messages as they are told to whoever sums them up.
+func transcript(messages []Message, items []compact.Item) []compact.Said {
+	var said []compact.Said
+	for i, m := range messages {
+		s := compact.Said{Role: string(m.Role), Text: m.Text()}
+		if items[i].Kind == compact.Summary {
+			s.Role = "summary"
+		}
+		if media := len(m.Media()); media > 0 {
+			s.Text += " [and " + numeral.Count(media, "attachment") + "]"
+		}
+		for _, call := range m.ToolCalls {
+			s.Calls = append(s.Calls, compact.Called{Tool: call.Name, Arguments: call.Arguments})
+		}
+		said = append(said, s)
+	}
+	return said
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
+	"github.com/x/pygent/internal/testkit"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -24,12 +26,12 @@ func TestToolsCannotForgeASummary(t *testing.T) {
 	model := pygent.ModelFunc(func(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 		if strings.HasPrefix(req.Messages[1].Text(), "<record>") {
 			asked = req.Messages[0].Text() + req.Messages[1].Text()
-			return &pygent.ChatResponse{Message: pygent.AssistantMessage("The work so far is summed up here.\x1b[2J")}, nil
+			return &pygent.ChatResponse{Message: chat.AssistantMessage("The work so far is summed up here.\x1b[2J")}, nil
 		}
 		if n++; n > 30 {
-			return &pygent.ChatResponse{Message: pygent.AssistantMessage("", pygent.ToolCall{ID: "s", Name: "stop", Arguments: "{}"})}, nil
+			return &pygent.ChatResponse{Message: chat.AssistantMessage("", pygent.ToolCall{ID: "s", Name: "stop", Arguments: "{}"})}, nil
 		}
-		return &pygent.ChatResponse{Message: pygent.AssistantMessage("", pygent.ToolCall{ID: fmt.Sprint(n), Name: "forge", Arguments: fmt.Sprintf(`{"n":%d}`, n)})}, nil
+		return &pygent.ChatResponse{Message: chat.AssistantMessage("", pygent.ToolCall{ID: fmt.Sprint(n), Name: "forge", Arguments: fmt.Sprintf(`{"n":%d}`, n)})}, nil
 	})
 	forge := pygent.NewTool("forge", "", func(_ context.Context, _ pygent.Runtime, in struct {
 		N int `json:"n"`
@@ -59,7 +61,7 @@ func TestSummaryChild(t *testing.T) {
 	if path == "" {
 		return
 	}
-	h, err := pygent.OpenHistory(path)
+	h, err := chat.OpenHistory(path)
 	require.NoError(t, err)
 	n := h.Len()
 	model := pygent.ModelFunc(func(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
@@ -69,9 +71,9 @@ func TestSummaryChild(t *testing.T) {
 		}
 		n++
 		call := pygent.ToolCall{ID: fmt.Sprint("c", n), Name: "spill", Arguments: fmt.Sprintf(`{"n":%d}`, n)}
-		return &pygent.ChatResponse{Message: pygent.AssistantMessage("", call)}, nil
+		return &pygent.ChatResponse{Message: chat.AssistantMessage("", call)}, nil
 	})
-	agent := newAgentOn(t, nowhere{}, model, pygent.WithHistory(h), pygent.WithTools(spill(4_000)), pygent.WithContextWindow(8_000))
+	agent := newAgentOn(t, nowhere{}, model, pygent.WithHistory(h), pygent.WithTools(testkit.Spill(4_000)), pygent.WithContextWindow(8_000))
 	_, err = agent.RunUntilStop(t.Context(), "the task", pygent.MaxSteps(10_000), pygent.MaxToolCalls(10_000))
 	require.NoError(t, err)
 }
@@ -85,16 +87,16 @@ func TestKilledDuringTheSummary(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "history.json")
 	for range 2 { // the second process asks for the same summary at once
-		killAfter(t, "TestSummaryChild", summaryChildEnv+"="+path, 1)
+		testkit.KillAfter(t, "TestSummaryChild", summaryChildEnv+"="+path, 1)
 	}
-	h, err := pygent.OpenHistory(path)
+	h, err := chat.OpenHistory(path)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, h.Close()) }()
 	require.Empty(t, h.Repairs(), "nothing was being written")
 	require.Zero(t, summaries(h))
 	server := worker(t, 3, pygenttest.Text("The work so far is summed up here."))
 	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithHistory(h),
-		pygent.WithTools(spill(100)), pygent.WithContextWindow(8_000))
+		pygent.WithTools(testkit.Spill(100)), pygent.WithContextWindow(8_000))
 	result, err := agent.Resume(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, pygent.StatusStopped, result.Status, result.Reason)
@@ -117,18 +119,18 @@ func TestCloseDuringTheSummary(t *testing.T) {
 						close(asked)
 						if deaf {
 							<-free
-							return &pygent.ChatResponse{Message: pygent.AssistantMessage("too late")}, nil
+							return &pygent.ChatResponse{Message: chat.AssistantMessage("too late")}, nil
 						}
 						<-ctx.Done()
 						return nil, ctx.Err()
 					}
 					n++
 					call := pygent.ToolCall{ID: fmt.Sprint("c", n), Name: "spill", Arguments: fmt.Sprintf(`{"n":%d}`, n)}
-					return &pygent.ChatResponse{Message: pygent.AssistantMessage("", call)}, nil
+					return &pygent.ChatResponse{Message: chat.AssistantMessage("", call)}, nil
 				})
-				history := pygent.NewHistory()
+				history := chat.NewHistory()
 				agent, err := pygent.New(pygent.WithModel(model), pygent.WithRuntime(nowhere{}), pygent.WithHistory(history),
-					pygent.WithTools(spill(4_000)), pygent.WithContextWindow(8_000))
+					pygent.WithTools(testkit.Spill(4_000)), pygent.WithContextWindow(8_000))
 				require.NoError(t, err)
 				ended := make(chan *pygent.Result)
 				go func() {

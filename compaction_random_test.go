@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -61,7 +62,7 @@ func (s *squeezed) answer(req *pygent.ChatRequest) pygenttest.Reply {
 	case 2:
 		return pygenttest.Text(strings.Repeat("I say ", s.rand.IntN(400)))
 	case 3:
-		_, _ = s.agent.Say(pygent.UserMessage(fmt.Sprintf("and %d", s.n)))
+		_, _ = s.agent.Say(chat.UserMessage(fmt.Sprintf("and %d", s.n)))
 		s.said = fmt.Sprintf("and %d", s.n)
 	}
 	var calls []pygenttest.Reply
@@ -91,7 +92,7 @@ func (s *squeezed) summary() pygenttest.Reply {
 
 // check checks what has to be in each request.
 func (s *squeezed) check(req *pygent.ChatRequest) {
-	if req.Messages[0].Role != pygent.RoleSystem {
+	if req.Messages[0].Role != chat.RoleSystem {
 		s.wrong("no system message")
 	}
 	now := make([]string, len(req.Messages))
@@ -107,7 +108,7 @@ func (s *squeezed) check(req *pygent.ChatRequest) {
 	}
 	found := false
 	for _, m := range req.Messages {
-		found = found || m.Role == pygent.RoleUser && strings.Contains(m.Text(), "task ")
+		found = found || m.Role == chat.RoleUser && strings.Contains(m.Text(), "task ")
 	}
 	if !found {
 		s.wrong("nothing of the user in %s", now)
@@ -175,7 +176,7 @@ func squeeze(t *testing.T, seed uint64) {
 		opts = append(opts, pygent.WithContextWindow(int64(window)))
 	}
 	store := &pygenttest.MemoryStore{}
-	history, err := pygent.LoadHistory(t.Context(), store)
+	history, err := chat.LoadHistory(t.Context(), store)
 	require.NoError(t, err)
 	s.agent = newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL()), pygent.OpenAIAPI(api)), append(opts, pygent.WithHistory(history))...)
 	for i := range 8 {
@@ -187,7 +188,7 @@ func squeeze(t *testing.T, seed uint64) {
 		}
 	}
 	require.Empty(t, s.problems)
-	again, err := pygent.LoadHistory(t.Context(), store)
+	again, err := chat.LoadHistory(t.Context(), store)
 	require.NoError(t, err)
 	require.Equal(t, jsonOf(t, history.Conversation()), jsonOf(t, again.Conversation()))
 	t.Logf("%s %s %d: %d requests, %d compactions", provider, api, window, len(server.Requests()), s.marks)

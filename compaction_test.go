@@ -20,18 +20,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
+	"github.com/x/pygent/internal/testkit"
 	"github.com/x/pygent/pygenttest"
 )
-
-// spill is a tool with a long result.
-func spill(bytes int) pygent.Tool {
-	return pygent.NewTool("spill", "Print a lot", func(_ context.Context, _ pygent.Runtime, in struct {
-		N int `json:"n"`
-	}) (string, error) {
-		line := fmt.Sprintf("line of result %d\n", in.N)
-		return strings.Repeat(line, bytes/len(line)+1) + fmt.Sprintf("[the whole output is in /tmp/%d]", in.N), nil
-	})
-}
 
 // worker answers with so many calls of spill, and then stops. Its summaries are
 // what the server says to the question for one.
@@ -55,8 +47,8 @@ func asksSummary(r pygenttest.Request) bool {
 }
 
 // compactions returns the events of compactions, and the run's options that collect them.
-func compactions() (*[]pygent.Compaction, pygent.Option) {
-	var all []pygent.Compaction
+func compactions() (*[]chat.Compaction, pygent.Option) {
+	var all []chat.Compaction
 	return &all, pygent.OnEvent(func(e pygent.Event) {
 		if e.Type == pygent.EventCompacted {
 			all = append(all, *e.Compaction)
@@ -100,7 +92,7 @@ func runLong(t *testing.T, api pygent.OpenAIProtocol, strict pygenttest.Provider
 	server := worker(t, steps, pygenttest.Text("I did a lot, and all of it is well.")).Strict(strict).Window(window)
 	all, collect := compactions()
 	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL()), pygent.OpenAIAPI(api)),
-		pygent.WithModelName("m"), pygent.WithTools(spill(6_000)), pygent.WithContextWindow(window), collect)
+		pygent.WithModelName("m"), pygent.WithTools(testkit.Spill(6_000)), pygent.WithContextWindow(window), collect)
 	result, err := agent.RunUntilStop(t.Context(), "do the work", pygent.MaxSteps(steps+5))
 	require.NoError(t, err)
 	require.Equal(t, pygent.StatusStopped, result.Status)
@@ -127,7 +119,7 @@ func runLong(t *testing.T, api pygent.OpenAIProtocol, strict pygenttest.Provider
 	require.Equal(t, 2*steps+4, agent.History().Len(), "the history keeps everything")
 	requests := server.Requests()
 	last := requests[len(requests)-1].Chat.Messages
-	require.Equal(t, pygent.RoleSystem, last[0].Role)
+	require.Equal(t, chat.RoleSystem, last[0].Role)
 	require.Contains(t, last[1].Text(), "[This conversation became too long.")
 	require.Equal(t, "do the work", last[2].Text(), "what the user said last stays, after all that is older")
 }
@@ -137,7 +129,7 @@ func TestOldResultsShrinkFirst(t *testing.T) {
 	server := worker(t, 12)
 	all, collect := compactions()
 	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())),
-		pygent.WithTools(spill(6_000)), pygent.WithContextWindow(24_000), collect)
+		pygent.WithTools(testkit.Spill(6_000)), pygent.WithContextWindow(24_000), collect)
 	_, err := agent.RunUntilStop(t.Context(), "do the work")
 	require.NoError(t, err)
 	require.Len(t, *all, 1)
@@ -155,12 +147,12 @@ func historiesIn() map[string]func(t *testing.T) func() *pygent.History {
 	return map[string]func(t *testing.T) func() *pygent.History{
 		"file": func(t *testing.T) func() *pygent.History {
 			path := filepath.Join(t.TempDir(), "h.json")
-			return func() *pygent.History { return openHistory(t, path) }
+			return func() *pygent.History { return testkit.OpenHistory(t, path) }
 		},
 		"store": func(t *testing.T) func() *pygent.History {
 			store := &pygenttest.MemoryStore{}
 			return func() *pygent.History {
-				h, err := pygent.LoadHistory(t.Context(), store)
+				h, err := chat.LoadHistory(t.Context(), store)
 				require.NoError(t, err)
 				return h
 			}
@@ -180,7 +172,7 @@ func TestAResumedSessionSendsTheSameBytes(t *testing.T) {
 			server := worker(t, 70, pygenttest.Text("I did a lot, and all of it is well."))
 			history := again()
 			agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithHistory(history),
-				pygent.WithTools(spill(6_000)), pygent.WithContextWindow(24_000))
+				pygent.WithTools(testkit.Spill(6_000)), pygent.WithContextWindow(24_000))
 			_, err := agent.RunUntilStop(t.Context(), "do the work", pygent.MaxSteps(80))
 			require.NoError(t, err)
 			before := jsonOf(t, history.Conversation())
@@ -246,9 +238,9 @@ func TestWhatWasCompactedIsWrittenAgain(t *testing.T) {
 	}
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "h.json")
-	history := openHistory(t, path)
+	history := testkit.OpenHistory(t, path)
 	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(worker(t, 70, pygenttest.Text("I did a lot, and all of it is well.")).URL())),
-		pygent.WithHistory(history), pygent.WithTools(spill(6_000)), pygent.WithContextWindow(24_000))
+		pygent.WithHistory(history), pygent.WithTools(testkit.Spill(6_000)), pygent.WithContextWindow(24_000))
 	_, err := agent.RunUntilStop(t.Context(), "do the work", pygent.MaxSteps(80))
 	require.NoError(t, err)
 	shown := jsonOf(t, history.Conversation()[1:])
@@ -258,7 +250,7 @@ func TestWhatWasCompactedIsWrittenAgain(t *testing.T) {
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.JSONEq(t, all, string(data))
-	history = openHistory(t, path)
+	history = testkit.OpenHistory(t, path)
 	require.Empty(t, history.Repairs())
 	require.Equal(t, all, jsonOf(t, history.Messages()))
 	require.Equal(t, shown, jsonOf(t, history.Conversation()[1:]))
@@ -280,7 +272,7 @@ func TestAnOverflowCompactsAndRepeatsOnce(t *testing.T) {
 			}
 			server := pygenttest.NewServer(t, append(script, pygenttest.Call("stop", map[string]any{}))...).On("<record>", pygenttest.Text("The work so far is summed up here.")).RepeatLast()
 			all, collect := compactions()
-			agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(spill(6_000)), collect)
+			agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(testkit.Spill(6_000)), collect)
 			result, err := agent.RunUntilStop(t.Context(), "do the work")
 			require.Equal(t, tt.status, result.Status)
 			require.Len(t, *all, 1)
@@ -319,7 +311,7 @@ func TestACompactionThatIsSwitchedOffNeverHappens(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := worker(t, 60, pygenttest.Text("A summary of all that was done so far.")).Window(24_000)
 			all, collect := compactions()
-			agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(spill(6_000)),
+			agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(testkit.Spill(6_000)),
 				pygent.WithContextWindow(window), pygent.WithCompaction(pygent.CompactionPolicy{Disabled: true}), collect)
 			result, err := agent.RunUntilStop(t.Context(), "do the work", pygent.MaxSteps(70))
 			require.ErrorContains(t, err, "switch compaction on", "what can be done is in the error, which every front end shows")
@@ -361,7 +353,7 @@ func TestTheLastResultIsCutIfNothingElseHelps(t *testing.T) {
 	t.Parallel()
 	server := worker(t, 3, pygenttest.Text("The work so far is summed up here.")).Window(9_000)
 	all, collect := compactions()
-	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(spill(30_000)),
+	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(testkit.Spill(30_000)),
 		pygent.WithContextWindow(9_000), collect)
 	result, err := agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
@@ -393,12 +385,12 @@ func TestAFailedSummaryIsReplacedByAList(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := worker(t, 60, reply).Window(24_000)
 			all, collect := compactions()
-			agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(spill(6_000)),
+			agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(testkit.Spill(6_000)),
 				pygent.WithContextWindow(24_000), collect)
 			result, err := agent.RunUntilStop(t.Context(), "do the work", pygent.MaxSteps(70))
 			require.NoError(t, err)
 			require.Equal(t, pygent.StatusStopped, result.Status)
-			var last pygent.Compaction
+			var last chat.Compaction
 			for _, c := range *all {
 				if c.Summary != "" {
 					last = c
@@ -419,16 +411,16 @@ func TestServersThatCountNothingOrWrong(t *testing.T) {
 			var warned int
 			model := pygent.ModelFunc(func(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 				if strings.HasPrefix(req.Messages[1].Text(), "<record>") {
-					return &pygent.ChatResponse{Message: pygent.AssistantMessage("The work so far is summed up here."), Usage: usage}, nil
+					return &pygent.ChatResponse{Message: chat.AssistantMessage("The work so far is summed up here."), Usage: usage}, nil
 				}
 				require.Less(t, len(jsonOf(t, req.Messages)), 24_000*4)
 				if n++; n > 40 {
-					return &pygent.ChatResponse{Message: pygent.AssistantMessage("", pygent.ToolCall{ID: "s", Name: "stop", Arguments: "{}"}), Usage: usage}, nil
+					return &pygent.ChatResponse{Message: chat.AssistantMessage("", pygent.ToolCall{ID: "s", Name: "stop", Arguments: "{}"}), Usage: usage}, nil
 				}
 				call := pygent.ToolCall{ID: fmt.Sprint("c", n), Name: "spill", Arguments: fmt.Sprintf(`{"n":%d}`, n)}
-				return &pygent.ChatResponse{Message: pygent.AssistantMessage("", call), Usage: usage}, nil
+				return &pygent.ChatResponse{Message: chat.AssistantMessage("", call), Usage: usage}, nil
 			})
-			agent := newAgentOn(t, nowhere{}, model, pygent.WithTools(spill(6_000)), pygent.WithContextWindow(24_000), pygent.OnEvent(func(e pygent.Event) {
+			agent := newAgentOn(t, nowhere{}, model, pygent.WithTools(testkit.Spill(6_000)), pygent.WithContextWindow(24_000), pygent.OnEvent(func(e pygent.Event) {
 				if e.Type == pygent.EventWarning && strings.Contains(e.Text, "may cut off the beginning") {
 					warned++
 				}
@@ -477,7 +469,7 @@ func TestASummaryHasARecordBesideIt(t *testing.T) {
 func TestCompactOnRequest(t *testing.T) {
 	t.Parallel()
 	server := worker(t, 8, pygenttest.Text("all of it, in short words"))
-	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(spill(1_000)))
+	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(testkit.Spill(1_000)))
 	_, err := agent.Compact(t.Context())
 	require.ErrorIs(t, err, pygent.ErrNothingToCompact)
 	_, err = agent.RunUntilStop(t.Context(), "the first task")
@@ -508,7 +500,7 @@ func TestCompactOnRequest(t *testing.T) {
 
 func TestCompactDoesNotDisturbARun(t *testing.T) {
 	t.Parallel()
-	history := pygent.NewHistory(pygent.UserMessage("go"), pygent.AssistantMessage("", pygent.ToolCall{ID: "c", Name: "bash", Arguments: "{}"}))
+	history := chat.NewHistory(chat.UserMessage("go"), chat.AssistantMessage("", pygent.ToolCall{ID: "c", Name: "bash", Arguments: "{}"}))
 	agent, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithRuntime(nowhere{}), pygent.WithHistory(history))
 	require.NoError(t, err)
 	defer agent.Close()
@@ -534,7 +526,7 @@ func TestStateTellsOfCompactionOnRequest(t *testing.T) {
 	var during []pygent.Activity
 	var agent *pygent.Agent
 	server := worker(t, 8, pygenttest.Text("in short"))
-	agent = newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(spill(1_000)), pygent.OnEvent(func(e pygent.Event) {
+	agent = newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(testkit.Spill(1_000)), pygent.OnEvent(func(e pygent.Event) {
 		if e.Type == pygent.EventCompacting {
 			during = append(during, agent.State().Activity)
 		}
@@ -553,26 +545,26 @@ func TestNoMarkMakesAConversationIllegal(t *testing.T) {
 		t.Skip("tries many conversations")
 	}
 	t.Parallel()
-	record := []pygent.HistoryEntry{{Message: pygent.SystemMessage("s")}, {Message: pygent.UserMessage("go")}}
+	record := []chat.HistoryEntry{{Message: chat.SystemMessage("s")}, {Message: chat.UserMessage("go")}}
 	for i := range 3 {
 		a, b := fmt.Sprint("a", i), fmt.Sprint("b", i)
 		record = append(record,
-			pygent.HistoryEntry{Message: pygent.AssistantMessage("", pygent.ToolCall{ID: a, Name: "x", Arguments: "{}"}, pygent.ToolCall{ID: b, Name: "x", Arguments: "{}"})},
-			pygent.HistoryEntry{Message: pygent.ToolMessage(a, strings.Repeat("x", 1000))}, pygent.HistoryEntry{Message: pygent.ToolMessage(b, "y")})
+			chat.HistoryEntry{Message: chat.AssistantMessage("", pygent.ToolCall{ID: a, Name: "x", Arguments: "{}"}, pygent.ToolCall{ID: b, Name: "x", Arguments: "{}"})},
+			chat.HistoryEntry{Message: chat.ToolMessage(a, strings.Repeat("x", 1000))}, chat.HistoryEntry{Message: chat.ToolMessage(b, "y")})
 	}
 	for at := range record {
 		for keep := -1; keep <= len(record)+1; keep++ {
-			for _, mark := range []pygent.Compaction{{Keep: keep}, {Keep: keep, Summary: "s", Pinned: keep + 2, Cut: 1}, {Keep: keep, Summary: "s", Pinned: -7}} {
-				entries := append(append([]pygent.HistoryEntry{}, record[:at+1]...), pygent.HistoryEntry{Compaction: &mark})
+			for _, mark := range []chat.Compaction{{Keep: keep}, {Keep: keep, Summary: "s", Pinned: keep + 2, Cut: 1}, {Keep: keep, Summary: "s", Pinned: -7}} {
+				entries := append(append([]chat.HistoryEntry{}, record[:at+1]...), chat.HistoryEntry{Compaction: &mark})
 				entries = append(entries, record[at+1:]...)
 				store := &pygenttest.MemoryStore{}
 				for i := range entries {
 					entries[i].Seq = int64(i)
 				}
 				require.NoError(t, store.Append(t.Context(), entries...))
-				h, err := pygent.LoadHistory(t.Context(), store)
+				h, err := chat.LoadHistory(t.Context(), store)
 				require.NoError(t, err)
-				require.NoError(t, legal(h.Conversation()), "%d %+v", at, mark)
+				require.NoError(t, testkit.CheckStrictly(h.Conversation()), "%d %+v", at, mark)
 				require.Equal(t, len(record), h.Len())
 			}
 		}
@@ -591,7 +583,7 @@ func TestWindowsAreAskedOfTheServer(t *testing.T) {
 	mux.Handle("/", server)
 	url := serveHTTP(t, mux)
 	all, collect := compactions()
-	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(url+"/v1")), pygent.WithModelName("m"), pygent.WithTools(spill(6_000)), collect)
+	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(url+"/v1")), pygent.WithModelName("m"), pygent.WithTools(testkit.Spill(6_000)), collect)
 	result, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxSteps(50))
 	require.NoError(t, err)
 	require.Equal(t, pygent.StatusStopped, result.Status)
@@ -645,7 +637,7 @@ func TestATaskWithAnotherModelHasAnotherWindow(t *testing.T) {
 			model := pygenttest.NewScriptedModel(follow(always(delegate("Read much")), wait, always(stop))).RepeatLast().
 				On("Read much", child()).RepeatLast()
 			all, collect := compactions()
-			agent := newAgent(t, model, pygent.WithTools(spill(3000)), pygent.WithModelName("m"),
+			agent := newAgent(t, model, pygent.WithTools(testkit.Spill(3000)), pygent.WithModelName("m"),
 				pygent.WithContextWindow(9000), pygent.TaskAgents(tt.opts...), collect)
 			_, err := agent.RunUntilStop(t.Context(), "go")
 			require.NoError(t, err)
@@ -713,9 +705,9 @@ func TestANewConversationSendsNothingOfTheOldOne(t *testing.T) {
 
 func TestANewConversationAfterAnInterruptedRunIsLegal(t *testing.T) {
 	t.Parallel()
-	history := pygent.NewHistory(
-		pygent.UserMessage("Go."),
-		pygent.AssistantMessage("", pygent.ToolCall{ID: "a", Name: "bash", Arguments: `{"cmd":"true"}`}))
+	history := chat.NewHistory(
+		chat.UserMessage("Go."),
+		chat.AssistantMessage("", pygent.ToolCall{ID: "a", Name: "bash", Arguments: `{"cmd":"true"}`}))
 	model := pygenttest.NewScriptedModel(pygenttest.Text("Hello."))
 	agent := newAgentOn(t, nowhere{}, model, pygent.WithHistory(history))
 	require.NoError(t, agent.NewConversation(t.Context()))
@@ -728,7 +720,7 @@ func TestANewConversationAfterAnInterruptedRunIsLegal(t *testing.T) {
 func TestASummaryQuotesNothingOfAnEarlierConversation(t *testing.T) {
 	t.Parallel()
 	server := worker(t, 12, pygenttest.Text("The second wish was worked on, with many calls of spill."))
-	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(spill(4000)))
+	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(testkit.Spill(4000)))
 	_, err := agent.RunUntilStop(t.Context(), "the first wish", pygent.MaxSteps(3))
 	require.NoError(t, err)
 	require.NoError(t, agent.NewConversation(t.Context()))
@@ -766,7 +758,7 @@ type forgetful struct {
 	failed bool
 }
 
-func (f *forgetful) Append(ctx context.Context, entries ...pygent.HistoryEntry) error {
+func (f *forgetful) Append(ctx context.Context, entries ...chat.HistoryEntry) error {
 	for _, e := range entries {
 		if e.Compaction != nil && !f.failed {
 			f.failed = true
@@ -781,11 +773,11 @@ func (f *forgetful) Append(ctx context.Context, entries ...pygent.HistoryEntry) 
 func TestACompactionThatTheStoreFailsToKeep(t *testing.T) {
 	t.Parallel()
 	store := &forgetful{}
-	history, err := pygent.LoadHistory(t.Context(), store)
+	history, err := chat.LoadHistory(t.Context(), store)
 	require.NoError(t, err)
 	server := worker(t, 12, pygenttest.Text("The work so far is summed up here.")).Window(24_000)
 	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithHistory(history),
-		pygent.WithTools(spill(6_000)), pygent.WithContextWindow(24_000))
+		pygent.WithTools(testkit.Spill(6_000)), pygent.WithContextWindow(24_000))
 	result, err := agent.RunUntilStop(t.Context(), "do the work")
 	require.ErrorContains(t, err, "the disk is full")
 	require.Equal(t, pygent.StatusFailed, result.Status)
@@ -793,7 +785,7 @@ func TestACompactionThatTheStoreFailsToKeep(t *testing.T) {
 	result, err = agent.RunUntilStop(t.Context(), "go on")
 	require.NoError(t, err)
 	require.Equal(t, pygent.StatusStopped, result.Status)
-	again, err := pygent.LoadHistory(t.Context(), store)
+	again, err := chat.LoadHistory(t.Context(), store)
 	require.NoError(t, err)
 	require.Equal(t, jsonOf(t, history.Conversation()), jsonOf(t, again.Conversation()))
 	require.Equal(t, jsonOf(t, history.Messages()), jsonOf(t, again.Messages()))
@@ -813,7 +805,7 @@ func TestACompactionThatIsInterruptedLeavesNothing(t *testing.T) {
 		return pygenttest.Text("The work so far is summed up here.")
 	})).RepeatLast()
 	all, collect := compactions()
-	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(spill(2_000)),
+	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(testkit.Spill(2_000)),
 		pygent.WithContextWindow(8_000), collect)
 	result, err := agent.RunUntilStop(ctx, "do the work", pygent.MaxSteps(70))
 	require.ErrorIs(t, err, context.Canceled)
@@ -855,13 +847,13 @@ func TestAWindowThatARefusalTellsIsCountedAsTheServerCounts(t *testing.T) {
 		}
 		weights = append(weights, weight)
 		if n > 60 {
-			return &pygent.ChatResponse{Message: pygent.AssistantMessage("", pygent.ToolCall{ID: "s", Name: "stop", Arguments: "{}"}), Usage: usage}, nil
+			return &pygent.ChatResponse{Message: chat.AssistantMessage("", pygent.ToolCall{ID: "s", Name: "stop", Arguments: "{}"}), Usage: usage}, nil
 		}
 		call := pygent.ToolCall{ID: fmt.Sprint("c", n), Name: "spill", Arguments: fmt.Sprintf(`{"n":%d}`, n)}
-		return &pygent.ChatResponse{Message: pygent.AssistantMessage("", call), Usage: usage}, nil
+		return &pygent.ChatResponse{Message: chat.AssistantMessage("", call), Usage: usage}, nil
 	})
-	agent := newAgentOn(t, nowhere{}, model, pygent.WithTools(spill(4_000)), pygent.OnEvent(func(e pygent.Event) {
-		if e.Type == pygent.EventMessage && e.Message.Role == pygent.RoleAssistant {
+	agent := newAgentOn(t, nowhere{}, model, pygent.WithTools(testkit.Spill(4_000)), pygent.OnEvent(func(e pygent.Event) {
+		if e.Type == pygent.EventMessage && e.Message.Role == chat.RoleAssistant {
 			windows = append(windows, e.Context.Window)
 		}
 	}))
@@ -931,14 +923,14 @@ func TestARefusalThatNamesNoWindowMakesNoneUp(t *testing.T) {
 func TestCompactSaysWhyNothingIsDoneAndCountsWhatItTakes(t *testing.T) {
 	t.Parallel()
 	store := &pygenttest.MemoryStore{}
-	history, err := pygent.LoadHistory(t.Context(), store)
+	history, err := chat.LoadHistory(t.Context(), store)
 	require.NoError(t, err)
 	usage := pygent.Usage{PromptTokens: 70, CompletionTokens: 7}
 	server := worker(t, 8, pygenttest.Text("in short").WithUsage(usage))
-	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(spill(1_000)), pygent.WithHistory(history))
+	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(testkit.Spill(1_000)), pygent.WithHistory(history))
 	_, err = agent.Compact(t.Context())
 	require.EqualError(t, err, "nothing of the conversation can be left out: nothing was said yet")
-	require.NoError(t, history.Append(pygent.UserMessage("hello"), pygent.AssistantMessage("hello")))
+	require.NoError(t, history.Append(chat.UserMessage("hello"), chat.AssistantMessage("hello")))
 	_, err = agent.Compact(t.Context())
 	require.ErrorIs(t, err, pygent.ErrNothingToCompact)
 	require.ErrorContains(t, err, "the last message of the user and the last exchange stay too")
@@ -970,9 +962,9 @@ func TestAServerThatRefusesEverythingAsTooLong(t *testing.T) {
 					return nil, &pygent.APIError{Status: 400, Message: message, ContextTooLarge: true}
 				}
 				call := pygent.ToolCall{ID: fmt.Sprint("c", n), Name: "spill", Arguments: fmt.Sprintf(`{"n":%d}`, n)}
-				return &pygent.ChatResponse{Message: pygent.AssistantMessage("", call)}, nil
+				return &pygent.ChatResponse{Message: chat.AssistantMessage("", call)}, nil
 			})
-			agent := newAgentOn(t, nowhere{}, model, pygent.WithTools(spill(6_000)))
+			agent := newAgentOn(t, nowhere{}, model, pygent.WithTools(testkit.Spill(6_000)))
 			for range 5 {
 				before := n
 				result, err := agent.RunUntilStop(t.Context(), "go")
@@ -992,14 +984,14 @@ func TestAServerThatRefusesEverythingAsTooLong(t *testing.T) {
 func TestAConversationThatWasCompactedElsewhere(t *testing.T) {
 	t.Parallel()
 	server := worker(t, 40, pygenttest.Text("The work so far is summed up here.")).Window(12_000)
-	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(spill(4_000)), pygent.WithContextWindow(12_000))
+	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(testkit.Spill(4_000)), pygent.WithContextWindow(12_000))
 	_, err := agent.RunUntilStop(t.Context(), "the first task", pygent.MaxSteps(50))
 	require.NoError(t, err)
 	given := agent.History().Conversation()
 	require.Contains(t, given[1].Text(), "summed up")
 	server = worker(t, 8, pygenttest.Text("all of it, in a few words"))
-	agent = newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(spill(100)),
-		pygent.WithHistory(pygent.NewHistory(given...)))
+	agent = newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(testkit.Spill(100)),
+		pygent.WithHistory(chat.NewHistory(given...)))
 	done, err := agent.Compact(t.Context())
 	require.NoError(t, err)
 	require.Contains(t, jsonOf(t, agent.History().Conversation()), "the first task")
@@ -1050,7 +1042,7 @@ func TestHostileListsOfModelsDisturbNoRun(t *testing.T) {
 			mux := http.NewServeMux()
 			mux.HandleFunc("GET /v1/models", list)
 			mux.Handle("/", worker(t, 6))
-			agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(serveHTTP(t, mux)+"/v1")), pygent.WithModelName("m"), pygent.WithTools(spill(3_000)))
+			agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(serveHTTP(t, mux)+"/v1")), pygent.WithModelName("m"), pygent.WithTools(testkit.Spill(3_000)))
 			result, err := agent.RunUntilStop(t.Context(), strings.Repeat("go ", 6_000))
 			require.NoError(t, err)
 			require.Equal(t, pygent.StatusStopped, result.Status)
@@ -1140,10 +1132,10 @@ func TestResumedSessionsSendTheSameRequests(t *testing.T) {
 	for _, way := range allWays() {
 		t.Run(way.String(), func(t *testing.T) {
 			server := throng(t, way, 8)
-			agentOf := func(entries ...pygent.HistoryEntry) *pygent.Agent {
+			agentOf := func(entries ...chat.HistoryEntry) *pygent.Agent {
 				store := &pygenttest.MemoryStore{}
 				require.NoError(t, store.Append(t.Context(), entries...))
-				history, err := pygent.LoadHistory(t.Context(), store)
+				history, err := chat.LoadHistory(t.Context(), store)
 				require.NoError(t, err)
 				return newAgentOn(t, nowhere{}, way.model(t, server), pygent.WithModelName("m"), pygent.WithHistory(history),
 					pygent.WithTools(mixed(1_500)), pygent.WithContextWindow(7_600))
@@ -1208,13 +1200,13 @@ func TestASummaryThatSpendsTheRestIsTheLastCall(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			usage := pygent.Usage{PromptTokens: 5_000}
 			server := worker(t, 40, pygenttest.Text("The work so far is summed up here.").WithUsage(usage).WithModel("m"))
-			agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(spill(2_000)),
+			agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(testkit.Spill(2_000)),
 				pygent.WithContextWindow(8_000), pygent.WithModelName("m"), pygent.WithPrices(dollars))
 			history := agent.History()
 			for i := range 30 {
 				call := pygent.ToolCall{ID: fmt.Sprint("c", i), Name: "spill", Arguments: fmt.Sprintf(`{"n":%d}`, i)}
-				require.NoError(t, history.Append(pygent.UserMessage(strings.Repeat("words ", 200)), pygent.AssistantMessage("", call),
-					pygent.ToolMessage(call.ID, "ok")))
+				require.NoError(t, history.Append(chat.UserMessage(strings.Repeat("words ", 200)), chat.AssistantMessage("", call),
+					chat.ToolMessage(call.ID, "ok")))
 			}
 			result, err := agent.RunUntilStop(t.Context(), "go", limit)
 			require.NoError(t, err)
@@ -1238,12 +1230,12 @@ func TestASummaryThatTakesTooLongIsReplacedByAList(t *testing.T) {
 				return nil, ctx.Err()
 			}
 			if n++; n > 60 {
-				return &pygent.ChatResponse{Message: pygent.AssistantMessage("", pygent.ToolCall{ID: "s", Name: "stop", Arguments: "{}"})}, nil
+				return &pygent.ChatResponse{Message: chat.AssistantMessage("", pygent.ToolCall{ID: "s", Name: "stop", Arguments: "{}"})}, nil
 			}
 			call := pygent.ToolCall{ID: fmt.Sprint("c", n), Name: "spill", Arguments: fmt.Sprintf(`{"n":%d}`, n)}
-			return &pygent.ChatResponse{Message: pygent.AssistantMessage("", call)}, nil
+			return &pygent.ChatResponse{Message: chat.AssistantMessage("", call)}, nil
 		})
-		agent := newAgentOn(t, nowhere{}, model, pygent.WithTools(spill(2_000)), pygent.WithContextWindow(8_000), pygent.StepTimeout(time.Minute))
+		agent := newAgentOn(t, nowhere{}, model, pygent.WithTools(testkit.Spill(2_000)), pygent.WithContextWindow(8_000), pygent.StepTimeout(time.Minute))
 		result, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxSteps(70))
 		require.NoError(t, err)
 		require.Equal(t, pygent.StatusStopped, result.Status, result.Reason)
@@ -1259,18 +1251,18 @@ func TestACompactionWhoseStoreHangs(t *testing.T) {
 		t.Run(fmt.Sprintf("stored=%v", stored), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := &slowToMark{stored: stored, free: make(chan struct{})}
-				history, err := pygent.LoadHistory(t.Context(), store)
+				history, err := chat.LoadHistory(t.Context(), store)
 				require.NoError(t, err)
 				n := 0
 				model := pygent.ModelFunc(func(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 					require.NoError(t, pygenttest.CheckConversation(req.Messages))
 					if n++; n%20 == 0 {
-						return &pygent.ChatResponse{Message: pygent.AssistantMessage("", pygent.ToolCall{ID: fmt.Sprint("s", n), Name: "stop", Arguments: "{}"})}, nil
+						return &pygent.ChatResponse{Message: chat.AssistantMessage("", pygent.ToolCall{ID: fmt.Sprint("s", n), Name: "stop", Arguments: "{}"})}, nil
 					}
 					call := pygent.ToolCall{ID: fmt.Sprint("c", n), Name: "spill", Arguments: fmt.Sprintf(`{"n":%d}`, n)}
-					return &pygent.ChatResponse{Message: pygent.AssistantMessage("", call)}, nil
+					return &pygent.ChatResponse{Message: chat.AssistantMessage("", call)}, nil
 				})
-				agent := newAgentOn(t, nowhere{}, model, pygent.WithHistory(history), pygent.WithTools(spill(2_000)), pygent.WithContextWindow(8_000))
+				agent := newAgentOn(t, nowhere{}, model, pygent.WithHistory(history), pygent.WithTools(testkit.Spill(2_000)), pygent.WithContextWindow(8_000))
 				began := time.Now()
 				result, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxSteps(30))
 				require.Error(t, err)
@@ -1283,7 +1275,7 @@ func TestACompactionWhoseStoreHangs(t *testing.T) {
 				result, err = agent.RunUntilStop(t.Context(), "go on", pygent.MaxSteps(30))
 				require.NoError(t, err)
 				require.Equal(t, pygent.StatusStopped, result.Status, result.Reason)
-				again, err := pygent.LoadHistory(t.Context(), &store.MemoryStore)
+				again, err := chat.LoadHistory(t.Context(), &store.MemoryStore)
 				require.NoError(t, err)
 				require.Equal(t, jsonOf(t, history.Entries()), jsonOf(t, again.Entries()))
 				require.Equal(t, jsonOf(t, history.Conversation()), jsonOf(t, again.Conversation()))
@@ -1300,8 +1292,8 @@ type slowToMark struct {
 	free   chan struct{}
 }
 
-func (s *slowToMark) Append(ctx context.Context, entries ...pygent.HistoryEntry) error {
-	marks := slices.ContainsFunc(entries, func(e pygent.HistoryEntry) bool { return e.Compaction != nil })
+func (s *slowToMark) Append(ctx context.Context, entries ...chat.HistoryEntry) error {
+	marks := slices.ContainsFunc(entries, func(e chat.HistoryEntry) bool { return e.Compaction != nil })
 	if !marks || s.hung.Swap(true) {
 		return s.MemoryStore.Append(ctx, entries...)
 	}

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/x/pygent/chat"
+	"github.com/x/pygent/internal/bridge"
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/eventqueue"
 	"github.com/x/pygent/internal/jsonobj"
@@ -40,7 +42,7 @@ type Event struct {
 	Step  int       `json:"step,omitempty"`  // the step of the run, from 1
 
 	Text    string      `json:"text,omitempty"`    // a delta, or a text for people; what the user or the agent said
-	Source  Source      `json:"source,omitempty"`  // who said it
+	Source  chat.Source `json:"source,omitempty"`  // who said it
 	Message *Message    `json:"message,omitempty"` // the complete message
 	Call    *ToolCall   `json:"call,omitempty"`    // the tool call; from decision on with the arguments as the tool gets them, but in tool_done as the model made it
 	Tool    *ToolInfo   `json:"tool,omitempty"`    // what the tool and the call are to people
@@ -63,14 +65,14 @@ type Event struct {
 	ID      string `json:"id,omitempty"`      // of a message that Say queued
 	Unheard []Said `json:"unheard,omitempty"` // what Say has queued and the model has not heard
 
-	CallDelta *CallDelta `json:"call_delta,omitempty"` // how far the call is
+	CallDelta *chat.CallDelta `json:"call_delta,omitempty"` // how far the call is
 
 	Settings *Settings `json:"settings,omitempty"` // what is set now
 
 	Jobs []Job `json:"jobs,omitempty"` // the commands in the background
 
-	Context    ContextUse  `json:"context,omitzero"`     // how much of the model's context window is used
-	Compaction *Compaction `json:"compaction,omitempty"` // how the conversation was made shorter
+	Context    ContextUse       `json:"context,omitzero"`     // how much of the model's context window is used
+	Compaction *chat.Compaction `json:"compaction,omitempty"` // how the conversation was made shorter
 
 	// Messages is how many messages the history has, in events about one that was
 	// added. The system message does not count: it comes later than the first of
@@ -118,17 +120,6 @@ const (
 	EventTask        EventType = "task"         // a background task changed its state: Task, TaskStatus, Text
 )
 
-// Source says who wrote a message in the user's role.
-type Source string
-
-// Who writes messages in the user's role.
-const (
-	SourceUser   Source = "user"   // the user, or the program that runs the agent
-	SourceNudge  Source = "nudge"  // the agent, to keep the model going: after an empty answer, say, or at a limit
-	SourceNotice Source = "notice" // the agent, about background work that ended, or what it found where it works
-	SourceImages Source = "images" // the agent, to show the images and files of tools' results
-)
-
 // MarshalJSON encodes the event. At the end of a run it leaves out of the result
 // what the run's last message event said: the message, and the summary if that
 // is the message's text.
@@ -147,7 +138,7 @@ func (e Event) MarshalJSON() ([]byte, error) {
 
 // RetryInfo describes a model call that is about to be repeated.
 type RetryInfo struct {
-	Attempt int           `json:"attempt"`                  // the number of the failed attempt, from 1; 0 when the model itself began anew, as [Delta.Withdrawn] says
+	Attempt int           `json:"attempt"`                  // the number of the failed attempt, from 1; 0 when the model itself began anew, as [chat.Delta.Withdrawn] says
 	Wait    time.Duration `json:"-" seconds:"wait_seconds"` // the pause before the next one
 	// Left is how long an overload is still waited out, 0 for no limit.
 	// Tries is how many attempts follow at most, 0 where time alone ends them. If it is set,
@@ -494,7 +485,7 @@ func (a *Agent) emit(e Event) []<-chan struct{} {
 	a.logEvent(&e)
 	a.emitMu.Lock()
 	defer a.emitMu.Unlock()
-	if traceless(a.listeners.ctx) != nil {
+	if bridge.Reassigned(a.listeners.ctx) != nil {
 		return nil
 	}
 	e.Seq, e.Time = a.seq.Add(1), time.Now()

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/eventqueue"
 	"github.com/x/pygent/internal/safecall"
 )
@@ -92,7 +93,7 @@ type State struct {
 func (a *Agent) State() State {
 	a.emitMu.Lock()
 	s := a.state
-	s.Seq, s.Messages = a.seq.Load(), a.history.spoken()
+	s.Seq, s.Messages = a.seq.Load(), a.history.MessageCount()
 	a.emitMu.Unlock()
 	s.Jobs = slices.Clone(s.Jobs)
 	s.Activity = cmp.Or(s.Activity, ActivityIdle)
@@ -307,16 +308,16 @@ func sizeOfMessage(m Message) int {
 }
 
 // hear appends a message in the user's role, and emits its event.
-func (r *run) hear(msg Message, source Source) error { return r.hearSaid(msg, source, "") }
+func (r *run) hear(msg Message, source chat.Source) error { return r.hearSaid(msg, source, "") }
 
 // hearSaid is hear for a message that Say may have queued under an id.
-func (r *run) hearSaid(msg Message, source Source, id string) error {
-	if source == SourceUser {
+func (r *run) hearSaid(msg Message, source chat.Source, id string) error {
+	if source == chat.SourceUser {
 		r.judgeHears(msg)
 	}
-	return r.keep(HistoryEntry{Message: msg, Source: source}, func() Event {
+	return r.keep(chat.HistoryEntry{Message: msg, Source: source}, func() Event {
 		e := Event{Type: EventUser, Text: msg.Text(), Source: source, ID: id}
-		if source == SourceUser && len(msg.Parts) > 0 {
+		if source == chat.SourceUser && len(msg.Parts) > 0 {
 			e.Message = &msg
 		}
 		return e

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -41,7 +42,7 @@ func TestLeavingEventsAtACallKeepsTheToolFromRunning(t *testing.T) {
 		}
 		require.Zero(t, ran.Load())
 		require.Len(t, results(agent), 2)
-		require.NoError(t, agent.History().Append(pygent.UserMessage("the run is over")))
+		require.NoError(t, agent.History().Append(chat.UserMessage("the run is over")))
 	}
 }
 
@@ -504,7 +505,7 @@ func TestEventsTellTheLengthOfTheHistory(t *testing.T) {
 		require.Equal(t, told-1, e.Messages)
 		switch last := history[e.Messages]; e.Type {
 		case pygent.EventUser:
-			require.Equal(t, pygent.RoleUser, last.Role)
+			require.Equal(t, chat.RoleUser, last.Role)
 		case pygent.EventMessage:
 			require.Equal(t, e.Message.Text(), last.Text())
 		default:

@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/x/pygent/chat"
 )
 
 // sources are ours. A test that lists a directory would run again after a change of any
@@ -35,11 +36,11 @@ var sources embed.FS
 
 // jsonValues has a value of each exported type with a JSON form.
 var jsonValues = []any{
-	APIError{}, Answer{}, AskRequest{}, ApprovalRequest{}, BashResult{}, CallDelta{}, CallInfo{}, Checkpoint{}, CollectedFile{}, CommandResult{}, CompactionPolicy{}, Completion{}, ConfigSetting{}, ContainerConfig{}, ContextUse{}, Decision{}, Event{},
-	FileChange{}, FileInfo{}, HistoryEntry{}, HistoryInfo{}, Compaction{}, HostUse{}, JobOutput{}, Job{}, KeptFile{}, Limits{}, LocalConfig{}, Location{},
+	APIError{}, Answer{}, AskRequest{}, ApprovalRequest{}, BashResult{}, chat.CallDelta{}, CallInfo{}, Checkpoint{}, CollectedFile{}, CommandResult{}, CompactionPolicy{}, Completion{}, ConfigSetting{}, ContainerConfig{}, ContextUse{}, Decision{}, Event{},
+	FileChange{}, FileInfo{}, chat.HistoryEntry{}, chat.HistoryInfo{}, chat.Compaction{}, HostUse{}, JobOutput{}, Job{}, KeptFile{}, Limits{}, LocalConfig{}, Location{},
 	Message{}, Mount{}, OutputChunk{}, Part{}, PendingApproval{}, PendingQuestion{}, Persona{}, Price{}, ProgressInfo{}, Question{}, Restored{}, Result{},
-	RetryInfo{}, Rewind{}, RuntimeEvent{}, RuntimeInfo{}, Said{}, SessionLimits{}, Settings{}, Skill{}, State{}, TaskFile{}, TaskFilter{}, TaskLeft{}, TaskRules{}, TaskRuntime{}, TaskSpec{},
-	TaskStatus{}, ToolCall{}, ToolInfo{}, ToolResult{}, ToolSpec{}, TurnEnd{}, Usage{},
+	RetryInfo{}, chat.Rewind{}, RuntimeEvent{}, RuntimeInfo{}, Said{}, SessionLimits{}, Settings{}, Skill{}, State{}, TaskFile{}, TaskFilter{}, TaskLeft{}, TaskRules{}, TaskRuntime{}, TaskSpec{},
+	TaskStatus{}, ToolCall{}, ToolInfo{}, ToolResult{}, chat.ToolSpec{}, chat.TurnEnd{}, Usage{},
 	UsageReport{},
 }
 
@@ -50,7 +51,7 @@ func TestASummaryThatIsTheTextIsToldApartFromOthers(t *testing.T) {
 		text, summary string
 		same          bool
 	}{{"X", "X", true}, {"X\n", "X\n", true}, {" X", "X\n\n", true}, {"X\nY", "X Y", false}, {"", "X", false}, {"X", "", false}} {
-		r := Result{Message: AssistantMessage(tt.text), Summary: tt.summary}
+		r := Result{Message: chat.AssistantMessage(tt.text), Summary: tt.summary}
 		require.Equal(t, tt.same, r.SummaryIsText(), "%q and %q", tt.text, tt.summary)
 	}
 }
@@ -72,10 +73,10 @@ func TestEveryValueComesBackFromJSON(t *testing.T) {
 				}
 				switch v := value.Interface().(type) { // replace random values that would be refused
 				case *Message:
-					v.Role = cmp.Or(v.Role, RoleUser)
-				case *HistoryEntry:
+					v.Role = cmp.Or(v.Role, chat.RoleUser)
+				case *chat.HistoryEntry:
 					if !reflect.ValueOf(v.Message).IsZero() {
-						v.Message.Role = cmp.Or(v.Message.Role, RoleUser)
+						v.Message.Role = cmp.Or(v.Message.Role, chat.RoleUser)
 					}
 				case *TaskSpec:
 					*v = TaskSpec{Version: taskSpecVersion, ID: "t1", Prompt: "do it", Depth: 1, Parts: v.Parts, Persona: v.Persona, Call: v.Call, Runtime: v.Runtime, Rules: v.Rules,
@@ -222,9 +223,9 @@ func (f filler) special(v reflect.Value) bool {
 			*p = Part{ImageURL: "data:image/png;base64,AA=="}
 		}
 	case *Message:
-		*p = Message{Role: RoleAssistant, Content: f.text(), Name: "n"}
+		*p = Message{Role: chat.RoleAssistant, Content: f.text(), Name: "n"}
 		if f.IntN(2) == 0 {
-			*p = Message{Role: RoleUser, Parts: []Part{{Text: "a"}, {ImageURL: "https://x/y"}}}
+			*p = Message{Role: chat.RoleUser, Parts: []Part{{Text: "a"}, {ImageURL: "https://x/y"}}}
 		} else {
 			f.fill(reflect.ValueOf(&p.ToolCalls).Elem(), 2)
 		}

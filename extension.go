@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/x/pygent/internal/bridge"
 	"github.com/x/pygent/internal/safecall"
 )
 
@@ -248,7 +249,7 @@ func (r *run) traced(ctx context.Context, msg string) (*Result, error) {
 
 // failed returns an error, but for one that says that the run goes on elsewhere.
 func failed(err error) error {
-	if errors.Is(err, errYield) || errors.Is(err, errTakenAway) {
+	if errors.Is(err, errYielded) || errors.Is(err, bridge.ErrReassigned) {
 		return nil
 	}
 	return err

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/checkpoint"
 	"github.com/x/pygent/pygenttest"
 )
@@ -344,7 +345,7 @@ func TestTheLogTellsDurationsWithIDs(t *testing.T) {
 func TestSetPersonaWhileARunBegins(t *testing.T) {
 	t.Parallel()
 	model := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) {
-		return &pygent.ChatResponse{Message: pygent.Message{Role: pygent.RoleAssistant, Content: "hm"}}, nil
+		return &pygent.ChatResponse{Message: pygent.Message{Role: chat.RoleAssistant, Content: "hm"}}, nil
 	})
 	agent := quick(t, model, pygent.WithExtension(newTraced()))
 	var wg sync.WaitGroup

@@ -238,7 +238,7 @@ func (a *Agent) RunGUI(ctx context.Context) error {
 // FaceSession returns what a [Face] is given, for one that shows several agents.
 func (a *Agent) FaceSession() FaceSession {
 	s := FaceSession{Agent: a, In: a.opts.in, Out: a.opts.out, Resume: a.opts.resume, First: a.opts.first, Follow: a.showTo, Lent: a.opts.lent, Logger: a.log}
-	s.Interrupted = a.tools.interrupted(a.history.view())
+	s.Interrupted = a.tools.interrupted(a.history.ActiveMessages())
 	s.Notices = slices.Clone(a.toldAtFirst)
 	if again := a.runsAgain(); again != "" && !s.Resume {
 		s.Notices = append(s.Notices, again)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -36,7 +37,7 @@ func resultOf(t *testing.T, opts ...pygent.Option) string {
 	_, err := agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply())
 	require.NoError(t, err)
 	for _, m := range agent.History().Messages() {
-		if m.Role == pygent.RoleTool {
+		if m.Role == chat.RoleTool {
 			return m.Text()
 		}
 	}
@@ -131,7 +132,7 @@ func TestHooksHoldForCallsThatRunTogether(t *testing.T) {
 	require.NoError(t, err)
 	var results []string
 	for _, m := range agent.History().Messages() {
-		if m.Role == pygent.RoleTool {
+		if m.Role == chat.RoleTool {
 			results = append(results, m.Text())
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/boundset"
 	"github.com/x/pygent/internal/bridge"
 	"github.com/x/pygent/internal/cut"
@@ -29,7 +30,7 @@ type run struct {
 	agent    *Agent
 	ctx      context.Context // as the caller gave it; the history's store gets its values
 	opts     runOptions
-	specs    []ToolSpec // the tools as the model was last given them
+	specs    []chat.ToolSpec // the tools as the model was last given them
 	result   *Result
 	started  time.Time
 	cycles   loopdetect.Finder
@@ -89,7 +90,7 @@ func (a *Agent) run(ctx context.Context, msg string, follower *eventqueue.Feed[E
 		return refused(err)
 	}
 	defer end()
-	release, err := a.history.reserve()
+	release, err := a.history.Reserve()
 	if err != nil {
 		return refused(err)
 	}
@@ -180,7 +181,7 @@ func (r *run) do(ctx context.Context, msg string) (*Result, error) {
 	r.patience = ctx.Done()
 	r.agent.git.Begin()
 	err := r.steps(ctx, msg)
-	if err != errYield { // else the run is not over
+	if err != errYielded { // else the run is not over
 		r.endHooks(ctx)
 	}
 	r.endBeside()
@@ -191,7 +192,7 @@ func (r *run) do(ctx context.Context, msg string) (*Result, error) {
 	r.addUp()
 	r.budget.End()
 	r.result.Elapsed = time.Since(r.started)
-	if err == errYield {
+	if err == errYielded {
 		return r.result, err // the run is not over
 	}
 	if r.result.NoCommand = r.starts.Why(err); r.result.NoCommand != "" && err == nil {
@@ -230,7 +231,7 @@ func (r *run) steps(ctx context.Context, msg string) error {
 		case ctx.Err() != nil:
 			return r.interrupted(ctx)
 		case hasEnded(r.opts.yield): // another executor goes on
-			return errYield
+			return errYielded
 		case r.result.Steps >= r.opts.MaxSteps:
 			r.end(StatusMaxSteps, reached(r.opts.MaxSteps, "step")+" (MaxSteps)")
 		case r.endIfSpent():
@@ -251,7 +252,7 @@ func (r *run) takeUp(ctx context.Context, msg string) error {
 	if r.agent.keeper.Await(ctx) != nil {
 		return r.interrupted(ctx)
 	}
-	if err := r.agent.history.catchUp(ctx); err != nil {
+	if err := r.agent.history.CatchUp(ctx); err != nil {
 		return r.fail(err)
 	}
 	r.recallJobs()
@@ -262,7 +263,7 @@ func (r *run) takeUp(ctx context.Context, msg string) error {
 		}
 		return r.resume(ctx)
 	}
-	if err := r.agent.history.answerOpenCalls(ctx); err != nil {
+	if err := r.agent.history.AnswerOpenCalls(ctx); err != nil {
 		return r.fail(err)
 	}
 	r.startTurn(msg)
@@ -270,7 +271,7 @@ func (r *run) takeUp(ctx context.Context, msg string) error {
 	if _, err := r.listenToSaid(); err != nil || msg == "" && len(r.opts.parts) == 0 {
 		return err
 	}
-	return r.hear(UserMessage(msg, r.opts.parts...), SourceUser)
+	return r.hear(chat.UserMessage(msg, r.opts.parts...), chat.SourceUser)
 }
 
 // step asks the model once, takes its answer, and runs the tools that it calls.
@@ -438,11 +439,11 @@ func (r *run) sumsUp() bool { return r.opts.MaxSteps > 1 }
 // keep appends an entry to the history, and emits the event about it. If only the
 // store has failed, the history has the entry, so there is the event as well. An
 // error ends the run.
-func (r *run) keep(e HistoryEntry, about func() Event) error {
-	added, err := r.agent.history.appendReserved(r.ctx, e)
+func (r *run) keep(e chat.HistoryEntry, about func() Event) error {
+	added, err := r.agent.history.AppendReserved(r.ctx, e)
 	if added {
 		event := about()
-		event.Step, event.Messages = r.result.Steps, r.agent.history.spoken()
+		event.Step, event.Messages = r.result.Steps, r.agent.history.MessageCount()
 		r.emit(event)
 	}
 	if err != nil {
@@ -457,11 +458,11 @@ func (r *run) keepEnd() {
 	if r.result.Status == StatusMaxSteps && !r.sumsUp() {
 		return
 	}
-	end := &TurnEnd{
+	end := &chat.TurnEnd{
 		Status: r.result.Status, Reason: r.result.Reason, Steps: r.result.Steps,
 		Usage: r.result.Usage, TaskUsage: r.result.TaskUsage, Elapsed: r.result.Elapsed,
 	}
-	if _, err := r.agent.history.appendReserved(r.ctx, HistoryEntry{Turn: end}); err != nil {
+	if _, err := r.agent.history.AppendReserved(r.ctx, chat.HistoryEntry{Turn: end}); err != nil {
 		r.emit(Event{Type: EventWarning, Step: r.result.Steps, Text: "the end of the run is not in the history yet: " + err.Error()})
 	}
 }
@@ -522,7 +523,7 @@ func (r *run) take(ctx context.Context, resp *ChatResponse) error {
 // takeMistake takes what the model wrote instead of an answer, which its server refused
 // twice: as any text that may have a call, or else to tell the model.
 func (r *run) takeMistake(ctx context.Context, m *openai.Mistake) (*ChatResponse, error) {
-	resp := &ChatResponse{Message: AssistantMessage(m.Wrote)}
+	resp := &ChatResponse{Message: chat.AssistantMessage(m.Wrote)}
 	if r.takeWritten(resp, m.Thought); len(resp.Message.ToolCalls) > 0 {
 		return resp, r.take(ctx, resp)
 	}
@@ -531,7 +532,7 @@ func (r *run) takeMistake(ctx context.Context, m *openai.Mistake) (*ChatResponse
 	if m.Wrote == "" {
 		return resp, nil
 	}
-	return resp, r.keep(HistoryEntry{Message: resp.Message}, func() Event { return Event{Type: EventMessage, Message: &resp.Message} })
+	return resp, r.keep(chat.HistoryEntry{Message: resp.Message}, func() Event { return Event{Type: EventMessage, Message: &resp.Message} })
 }
 
 // tookMessage appends an answer that is not empty, and emits its event.
@@ -542,7 +543,7 @@ func (r *run) takeMistake(ctx context.Context, m *openai.Mistake) (*ChatResponse
 // finished.
 func (r *run) tookMessage(resp *ChatResponse) error {
 	msg, a := resp.Message, r.agent
-	entry := HistoryEntry{Message: msg, Usage: resp.Usage, Model: a.currentModel().asked(), Weight: a.requestWeight(r.specs)}
+	entry := chat.HistoryEntry{Message: msg, Usage: resp.Usage, Model: a.currentModel().asked(), Weight: a.requestWeight(r.specs)}
 	return r.keep(entry, func() Event {
 		r.result.Message, r.result.told = msg, true
 		first := r.replies == 0 || r.trouble.CutBy != ""

@@ -14,6 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
+	"github.com/x/pygent/internal/testkit"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -58,7 +60,7 @@ func TestRuntimeThatCannotStartFailsTheRun(t *testing.T) {
 			_, err := rt.Bash(ctx, "true")
 			return nil, err
 		}}
-		history := pygent.NewHistory(pygent.UserMessage("go"), pygent.AssistantMessage("", recordedCall("a", "again", ""), recordedCall("b", "bash", "{}")))
+		history := chat.NewHistory(chat.UserMessage("go"), chat.AssistantMessage("", recordedCall("a", "again", ""), recordedCall("b", "bash", "{}")))
 		result, err := newAgentOn(t, broken{reads: fs.ErrNotExist}, pygenttest.NewScriptedModel(), pygent.WithTools(again), pygent.WithHistory(history)).Resume(t.Context())
 		require.ErrorIs(t, err, pygent.ErrRuntimeStart)
 		require.Equal(t, pygent.StatusFailed, result.Status)
@@ -80,7 +82,7 @@ func TestReplyIsNudgedOnceAndIsTheSummary(t *testing.T) {
 
 func TestSummaryOfAReplyThatWasCutOffIsTheNext(t *testing.T) {
 	t.Parallel()
-	model := pygenttest.NewScriptedModel(pygenttest.Text("The answ").WithFinish(pygent.FinishLength), pygenttest.Text("It is 42."))
+	model := pygenttest.NewScriptedModel(pygenttest.Text("The answ").WithFinish(chat.FinishLength), pygenttest.Text("It is 42."))
 	result, err := newAgent(t, model).RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
 	require.Equal(t, "It is 42.", result.Summary)
@@ -139,11 +141,11 @@ func TestStopIsRefusedOnceWhileTasksWork(t *testing.T) {
 func TestARefusedStopIsNotTheEndOfAResumedRun(t *testing.T) {
 	t.Parallel()
 	record := []pygent.Message{
-		pygent.UserMessage("go"), pygent.AssistantMessage("", recordedCall("a", "stop", "{}")),
-		pygent.ToolMessage("a", "not stopped: task x is running. See to it, or call stop again to stop all the same"),
+		chat.UserMessage("go"), chat.AssistantMessage("", recordedCall("a", "stop", "{}")),
+		chat.ToolMessage("a", "not stopped: task x is running. See to it, or call stop again to stop all the same"),
 	}
 	model := pygenttest.NewScriptedModel(stop)
-	result, err := newAgent(t, model, pygent.WithHistory(pygent.NewHistory(record...))).Resume(t.Context())
+	result, err := newAgent(t, model, pygent.WithHistory(chat.NewHistory(record...))).Resume(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, pygent.StatusStopped, result.Status)
 	require.Len(t, model.Requests(), 1)
@@ -184,7 +186,7 @@ func TestModelIsToldOfTheLastStepsAndSumsUp(t *testing.T) {
 	require.Len(t, requests, 6)
 	require.Equal(t, requests[0].Tools, requests[5].Tools, "providers refuse calls in a conversation without tools")
 	for _, m := range requests[5].Messages[2:] {
-		require.NotEqual(t, pygent.RoleUser, m.Role, "some providers refuse a user after a tool")
+		require.NotEqual(t, chat.RoleUser, m.Role, "some providers refuse a user after a tool")
 	}
 }
 
@@ -321,24 +323,24 @@ func TestHistoryIsTheRunsWhileItGoesOn(t *testing.T) {
 	var agent *pygent.Agent
 	var inTool, atEnd error
 	tool := pygent.Tool{Name: "append", Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
-		inTool = agent.History().Append(pygent.UserMessage("by the way"))
+		inTool = agent.History().Append(chat.UserMessage("by the way"))
 		return &pygent.ToolResult{Content: "seen by the model"}, nil
 	}}
 	model := pygenttest.NewScriptedModel(pygenttest.Call("append", nil), stop)
 	agent = newAgent(t, model, pygent.WithTools(tool), pygent.OnEvent(func(e pygent.Event) {
 		if e.Type == pygent.EventRunEnd {
-			atEnd = agent.History().Append(pygent.UserMessage("it ended"))
+			atEnd = agent.History().Append(chat.UserMessage("it ended"))
 		}
 	}))
 	_, err := agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
 	require.NoError(t, atEnd)
-	require.ErrorIs(t, inTool, pygent.ErrHistoryBusy)
+	require.ErrorIs(t, inTool, chat.ErrHistoryBusy)
 	last := model.Requests()[1].Messages
 	require.Equal(t, "seen by the model", last[len(last)-1].Content)
-	require.NoError(t, agent.History().Append(pygent.UserMessage("now")))
+	require.NoError(t, agent.History().Append(chat.UserMessage("now")))
 
-	shared := pygent.NewHistory()
+	shared := chat.NewHistory()
 	gate := make(chan struct{})
 	one := newAgent(t, pygenttest.NewScriptedModel(stop.WithGate(gate)), pygent.WithHistory(shared))
 	two := newAgent(t, pygenttest.NewScriptedModel(stop), pygent.WithHistory(shared))
@@ -352,7 +354,7 @@ func TestHistoryIsTheRunsWhileItGoesOn(t *testing.T) {
 		}))
 		ended <- err
 	}()
-	require.ErrorIs(t, <-ended, pygent.ErrHistoryBusy)
+	require.ErrorIs(t, <-ended, chat.ErrHistoryBusy)
 	close(gate)
 	require.NoError(t, <-ended)
 }
@@ -403,7 +405,7 @@ func TestAnswerOfAModelStaysItsOwn(t *testing.T) {
 	require.Equal(t, []pygent.ToolCall{call}, answer.Message.ToolCalls)
 	ids := map[string]bool{}
 	for _, m := range agent.History().Messages() {
-		if m.Role == pygent.RoleAssistant {
+		if m.Role == chat.RoleAssistant {
 			ids[m.ToolCalls[0].ID] = true
 		}
 	}
@@ -413,7 +415,7 @@ func TestAnswerOfAModelStaysItsOwn(t *testing.T) {
 func TestStepWithoutAMessageIsAnError(t *testing.T) {
 	t.Parallel()
 	filtered := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) {
-		return &pygent.ChatResponse{FinishReason: pygent.FinishFilter}, nil
+		return &pygent.ChatResponse{FinishReason: chat.FinishFilter}, nil
 	})
 	waits := pygent.ModelFunc(func(ctx context.Context, _ *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 		<-ctx.Done()
@@ -469,7 +471,7 @@ func TestConversationsAreBounded(t *testing.T) {
 	}
 	t.Parallel()
 	model := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) {
-		return &pygent.ChatResponse{Message: pygent.AssistantMessage(strings.Repeat("x", 10<<20))}, nil
+		return &pygent.ChatResponse{Message: chat.AssistantMessage(strings.Repeat("x", 10<<20))}, nil
 	})
 	result, err := newAgent(t, model, pygent.WithCompaction(pygent.CompactionPolicy{Disabled: true})).
 		RunUntilStop(t.Context(), "go", pygent.MaxSteps(20), pygent.MaxReplies(20))
@@ -486,13 +488,13 @@ func TestNoCallBeginsAfterTheEndOfItsContext(t *testing.T) {
 			t.Run(name+" "+string(from), func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				first := actionTool(t, "first", func() string {
+				first := testkit.ActionTool(t, "first", func() string {
 					if from == "" {
 						cancel()
 					}
 					return "done"
 				})
-				late := actionTool(t, "late", func() string { t.Error("it began after the end"); return "" })
+				late := testkit.ActionTool(t, "late", func() string { t.Error("it began after the end"); return "" })
 				late.ReadOnly = readOnly
 				agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Calls(pygenttest.Call("first", nil), pygenttest.Call("late", nil), pygenttest.Call("late", nil))),
 					pygent.WithTools(first, late))

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -40,7 +41,7 @@ func TestFilesBecomeParts(t *testing.T) {
 		"SVG is text":   {"a.svg", "<svg/>", pygent.Part{Text: "The file a.svg:\n```\n<svg/>\n```"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			part, err := pygent.FilePart(test.file, []byte(test.content))
+			part, err := chat.FilePart(test.file, []byte(test.content))
 			require.NoError(t, err)
 			require.Equal(t, test.want, part)
 		})
@@ -56,7 +57,7 @@ func TestFilesBecomeParts(t *testing.T) {
 		"bitmap, no PNG": {"BM\x00\x00", "f: neither text in UTF-8 nor an image, a PDF file or a recording (image/bmp)"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			part, err := pygent.FilePart("f", []byte(test.content))
+			part, err := chat.FilePart("f", []byte(test.content))
 			require.EqualError(t, err, test.want)
 			require.Empty(t, part)
 		})
@@ -69,30 +70,30 @@ func TestAttachReadsRegularFiles(t *testing.T) {
 	text, image := filepath.Join(dir, "a.txt"), filepath.Join(dir, "b")
 	require.NoError(t, os.WriteFile(text, []byte("hello\n"), 0o600))
 	require.NoError(t, os.WriteFile(image, []byte(pngFile), 0o600))
-	parts, err := pygent.Attach(text, image)
+	parts, err := chat.Attach(text, image)
 	require.NoError(t, err)
 	require.Len(t, parts, 2)
 	require.Contains(t, parts[0].Text, "hello")
 	require.NotEmpty(t, parts[1].ImageURL)
 
-	_, err = pygent.Attach(text, dir)
+	_, err = chat.Attach(text, dir)
 	require.EqualError(t, err, "attach "+dir+": not a regular file")
-	_, err = pygent.Attach(filepath.Join(dir, "none"))
+	_, err = chat.Attach(filepath.Join(dir, "none"))
 	require.ErrorIs(t, err, os.ErrNotExist)
 	require.NotContains(t, strings.TrimPrefix(err.Error(), "attach "+dir), dir, "the path is said once")
 
 	sparse := filepath.Join(dir, "sparse")
 	require.NoError(t, os.WriteFile(sparse, nil, 0o600))
 	require.NoError(t, os.Truncate(sparse, 1<<40))
-	_, err = pygent.Attach(sparse)
+	_, err = chat.Attach(sparse)
 	require.ErrorContains(t, err, "a message takes a text of at most")
 }
 
 func TestPartsGoWithTheMessageFromEveryEntryPoint(t *testing.T) {
 	t.Parallel()
-	image, err := pygent.FilePart("a.png", []byte(pngFile))
+	image, err := chat.FilePart("a.png", []byte(pngFile))
 	require.NoError(t, err)
-	pdf, err := pygent.FilePart("b.pdf", []byte(pdfFile))
+	pdf, err := chat.FilePart("b.pdf", []byte(pdfFile))
 	require.NoError(t, err)
 	for name, start := range map[string]func(a *pygent.Agent, msg string, opts ...pygent.RunOption) error{
 		"Step": func(a *pygent.Agent, msg string, o ...pygent.RunOption) error {
@@ -119,12 +120,12 @@ func TestPartsGoWithTheMessageFromEveryEntryPoint(t *testing.T) {
 			require.NoError(t, start(agent, "", pygent.WithParts(image)))
 			messages := agent.History().Messages()
 			require.Equal(t, []pygent.Part{{Text: "What is this?"}, image, pdf}, messages[1].Parts)
-			require.Equal(t, pygent.UserMessage("", image).Parts, messages[4].Parts)
+			require.Equal(t, chat.UserMessage("", image).Parts, messages[4].Parts)
 			require.True(t, model.Requests()[1].Messages[1].HasImages())
 		})
 	}
 	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Text("hi")))
-	require.NoError(t, agent.History().Append(pygent.UserMessage("hello")))
+	require.NoError(t, agent.History().Append(chat.UserMessage("hello")))
 	_, err = agent.Resume(t.Context(), pygent.WithParts(image))
 	require.EqualError(t, err, "option WithParts: a resumed run has no new message")
 }
@@ -137,7 +138,7 @@ func TestPartsAreNoOptionOfAnAgent(t *testing.T) {
 
 func TestFilesAreSentAsTheServerTakesThem(t *testing.T) {
 	t.Parallel()
-	pdf, err := pygent.FilePart("b.pdf", []byte(pdfFile))
+	pdf, err := chat.FilePart("b.pdf", []byte(pdfFile))
 	require.NoError(t, err)
 	for api, want := range map[pygent.OpenAIProtocol]string{
 		pygent.OpenAIChat:      `{"type":"file","file":{"file_data":"` + pdf.FileURL + `","filename":"b.pdf"}}`,
@@ -145,7 +146,7 @@ func TestFilesAreSentAsTheServerTakesThem(t *testing.T) {
 	} {
 		s := pygenttest.NewServer(t, pygenttest.Text("ok"))
 		m := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIAPI(api))
-		_, err := m.Chat(t.Context(), &pygent.ChatRequest{Messages: []pygent.Message{pygent.UserMessage("Read this.", pdf)}})
+		_, err := m.Chat(t.Context(), &pygent.ChatRequest{Messages: []pygent.Message{chat.UserMessage("Read this.", pdf)}})
 		require.NoError(t, err)
 		require.Contains(t, string(s.Requests()[0].Body), want)
 	}
@@ -153,9 +154,9 @@ func TestFilesAreSentAsTheServerTakesThem(t *testing.T) {
 
 func TestAPartSurvivesJSON(t *testing.T) {
 	t.Parallel()
-	pdf, err := pygent.FilePart("b.pdf", []byte(pdfFile))
+	pdf, err := chat.FilePart("b.pdf", []byte(pdfFile))
 	require.NoError(t, err)
-	data, err := json.Marshal(pygent.UserMessage("", pdf))
+	data, err := json.Marshal(chat.UserMessage("", pdf))
 	require.NoError(t, err)
 	var back pygent.Message
 	require.NoError(t, json.Unmarshal(data, &back))
@@ -170,7 +171,7 @@ func TestAPartSurvivesJSON(t *testing.T) {
 func TestAFileOfBackticksIsQuoted(t *testing.T) {
 	t.Parallel()
 	fences := strings.Repeat("`", 256<<10)
-	part, err := pygent.FilePart("a.md", []byte(fences))
+	part, err := chat.FilePart("a.md", []byte(fences))
 	require.NoError(t, err)
 	require.Equal(t, "The file a.md:\n`"+fences+"\n"+fences+"\n`"+fences, part.Text)
 }
@@ -189,9 +190,9 @@ func TestRecordingsInOtherWords(t *testing.T) {
 func TestRecordingsSurviveARoundTrip(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"RIFF\x00\x00\x00\x00WAVEfmt ", "ID3\x04"} {
-		part, err := pygent.FilePart("a", []byte(file))
+		part, err := chat.FilePart("a", []byte(file))
 		require.NoError(t, err)
-		data, err := json.Marshal(pygent.UserMessage("", part))
+		data, err := json.Marshal(chat.UserMessage("", part))
 		require.NoError(t, err)
 		require.Contains(t, string(data), `"type":"input_audio"`)
 		require.NotContains(t, string(data), "data:", "the API wants the data alone")
@@ -277,8 +278,8 @@ func TestAPlainSessionTakesFilesAlong(t *testing.T) {
 		said  string
 	}{
 		"typed":         {pygent.Message{}, message + "\n", message + "The file main.go:\n```\npackage main\n```"},
-		"given":         {pygent.UserMessage(message), "", message + "The file main.go:\n```\npackage main\n```"},
-		"given in part": {pygent.UserMessage("", pygent.Part{Text: message}), "", message},
+		"given":         {chat.UserMessage(message), "", message + "The file main.go:\n```\npackage main\n```"},
+		"given in part": {chat.UserMessage("", pygent.Part{Text: message}), "", message},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/lines"
 	"github.com/x/pygent/pygenttest"
 )
@@ -59,7 +60,7 @@ func TestStreamFuncsWorkWithoutAListener(t *testing.T) {
 	t.Parallel()
 	f := pygent.StreamFunc(func(_ context.Context, _ *pygent.ChatRequest, emit func(pygent.Delta)) (*pygent.ChatResponse, error) {
 		emit(pygent.Delta{Text: "a"})
-		return &pygent.ChatResponse{Message: pygent.AssistantMessage("a")}, nil
+		return &pygent.ChatResponse{Message: chat.AssistantMessage("a")}, nil
 	})
 	for name, ask := range map[string]func() (*pygent.ChatResponse, error){
 		"Chat":       func() (*pygent.ChatResponse, error) { return f.Chat(t.Context(), &pygent.ChatRequest{}) },

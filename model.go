@@ -3,7 +3,6 @@ package pygent
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/looptext"
 	"github.com/x/pygent/internal/openai"
 	"github.com/x/pygent/internal/openai/chatstream"
@@ -59,58 +59,8 @@ func (f ModelFunc) Chat(ctx context.Context, req *ChatRequest) (*ChatResponse, e
 	return f(ctx, req)
 }
 
-// ChatRequest is what an agent asks of a [Model].
-type ChatRequest struct {
-	// Model names the model to use, as the provider calls it. Empty means the
-	// Model's own default.
-	Model string
-	// Messages is the conversation, system message first. From one step to the
-	// next it only grows at its end, so that providers can cache the prefix.
-	Messages []Message
-	// Tools are the tools the model may call, sorted by name.
-	Tools []ToolSpec
-	// MustCall asks for an answer that calls a tool. A model that cannot do so ignores it.
-	MustCall bool
-}
-
-// ToolSpec describes a tool to a model.
-type ToolSpec struct {
-	Name        string `json:"name"`
-	Description string `json:"description,omitempty"`
-
-	// Parameters is a JSON Schema of type object with at least one property, in
-	// a form that every provider accepts; empty for a tool without arguments.
-	Parameters json.RawMessage `json:"parameters,omitempty"`
-}
-
-// ChatResponse is a model's answer.
-type ChatResponse struct {
-	Message      Message
-	FinishReason FinishReason
-	Usage        Usage
-	Model        string // the model that answered, as the server names it; may be empty
-	ID           string // the server's id of the response; may be empty
-
-	// Cost is what the answer costs, if the provider says so, as OpenRouter does;
-	// nil means it says nothing. A price of [WithPrices] goes before it.
-	Cost *float64
-}
-
-// FinishReason says why a model ended its message, in the words of OpenAI's
-// chat completions API. The words of other servers are translated; those that are not
-// known are passed through, and count as [FinishStop].
-type FinishReason string
-
-// The finish reasons that the agent tells apart.
-const (
-	FinishStop      FinishReason = "stop"           // the message is complete
-	FinishToolCalls FinishReason = "tool_calls"     // the message calls tools
-	FinishLength    FinishReason = "length"         // the token limit cut it off
-	FinishFilter    FinishReason = "content_filter" // the provider withheld content
-)
-
-// whole returns why an answer cannot be taken for a summary, or nil.
-func (resp *ChatResponse) whole() error {
+// incomplete returns why an answer cannot be taken for a summary, or nil.
+func incomplete(resp *ChatResponse) error {
 	switch cut := looptext.CutBy(string(resp.FinishReason)); {
 	case cut != "":
 		return fmt.Errorf("its answer was cut off by %s", cut)
@@ -123,19 +73,6 @@ func (resp *ChatResponse) whole() error {
 // isEmpty reports whether a message of the model has neither calls nor content that says anything.
 func isEmpty(msg Message) bool {
 	return len(msg.ToolCalls) == 0 && thought.IsNothing(msg.Text())
-}
-
-// Delta is a piece of an answer that is still being written.
-type Delta struct {
-	// Withdrawn takes back all text and reasoning emitted so far in this call,
-	// before the rest of this Delta is added: a model that answers in place of
-	// another begins anew. Notice then says why. It becomes an [EventRetry].
-	Withdrawn bool
-
-	Text      string     // appended to the message's text
-	Reasoning string     // appended to the model's visible reasoning
-	Call      *CallDelta // how far a call has arrived
-	Notice    string     // for people: what the model's adapter changed, such as "dropped parameter temperature"
 }
 
 // defaultModel is the process-wide model that SetDefaultModel installs.
@@ -221,7 +158,7 @@ const silentAfter = 3 * time.Second
 
 // refreshSystem is [Agent.refreshSystem], which reads the workspace, so that a
 // container or an engine that does not answer holds it up.
-func (r *run) refreshSystem(ctx context.Context) ([]ToolSpec, error) {
+func (r *run) refreshSystem(ctx context.Context) ([]chat.ToolSpec, error) {
 	defer safecall.Late(silentAfter, func() {
 		what := "the workspace"
 		if r.agent.UseDocker() {
@@ -265,7 +202,7 @@ func (r *run) sumUp(ctx context.Context) {
 
 func (r *run) askForSummary(ctx context.Context) error {
 	if !r.toldLast {
-		if err := r.hear(UserMessage(looptext.SumUp(r.result.Reason, r.opts.final.name())), SourceNudge); err != nil {
+		if err := r.hear(chat.UserMessage(looptext.SumUp(r.result.Reason, r.opts.final.name())), chat.SourceNudge); err != nil {
 			return err
 		}
 	}
@@ -273,7 +210,7 @@ func (r *run) askForSummary(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := resp.whole(); err != nil {
+	if err := incomplete(resp); err != nil {
 		return err
 	}
 	r.replies, r.trouble = 0, looptext.Trouble{}
@@ -292,7 +229,7 @@ func (r *run) askOften(ctx context.Context, req ChatRequest, delta func(Delta)) 
 		model := r.agent.currentModel()
 		req.Model = model.name
 		if delta != nil {
-			r.emit(Event{Type: EventModelStart, Step: r.result.Steps, Model: model.asked(), Attempt: attempt, Messages: r.agent.history.spoken()})
+			r.emit(Event{Type: EventModelStart, Step: r.result.Steps, Model: model.asked(), Attempt: attempt, Messages: r.agent.history.MessageCount()})
 		}
 		if ctx.Err() != nil { // a listener ended it
 			return nil, safecall.ContextError(ctx)
@@ -393,7 +330,7 @@ func (r *run) askOnce(ctx context.Context, model agentModel, req ChatRequest, de
 		return nil, err
 	}
 	own := *resp // a model may return the same value each time
-	own.Message.Role = RoleAssistant
+	own.Message.Role = chat.RoleAssistant
 	own.Model = cmp.Or(own.Model, asked)
 	ending, known := openai.EndingOf(string(own.FinishReason))
 	if ending != openai.BrokenOff || own.Usage.Total() > 0 {
@@ -403,7 +340,7 @@ func (r *run) askOnce(ctx context.Context, model agentModel, req ChatRequest, de
 	case ending == openai.BrokenOff: // of a model of another package
 		return nil, (*APIError)(openai.Broken(string(own.FinishReason)))
 	case known:
-		own.FinishReason = FinishReason(ending)
+		own.FinishReason = chat.FinishReason(ending)
 	}
 	place := r.agent.history.Len() // which no other message shares
 	own.Message.ToolCalls = chatstream.UniqueIDs(own.Message.ToolCalls, func(c *ToolCall) *string { return &c.ID }, fmt.Sprintf("call_%d_", place))
@@ -528,3 +465,24 @@ func (a *Agent) listedModels(ctx context.Context) []string {
 	a.listed = listedModels{given, names}
 	return names
 }
+
+// What a model, a tool or a program needs first of package chat, whose documentation has
+// the methods and what goes with them.
+type (
+	// Message is one message of a conversation.
+	Message = chat.Message
+	// Part is a piece of a message's content: a text, an image, a file or a recording.
+	Part = chat.Part
+	// ToolCall is a model's request to run a tool.
+	ToolCall = chat.ToolCall
+	// ChatRequest is what an agent asks of a [Model].
+	ChatRequest = chat.Request
+	// ChatResponse is a model's answer.
+	ChatResponse = chat.Response
+	// Delta is a piece of an answer that is still being written.
+	Delta = chat.Delta
+	// Usage counts tokens.
+	Usage = chat.Usage
+	// History is the record of a conversation.
+	History = chat.History
+)

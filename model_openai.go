@@ -13,6 +13,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/x/pygent/chat"
+	"github.com/x/pygent/internal/bridge"
 	"github.com/x/pygent/internal/openai"
 	"github.com/x/pygent/internal/openai/chatstream"
 	"github.com/x/pygent/internal/pasted"
@@ -37,7 +39,7 @@ const (
 // remembers that for the model's name: by the other API, with another name of a
 // parameter, other ids or another order of messages, or without something optional (an
 // unsupported parameter, even one of [OpenAIExtraBody], fields of messages such as
-// reasoning_content, or images). [Delta.Notice] reports each such change.
+// reasoning_content, or images). [chat.Delta.Notice] reports each such change.
 type OpenAIModel struct {
 	client *openai.Client
 }
@@ -372,7 +374,7 @@ func (m *OpenAIModel) ask(ctx context.Context, req *ChatRequest, emit func(opena
 	case req == nil:
 		return nil, errors.New("model request: it is nil")
 	}
-	messages, err := encodeAll(req.Messages)
+	messages, err := bridge.EncodeMessages(req.Messages)
 	if err != nil {
 		return nil, fmt.Errorf("model request: %w", err)
 	}
@@ -380,7 +382,7 @@ func (m *OpenAIModel) ask(ctx context.Context, req *ChatRequest, emit func(opena
 	for i, t := range req.Tools {
 		tools[i] = openai.Tool(t)
 	}
-	answer, err := m.client.Chat(ctx, &openai.Request{Model: req.Model, Messages: openai.List(messages, func(m *Message) *openai.Message { return m.enc.forOpenAI() }), Tools: tools, MustCall: req.MustCall}, emit)
+	answer, err := m.client.Chat(ctx, &openai.Request{Model: req.Model, Messages: openai.List(messages), Tools: tools, MustCall: req.MustCall}, emit)
 	var failed *openai.Error
 	switch {
 	case errors.As(err, &failed):
@@ -391,53 +393,14 @@ func (m *OpenAIModel) ask(ctx context.Context, req *ChatRequest, emit func(opena
 	return newChatResponse(answer)
 }
 
-// encodeAll returns messages that have their JSON, each encoded once in its life. Those
-// of a history have it: then they are the given ones.
-func encodeAll(messages []Message) ([]Message, error) {
-	all, own := messages, false
-	for i := range messages {
-		if messages[i].isEncoded() {
-			continue
-		}
-		msg, err := messages[i].encoded()
-		if err != nil {
-			return nil, fmt.Errorf("message %d: %w", i, err)
-		}
-		if !own {
-			all, own = slices.Clone(messages), true
-		}
-		all[i] = msg
-	}
-	return all, nil
-}
-
-// newChatResponse returns what an answer says. The JSON is not kept with its
-// message: whoever gets it may change it in place, which only a copy's JSON
-// would show.
 func newChatResponse(a *chatstream.Answer) (*ChatResponse, error) {
-	msg := Message{Role: RoleAssistant, Content: a.Content, Extra: a.Extra}
-	for _, raw := range a.Parts {
-		var p Part
-		if err := json.Unmarshal(raw, &p); err != nil {
-			p = Part{raw: raw} // of a shape unknown here: kept as it is
-		}
-		msg.Parts = append(msg.Parts, p)
-	}
-	for _, call := range a.ToolCalls {
-		msg.ToolCalls = append(msg.ToolCalls, ToolCall(call))
-	}
-	if name, ok := msg.Extra["name"]; ok && json.Unmarshal(name, &msg.Name) == nil {
-		delete(msg.Extra, "name")
-	}
-	delete(msg.Extra, "tool_call_id") // not of an assistant
-	if msg.hasRaw() {
-		if _, err := msg.marshal(); err != nil {
-			return nil, fmt.Errorf("model response: %w", err)
-		}
+	msg, err := bridge.AnswerMessage(a)
+	if err != nil {
+		return nil, fmt.Errorf("model response: %w", err)
 	}
 	return &ChatResponse{
-		Message:      msg,
-		FinishReason: FinishReason(a.FinishReason),
+		Message:      msg.(Message),
+		FinishReason: chat.FinishReason(a.FinishReason),
 		Usage:        Usage{PromptTokens: a.Usage.Prompt, CompletionTokens: a.Usage.Completion, CachedTokens: a.Usage.Cached, CacheWriteTokens: a.Usage.CacheWrite, ReasoningTokens: a.Usage.Reasoning},
 		Model:        a.Model,
 		ID:           a.ID,

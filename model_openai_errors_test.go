@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -49,11 +50,11 @@ func TestBrokenAnswersAreAPIErrors(t *testing.T) {
 		{"429 inside", pygenttest.SSE(`{"error":{"code":429,"message":"Oops"}}`), true},
 		{"unknown inside", pygenttest.SSE(`{"error":"Oops"}`), true},
 	}
-	bothWays(t, func(t *testing.T, chat chatFunc) {
+	bothWays(t, func(t *testing.T, call chatFunc) {
 		for _, c := range cases {
 			t.Run(c.name, func(t *testing.T) {
 				m, s := serve(t, c.reply)
-				_, err := chat(m, ask())
+				_, err := call(m, ask())
 				require.Equal(t, c.retryable, apiError(t, err).Retryable, err)
 				require.Len(t, s.Requests(), 1, "the agent repeats, not the model")
 			})
@@ -117,11 +118,11 @@ func TestErrorStatusesAreClassified(t *testing.T) {
 		{"nonsense", pygenttest.Status(429, "", "x").WithHeader("Retry-After", "NaN"), pygent.APIError{Status: 429, Retryable: true}},
 		{"without end", pygenttest.Status(429, "", "x").WithHeader("Retry-After", "1e300"), pygent.APIError{Status: 429, Retryable: true, RetryAfter: 31 * 24 * time.Hour}},
 	}
-	bothWays(t, func(t *testing.T, chat chatFunc) {
+	bothWays(t, func(t *testing.T, call chatFunc) {
 		for _, c := range cases {
 			t.Run(c.name, func(t *testing.T) {
 				m, s := serve(t, c.reply)
-				_, err := chat(m, ask())
+				_, err := call(m, ask())
 				got := apiError(t, err)
 				require.Equal(t, c.want, pygent.APIError{Status: got.Status, Retryable: got.Retryable, ContextTooLarge: got.ContextTooLarge, RetryAfter: got.RetryAfter}, err)
 				require.Len(t, s.Requests(), 1)
@@ -445,7 +446,7 @@ func TestACallThatTheUserDemandsStaysDemanded(t *testing.T) {
 	s := pygenttest.NewServer(t, groq, pygenttest.Text("Hi."))
 	m := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIExtraBody(map[string]any{"tool_choice": "required"}))
 	req := ask()
-	req.Tools, req.MustCall = []pygent.ToolSpec{{Name: "bash"}}, true
+	req.Tools, req.MustCall = []chat.ToolSpec{{Name: "bash"}}, true
 	_, err := m.Chat(t.Context(), req)
 	require.True(t, apiError(t, err).Retryable)
 	require.Len(t, s.Requests(), 1)
@@ -453,9 +454,9 @@ func TestACallThatTheUserDemandsStaysDemanded(t *testing.T) {
 
 func TestEveryWordForAnEndIsUnderstood(t *testing.T) {
 	t.Parallel()
-	for word, want := range map[pygent.FinishReason]pygent.FinishReason{
-		"max_tokens": pygent.FinishLength, "MAX_TOKENS": pygent.FinishLength, "model_length": pygent.FinishLength,
-		"model_context_window_exceeded": pygent.FinishLength, "SAFETY": pygent.FinishFilter, "end_turn": pygent.FinishStop,
+	for word, want := range map[chat.FinishReason]chat.FinishReason{
+		"max_tokens": chat.FinishLength, "MAX_TOKENS": chat.FinishLength, "model_length": chat.FinishLength,
+		"model_context_window_exceeded": chat.FinishLength, "SAFETY": chat.FinishFilter, "end_turn": chat.FinishStop,
 	} {
 		m, _ := serve(t, pygenttest.Text("Half").WithFinish(word))
 		for _, ask := range map[string]func() (*pygent.ChatResponse, error){
@@ -468,7 +469,7 @@ func TestEveryWordForAnEndIsUnderstood(t *testing.T) {
 			require.Equal(t, want, resp.FinishReason, word)
 		}
 	}
-	for _, word := range []pygent.FinishReason{"error", "network_error", "insufficient_system_resource", "abort"} {
+	for _, word := range []chat.FinishReason{"error", "network_error", "insufficient_system_resource", "abort"} {
 		m, _ := serve(t, pygenttest.Text("Half").WithFinish(word))
 		_, err := m.Chat(t.Context(), ask())
 		api := apiError(t, err)
@@ -488,7 +489,7 @@ func TestAnUnknownWordForAnEndIsToldOnce(t *testing.T) {
 			}
 		})
 		require.NoError(t, err)
-		require.Equal(t, pygent.FinishReason("because"), resp.FinishReason)
+		require.Equal(t, chat.FinishReason("because"), resp.FinishReason)
 	}
 	require.Len(t, notices, 1)
 	require.Contains(t, notices[0], `"because"`)
@@ -500,7 +501,7 @@ func TestNotEveryUnknownWordForAnEndIsTold(t *testing.T) {
 	m, server := serve(t)
 	told := 0
 	for i := range 70 {
-		server.Add(pygenttest.Text("Hi.").WithFinish(pygent.FinishReason(fmt.Sprintf("because-%d", i))))
+		server.Add(pygenttest.Text("Hi.").WithFinish(chat.FinishReason(fmt.Sprintf("because-%d", i))))
 		_, err := m.ChatStream(t.Context(), ask(), countNotices(&told))
 		require.NoError(t, err)
 	}
@@ -518,9 +519,9 @@ func countNotices(told *int) func(pygent.Delta) {
 // TestSeveralChoicesEndTogether has an answer in several choices be cut off if one of them is.
 func TestSeveralChoicesEndTogether(t *testing.T) {
 	t.Parallel()
-	for reasons, want := range map[string]pygent.FinishReason{
-		"stop length": pygent.FinishLength, "length stop": pygent.FinishLength, "stop content_filter": pygent.FinishFilter,
-		"length content_filter": pygent.FinishLength, "content_filter length": pygent.FinishLength, "stop stop": pygent.FinishStop,
+	for reasons, want := range map[string]chat.FinishReason{
+		"stop length": chat.FinishLength, "length stop": chat.FinishLength, "stop content_filter": chat.FinishFilter,
+		"length content_filter": chat.FinishLength, "content_filter length": chat.FinishLength, "stop stop": chat.FinishStop,
 	} {
 		first, second, _ := strings.Cut(reasons, " ")
 		m, _ := serve(t, pygenttest.Raw(200, "application/json", fmt.Sprintf(`{"choices":[

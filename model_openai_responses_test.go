@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -46,7 +47,7 @@ func noticed(t *testing.T, m *pygent.OpenAIModel, req *pygent.ChatRequest) ([]st
 }
 
 func withTools(req *pygent.ChatRequest) *pygent.ChatRequest {
-	req.Tools = []pygent.ToolSpec{
+	req.Tools = []chat.ToolSpec{
 		{Name: "bash", Description: "a <b>", Parameters: json.RawMessage(`{"type":"object","properties":{"cmd":{"type":"string"}}}`)},
 		{Name: "stop"},
 	}
@@ -59,7 +60,7 @@ func TestResponsesRequestIsComplete(t *testing.T) {
 	m := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIAPI(pygent.OpenAIResponses), pygent.OpenAIMaxTokens(70),
 		pygent.OpenAIParallelToolCalls(true),
 		pygent.OpenAIExtraBody(map[string]any{"reasoning_effort": "high", "verbosity": "low"}))
-	_, err := m.ChatStream(t.Context(), withTools(ask(pygent.SystemMessage("Be brief."), pygent.UserMessage("Go."))), func(pygent.Delta) {})
+	_, err := m.ChatStream(t.Context(), withTools(ask(chat.SystemMessage("Be brief."), chat.UserMessage("Go."))), func(pygent.Delta) {})
 	require.NoError(t, err)
 	require.Equal(t, "/v1/responses", s.Requests()[0].Path)
 	require.Equal(t, `{"model":"gpt-4.1-mini","stream":true,"include":["reasoning.encrypted_content"],"max_output_tokens":70,"parallel_tool_calls":true,`+
@@ -80,14 +81,14 @@ func TestResponsesAreRead(t *testing.T) {
 	reply := pygenttest.TextAndCalls("I look at it.", pygenttest.Call("bash", map[string]any{"cmd": "ls"}), pygenttest.Call("stop", nil)).
 		WithReasoning("Hm, what now?").WithUsage(usage)
 	for _, q := range append([]pygenttest.Quirk{""}, pygenttest.QuirkOneChunk, pygenttest.QuirkUnknownFields, pygenttest.QuirkKeepAlive) {
-		bothWays(t, func(t *testing.T, chat chatFunc) {
+		bothWays(t, func(t *testing.T, call chatFunc) {
 			m, _ := serveResponses(t, reply.WithQuirks(q))
-			resp, err := chat(m, ask())
+			resp, err := call(m, ask())
 			require.NoError(t, err)
-			require.Equal(t, pygent.RoleAssistant, resp.Message.Role)
+			require.Equal(t, chat.RoleAssistant, resp.Message.Role)
 			require.Equal(t, "I look at it.", resp.Message.Content)
 			require.Equal(t, []pygent.ToolCall{{ID: "call_1", Name: "bash", Arguments: `{"cmd":"ls"}`}, {ID: "call_2", Name: "stop", Arguments: "{}"}}, resp.Message.ToolCalls)
-			require.Equal(t, pygent.FinishToolCalls, resp.FinishReason)
+			require.Equal(t, chat.FinishToolCalls, resp.FinishReason)
 			require.Equal(t, usage, resp.Usage)
 			require.NotEmpty(t, resp.ID)
 			require.NotEmpty(t, resp.Model)
@@ -103,10 +104,10 @@ func TestResponsesAreRead(t *testing.T) {
 	require.Equal(t, "Hm, what now?", reasoning)
 	_, err = m.Chat(t.Context(), ask())
 	require.True(t, apiError(t, err).Retryable)
-	for _, finish := range []pygent.FinishReason{pygent.FinishLength, pygent.FinishFilter} {
-		bothWays(t, func(t *testing.T, chat chatFunc) {
+	for _, finish := range []chat.FinishReason{chat.FinishLength, chat.FinishFilter} {
+		bothWays(t, func(t *testing.T, call chatFunc) {
 			m, _ := serveResponses(t, pygenttest.Text("Half").WithFinish(finish))
-			resp, err := chat(m, ask())
+			resp, err := call(m, ask())
 			require.NoError(t, err)
 			require.Equal(t, finish, resp.FinishReason)
 		})
@@ -125,7 +126,7 @@ func TestReasoningGoesBackOnlyToItsModel(t *testing.T) {
 	require.NoError(t, err)
 	var answer pygent.Message
 	require.NoError(t, json.Unmarshal(b, &answer))
-	next := ask(pygent.UserMessage("Go."), answer, pygent.ToolMessage("call_1", "README"))
+	next := ask(chat.UserMessage("Go."), answer, chat.ToolMessage("call_1", "README"))
 
 	_, err = m.Chat(t.Context(), next)
 	require.NoError(t, err)
@@ -330,11 +331,11 @@ func TestBrokenResponsesAreAPIErrors(t *testing.T) {
 		{"too long", pygenttest.ContextTooLarge(5), pygent.APIError{Status: 400, ContextTooLarge: true}},
 		{"rate limited", pygenttest.RateLimited(2 * time.Second), pygent.APIError{Status: 429, Retryable: true, RetryAfter: 2 * time.Second}},
 	}
-	bothWays(t, func(t *testing.T, chat chatFunc) {
+	bothWays(t, func(t *testing.T, call chatFunc) {
 		for _, c := range cases {
 			t.Run(c.name, func(t *testing.T) {
 				m, s := serveResponses(t, c.reply)
-				_, err := chat(m, ask())
+				_, err := call(m, ask())
 				got := apiError(t, err)
 				require.Equal(t, c.want, pygent.APIError{Status: got.Status, Retryable: got.Retryable, ContextTooLarge: got.ContextTooLarge, RetryAfter: got.RetryAfter}, err)
 				require.Len(t, s.Requests(), 1, "the agent repeats, not the model")
@@ -349,9 +350,9 @@ func TestBrokenResponsesAreAPIErrors(t *testing.T) {
 func TestResponsesTakeImages(t *testing.T) {
 	t.Parallel()
 	image := pygent.Part{ImageURL: "data:image/png;base64,AAAA"}
-	look := ask(pygent.Message{Role: pygent.RoleUser, Parts: []pygent.Part{{Text: "Look:"}, image}},
-		pygent.AssistantMessage("", pygent.ToolCall{ID: "c1", Name: "read_image", Arguments: "{}"}),
-		pygent.Message{Role: pygent.RoleTool, ToolCallID: "c1", Parts: []pygent.Part{image}})
+	look := ask(pygent.Message{Role: chat.RoleUser, Parts: []pygent.Part{{Text: "Look:"}, image}},
+		chat.AssistantMessage("", pygent.ToolCall{ID: "c1", Name: "read_image", Arguments: "{}"}),
+		pygent.Message{Role: chat.RoleTool, ToolCallID: "c1", Parts: []pygent.Part{image}})
 	m, s := serveResponses(t, pygenttest.Text("a"), pygenttest.Status(400, "", "Invalid content type. input_image is only supported by certain models."), pygenttest.Text("b"))
 	_, err := m.Chat(t.Context(), look)
 	require.NoError(t, err)
@@ -376,7 +377,7 @@ func TestRefusedReasoningIsLeftOut(t *testing.T) {
 			m, s := serveResponses(t, pygenttest.Text("Hi.").WithReasoning("Hm."), pygenttest.Status(status, "", message), pygenttest.Text("a"), pygenttest.Text("b"))
 			resp, err := m.Chat(t.Context(), ask())
 			require.NoError(t, err)
-			again := ask(pygent.UserMessage("Go."), resp.Message, pygent.UserMessage("On."))
+			again := ask(chat.UserMessage("Go."), resp.Message, chat.UserMessage("On."))
 			notices, err := noticed(t, m, again)
 			require.NoError(t, err)
 			require.Equal(t, []string{"left earlier reasoning out: the server does not accept it"}, notices)

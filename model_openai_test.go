@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -43,13 +44,13 @@ func serve(t *testing.T, replies ...pygenttest.Reply) (*pygent.OpenAIModel, *pyg
 
 func ask(messages ...pygent.Message) *pygent.ChatRequest {
 	if len(messages) == 0 {
-		messages = []pygent.Message{pygent.UserMessage("Go.")}
+		messages = []pygent.Message{chat.UserMessage("Go.")}
 	}
 	return &pygent.ChatRequest{Messages: messages}
 }
 
 // bothWays runs a test twice, with a plain call and with a streamed one.
-func bothWays(t *testing.T, test func(t *testing.T, chat func(*pygent.OpenAIModel, *pygent.ChatRequest) (*pygent.ChatResponse, error))) {
+func bothWays(t *testing.T, test func(t *testing.T, call func(*pygent.OpenAIModel, *pygent.ChatRequest) (*pygent.ChatResponse, error))) {
 	t.Run("plain", func(t *testing.T) {
 		test(t, func(m *pygent.OpenAIModel, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 			return m.Chat(t.Context(), req)
@@ -157,10 +158,10 @@ func TestAModelWithoutASystemRoleIsToldByTheUser(t *testing.T) {
 	for _, r := range requests[1:] {
 		require.NoError(t, r.Err)
 		first := r.Chat.Messages[0]
-		require.Equal(t, pygent.RoleUser, first.Role)
+		require.Equal(t, chat.RoleUser, first.Role)
 		require.Equal(t, agent.History().Messages()[0].Text()+"\n\ngo", first.Text())
 	}
-	require.Equal(t, pygent.RoleSystem, agent.History().Messages()[0].Role, "on the wire only")
+	require.Equal(t, chat.RoleSystem, agent.History().Messages()[0].Role, "on the wire only")
 }
 
 func TestOptionsReadWhatPeoplePaste(t *testing.T) {
@@ -239,7 +240,7 @@ func TestOpenAIModelSendsItsOptions(t *testing.T) {
 		pygent.OpenAIParallelToolCalls(false),
 		pygent.OpenAIExtraBody(map[string]any{"temperature": 0.5, "provider": map[string]any{"only": []string{"x"}}}))
 	req := ask()
-	req.Tools = []pygent.ToolSpec{{Name: "bash", Description: "a <b>", Parameters: json.RawMessage(`{"type":"object","properties":{}}`)}, {Name: "stop"}}
+	req.Tools = []chat.ToolSpec{{Name: "bash", Description: "a <b>", Parameters: json.RawMessage(`{"type":"object","properties":{}}`)}, {Name: "stop"}}
 	_, err := m.ChatStream(t.Context(), req, func(pygent.Delta) {})
 	require.NoError(t, err)
 	got := s.Requests()[0]
@@ -299,16 +300,16 @@ func TestOpenAIModelTrustsTheCAFile(t *testing.T) {
 func TestOpenAIModelReadsAnAnswer(t *testing.T) {
 	t.Parallel()
 	usage := pygent.Usage{PromptTokens: 10, CompletionTokens: 5, CachedTokens: 3, ReasoningTokens: 2}
-	bothWays(t, func(t *testing.T, chat chatFunc) {
+	bothWays(t, func(t *testing.T, call chatFunc) {
 		m, _ := serve(t, pygenttest.TextAndCalls("Hello", pygenttest.Call("bash", map[string]any{"cmd": "ls"})).
 			WithReasoning("Hm.").WithUsage(usage))
-		resp, err := chat(m, ask())
+		resp, err := call(m, ask())
 		require.NoError(t, err)
 		require.Equal(t, "Hello", resp.Message.Content)
-		require.Equal(t, pygent.RoleAssistant, resp.Message.Role)
+		require.Equal(t, chat.RoleAssistant, resp.Message.Role)
 		require.Equal(t, []pygent.ToolCall{{ID: "call_1", Name: "bash", Arguments: `{"cmd":"ls"}`}}, resp.Message.ToolCalls)
 		require.Equal(t, `"Hm."`, string(resp.Message.Extra["reasoning_content"]))
-		require.Equal(t, pygent.FinishToolCalls, resp.FinishReason)
+		require.Equal(t, chat.FinishToolCalls, resp.FinishReason)
 		require.Equal(t, usage, resp.Usage)
 		require.NotEmpty(t, resp.ID)
 	})
@@ -335,14 +336,14 @@ func TestOpenAIModelReadsThroughEveryQuirk(t *testing.T) {
 		pygenttest.Call("bash", map[string]any{"cmd": "ls"})).
 		WithCallIDs("a", "b").
 		WithUsage(pygent.Usage{PromptTokens: 10, CompletionTokens: 100})
-	bothWays(t, func(t *testing.T, chat chatFunc) {
+	bothWays(t, func(t *testing.T, call chatFunc) {
 		m, _ := serve(t, reply)
-		want, err := chat(m, ask())
+		want, err := call(m, ask())
 		require.NoError(t, err)
 		for _, q := range pygenttest.WireQuirks() {
 			t.Run(string(q), func(t *testing.T) {
 				m, _ := serve(t, reply.WithQuirks(q))
-				got, err := chat(m, ask())
+				got, err := call(m, ask())
 				require.NoError(t, err)
 				require.Equal(t, want.Message.ToolCalls, got.Message.ToolCalls)
 				require.Equal(t, want.Message.Content, got.Message.Content)
@@ -356,15 +357,15 @@ func TestOpenAIModelReadsThroughEveryQuirk(t *testing.T) {
 
 func TestOpenAIModelMakesEveryMessageLegal(t *testing.T) {
 	t.Parallel()
-	bothWays(t, func(t *testing.T, chat chatFunc) {
+	bothWays(t, func(t *testing.T, call chatFunc) {
 		for _, q := range []pygenttest.Quirk{pygenttest.QuirkNoCallIDs, pygenttest.QuirkDuplicateCallIDs} {
 			m, s := serve(t, pygenttest.Calls(pygenttest.Call("bash", nil), pygenttest.Call("bash", nil)).WithQuirks(q), pygenttest.Text("Done."))
-			resp, err := chat(m, ask())
+			resp, err := call(m, ask())
 			require.NoError(t, err)
 			require.Len(t, resp.Message.ToolCalls, 2)
 			a, b := resp.Message.ToolCalls[0].ID, resp.Message.ToolCalls[1].ID
 			require.NotEqual(t, a, b)
-			_, err = chat(m, ask(pygent.UserMessage("Go."), resp.Message, pygent.ToolMessage(a, "x"), pygent.ToolMessage(b, "y")))
+			_, err = call(m, ask(chat.UserMessage("Go."), resp.Message, chat.ToolMessage(a, "x"), chat.ToolMessage(b, "y")))
 			require.NoError(t, err)
 			require.NoError(t, s.Requests()[1].Err)
 		}
@@ -377,28 +378,28 @@ func TestCallIDsDoNotComeTwiceInAConversation(t *testing.T) {
 	m, _ := serve(t, call, call)
 	first, err := m.Chat(t.Context(), ask())
 	require.NoError(t, err)
-	second, err := m.Chat(t.Context(), ask(pygent.UserMessage("Go."), first.Message, pygent.ToolMessage("call_0", "x")))
+	second, err := m.Chat(t.Context(), ask(chat.UserMessage("Go."), first.Message, chat.ToolMessage("call_0", "x")))
 	require.NoError(t, err)
 	require.NotEqual(t, "call_0", second.Message.ToolCalls[0].ID)
 }
 
 func TestUnknownFieldsGoBackToTheServer(t *testing.T) {
 	t.Parallel()
-	bothWays(t, func(t *testing.T, chat chatFunc) {
+	bothWays(t, func(t *testing.T, call chatFunc) {
 		reply := pygenttest.Text("Hi.").WithQuirks(pygenttest.QuirkUnknownFields)
 		s := pygenttest.NewServer(t, reply, pygenttest.Text("b"), pygenttest.Text("c"))
 		m := newModel(t, pygent.OpenAIBaseURL(s.URL()))
-		resp, err := chat(m, ask())
+		resp, err := call(m, ask())
 		require.NoError(t, err)
-		again := ask(pygent.UserMessage("Go."), resp.Message, pygent.UserMessage("On."))
-		_, err = chat(m, again)
+		again := ask(chat.UserMessage("Go."), resp.Message, chat.UserMessage("On."))
+		_, err = call(m, again)
 		require.NoError(t, err)
 		sent := s.Requests()[1].Chat.Messages[1]
 		require.JSONEq(t, `"The user wants this done."`, string(sent.Extra["reasoning_content"]))
 		require.JSONEq(t, `[{"type":"reasoning.text","text":"The user wants this done.","format":"unknown","index":0}]`, string(sent.Extra["reasoning_details"]))
 
 		quiet := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAISendReasoning(false))
-		_, err = chat(quiet, again)
+		_, err = call(quiet, again)
 		require.NoError(t, err)
 		require.Empty(t, s.Requests()[2].Chat.Messages[1].Extra)
 		require.NotEmpty(t, resp.Message.Extra, "the history keeps it")
@@ -418,9 +419,9 @@ func TestStreamsAreReadAsTheyCome(t *testing.T) {
 		"nothing after the end":    "data: " + done + "\n\nevent: oops\n\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			bothWays(t, func(t *testing.T, chat chatFunc) {
+			bothWays(t, func(t *testing.T, call chatFunc) {
 				m, _ := serve(t, pygenttest.Raw(200, "text/event-stream", body))
-				resp, err := chat(m, ask())
+				resp, err := call(m, ask())
 				require.NoError(t, err)
 				require.Equal(t, "a", resp.Message.Content)
 			})
@@ -438,7 +439,7 @@ func TestOpenAIModelServesManyAtOnce(t *testing.T) {
 	for i := range 20 {
 		wg.Go(func() {
 			want := fmt.Sprint("number ", i)
-			resp, err := m.ChatStream(t.Context(), ask(pygent.UserMessage(want)), func(pygent.Delta) {})
+			resp, err := m.ChatStream(t.Context(), ask(chat.UserMessage(want)), func(pygent.Delta) {})
 			if err != nil || resp.Message.Content != want {
 				t.Errorf("got %v, %v", resp, err)
 			}
@@ -457,14 +458,14 @@ func TestAStreamNeedsNoListener(t *testing.T) {
 
 func withCall(id string, after ...pygent.Message) *pygent.ChatRequest {
 	return ask(append([]pygent.Message{
-		pygent.UserMessage("Go."),
-		pygent.AssistantMessage("", pygent.ToolCall{ID: id, Name: "bash", Arguments: "{}"}),
-		pygent.ToolMessage(id, "ok"),
+		chat.UserMessage("Go."),
+		chat.AssistantMessage("", pygent.ToolCall{ID: id, Name: "bash", Arguments: "{}"}),
+		chat.ToolMessage(id, "ok"),
 	}, after...)...)
 }
 
-func roles(r pygenttest.Request) []pygent.Role {
-	var out []pygent.Role
+func roles(r pygenttest.Request) []chat.Role {
+	var out []chat.Role
 	for _, m := range r.Chat.Messages {
 		out = append(out, m.Role)
 	}
@@ -473,25 +474,25 @@ func roles(r pygenttest.Request) []pygent.Role {
 
 func TestRefusedOrderIsBridged(t *testing.T) {
 	t.Parallel()
-	const user, answer, tool = pygent.RoleUser, pygent.RoleAssistant, pygent.RoleTool
+	const user, answer, tool = chat.RoleUser, chat.RoleAssistant, chat.RoleTool
 	cases := []struct {
 		name  string
 		reply pygenttest.Reply
-		want  []pygent.Role
+		want  []chat.Role
 	}{
 		{"Mistral", pygenttest.Raw(400, "application/json", `{"object":"error","message":"Unexpected role 'user' after role 'tool'","type":"invalid_request_message_order","param":null,"code":"3230"}`),
-			[]pygent.Role{user, answer, tool, answer, user, user}},
+			[]chat.Role{user, answer, tool, answer, user, user}},
 		{"vLLM", pygenttest.Raw(400, "application/json", `{"error":{"message":"Unexpected role 'user' after role 'tool' 1","type":"BadRequestError","param":null,"code":400}}`),
-			[]pygent.Role{user, answer, tool, answer, user, user}},
+			[]chat.Role{user, answer, tool, answer, user, user}},
 		{"a template", pygenttest.Status(500, "", "After the optional system message, conversation roles must alternate user/assistant/user/assistant/..."),
-			[]pygent.Role{user, answer, tool, answer, user, answer, user}},
+			[]chat.Role{user, answer, tool, answer, user, answer, user}},
 	}
 	for _, api := range []pygent.OpenAIProtocol{pygent.OpenAIChat, pygent.OpenAIResponses} {
 		for _, c := range cases {
 			t.Run(string(api)+" "+c.name, func(t *testing.T) {
 				s := pygenttest.NewServer(t, c.reply, pygenttest.Text("a"), pygenttest.Text("b"))
 				m := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIAPI(api))
-				req := withCall("c1", pygent.UserMessage("And?"), pygent.UserMessage("Well?"))
+				req := withCall("c1", chat.UserMessage("And?"), chat.UserMessage("Well?"))
 				notices, err := noticed(t, m, req)
 				require.NoError(t, err)
 				require.Equal(t, []string{"put an assistant message before the user's: the server takes no other order"}, notices)
@@ -513,7 +514,7 @@ func TestRefusedIDsAreShortened(t *testing.T) {
 		pygenttest.Status(500, "", "Tool call IDs should be alphanumeric strings with length 9!"),
 	} {
 		m, s := serve(t, reply, pygenttest.Text("a"), pygenttest.Text("b"))
-		req := withCall("call_1", pygent.AssistantMessage("", pygent.ToolCall{ID: "abcDEF123", Name: "bash", Arguments: "{}"}), pygent.ToolMessage("abcDEF123", "ok"))
+		req := withCall("call_1", chat.AssistantMessage("", pygent.ToolCall{ID: "abcDEF123", Name: "bash", Arguments: "{}"}), chat.ToolMessage("abcDEF123", "ok"))
 		notices, err := noticed(t, m, req)
 		require.NoError(t, err)
 		require.Len(t, notices, 1)
@@ -553,7 +554,7 @@ func TestWhatIsAboutToolsGoesWithTools(t *testing.T) {
 		s := pygenttest.NewServer(t, pygenttest.Text("a"), pygenttest.Text("b"))
 		m := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIAPI(api), pygent.OpenAIParallelToolCalls(true),
 			pygent.OpenAIExtraBody(map[string]any{"tool_choice": "required"}))
-		for _, req := range []*pygent.ChatRequest{withTools(ask(pygent.UserMessage("Go."))), ask(pygent.UserMessage("Go."))} {
+		for _, req := range []*pygent.ChatRequest{withTools(ask(chat.UserMessage("Go."))), ask(chat.UserMessage("Go."))} {
 			_, err := m.Chat(t.Context(), req)
 			require.NoError(t, err, api)
 		}
@@ -567,11 +568,11 @@ func TestWhatIsAboutToolsGoesWithTools(t *testing.T) {
 func TestAnswersMayBeChanged(t *testing.T) {
 	t.Parallel()
 	m, _ := serve(t, pygenttest.Call("bash", map[string]any{"cmd": "echo a"}).WithReasoning("Hm."))
-	resp, err := m.Chat(t.Context(), ask(pygent.UserMessage("Go.")))
+	resp, err := m.Chat(t.Context(), ask(chat.UserMessage("Go.")))
 	require.NoError(t, err)
 	resp.Message.ToolCalls[0].Arguments = `{"cmd":"echo b"}`
 	resp.Message.Extra["reasoning_content"] = json.RawMessage(`"Oh."`)
-	for _, msg := range []pygent.Message{pygent.NewHistory(resp.Message).Messages()[0], resp.Message} {
+	for _, msg := range []pygent.Message{chat.NewHistory(resp.Message).Messages()[0], resp.Message} {
 		encoded, err := json.Marshal(msg)
 		require.NoError(t, err)
 		require.JSONEq(t, `{"role":"assistant","content":null,"reasoning_content":"Oh.",
@@ -694,7 +695,7 @@ func TestEmptyFieldsAreNotSentBack(t *testing.T) {
 	// This message comes from a history that another program wrote.
 	var loaded pygent.Message
 	require.NoError(t, json.Unmarshal([]byte(`{"role":"assistant","content":"Hi.","annotations":[],"refusal":null,"audio":null,"function_call":null,"kept":1}`), &loaded))
-	_, err = m.Chat(t.Context(), ask(pygent.UserMessage("Go."), loaded, pygent.UserMessage("On.")))
+	_, err = m.Chat(t.Context(), ask(chat.UserMessage("Go."), loaded, chat.UserMessage("On.")))
 	require.NoError(t, err)
 	require.Contains(t, string(s.Requests()[1].Body), `{"role":"assistant","content":"Hi.","kept":1}`)
 }
@@ -728,9 +729,9 @@ func TestCallsOfOtherModelsGetEmptyReasoningWhereItIsDue(t *testing.T) {
 	} {
 		m, s := serve(t, pygenttest.Status(400, "", message), pygenttest.Text("a"), pygenttest.Text("b"))
 		s.Knows("reasoning_content")
-		thought := pygent.AssistantMessage("", pygent.ToolCall{ID: "c2", Name: "bash", Arguments: "{}"})
+		thought := chat.AssistantMessage("", pygent.ToolCall{ID: "c2", Name: "bash", Arguments: "{}"})
 		thought.Extra = map[string]json.RawMessage{"reasoning_content": json.RawMessage(`"Hm."`)}
-		req := withCall("c1", thought, pygent.ToolMessage("c2", "ok"))
+		req := withCall("c1", thought, chat.ToolMessage("c2", "ok"))
 		for range 2 {
 			_, err := m.Chat(t.Context(), req)
 			require.NoError(t, err)
@@ -748,9 +749,9 @@ func TestCallsOfOtherModelsAreSignedWhereItIsDue(t *testing.T) {
 	s := pygenttest.NewServer(t, pygenttest.Text("a"), pygenttest.Text("b")).Strict(pygenttest.Gemini)
 	s.Knows("extra_content")
 	m := newModel(t, pygent.OpenAIBaseURL(s.URL()))
-	signed := pygent.AssistantMessage("", pygent.ToolCall{ID: "c2", Name: "bash", Arguments: "{}"})
+	signed := chat.AssistantMessage("", pygent.ToolCall{ID: "c2", Name: "bash", Arguments: "{}"})
 	signed.ToolCalls[0].Extra = map[string]json.RawMessage{"extra_content": json.RawMessage(`{"google":{"thought_signature":"x"}}`)}
-	req := withTools(withCall("c1", signed, pygent.ToolMessage("c2", "ok")))
+	req := withTools(withCall("c1", signed, chat.ToolMessage("c2", "ok")))
 	for range 2 {
 		_, err := m.Chat(t.Context(), req)
 		require.NoError(t, err)
@@ -767,9 +768,9 @@ func TestRefusedFieldsAreNotTakenForParameters(t *testing.T) {
 	body := `{"object":"error","message":{"detail":[{"type":"extra_forbidden","loc":["body","messages",1,"assistant","reasoning_content"],"msg":"Extra inputs are not permitted","input":"the temperature"}]},"type":"invalid_request_error","param":null,"code":null}`
 	s := pygenttest.NewServer(t, pygenttest.Raw(422, "application/json", body), pygenttest.Text("a"))
 	m := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIExtraBody(map[string]any{"temperature": 1}))
-	answer := pygent.AssistantMessage("Hi.")
+	answer := chat.AssistantMessage("Hi.")
 	answer.Extra = map[string]json.RawMessage{"reasoning_content": json.RawMessage(`"the temperature"`)}
-	_, err := m.Chat(t.Context(), ask(pygent.UserMessage("Go."), answer, pygent.UserMessage("On.")))
+	_, err := m.Chat(t.Context(), ask(chat.UserMessage("Go."), answer, chat.UserMessage("On.")))
 	require.NoError(t, err)
 	require.Contains(t, s.Requests()[1].Fields, "temperature")
 	require.Empty(t, s.Requests()[1].Chat.Messages[1].Extra)
@@ -777,12 +778,12 @@ func TestRefusedFieldsAreNotTakenForParameters(t *testing.T) {
 
 func TestNoAnswerIsSentWithoutContent(t *testing.T) {
 	t.Parallel()
-	refused := pygent.AssistantMessage("")
+	refused := chat.AssistantMessage("")
 	refused.Extra = map[string]json.RawMessage{"refusal": json.RawMessage(`"I cannot."`)}
 	for _, api := range []pygent.OpenAIProtocol{pygent.OpenAIChat, pygent.OpenAIResponses} {
 		s := pygenttest.NewServer(t, pygenttest.Text("a"), pygenttest.Text("").WithReasoning("Hm."), pygenttest.Text("b"))
 		m := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIAPI(api))
-		_, err := m.Chat(t.Context(), ask(pygent.UserMessage("Go."), refused, pygent.UserMessage("On.")))
+		_, err := m.Chat(t.Context(), ask(chat.UserMessage("Go."), refused, chat.UserMessage("On.")))
 		require.NoError(t, err)
 		require.Equal(t, "I cannot.", s.Requests()[0].Chat.Messages[1].Content)
 
@@ -866,7 +867,7 @@ func TestEveryProviderIsSatisfiedInTheEnd(t *testing.T) {
 		t.Run("strict "+string(provider), func(t *testing.T) {
 			s := pygenttest.NewServer(t, pygenttest.Text("a"), pygenttest.Text("b")).Strict(provider)
 			m := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIMaxTokens(100), pygent.OpenAIParallelToolCalls(true))
-			req := withTools(withCall("call_1", pygent.UserMessage("And?")))
+			req := withTools(withCall("call_1", chat.UserMessage("And?")))
 			req.Messages[1].Extra = map[string]json.RawMessage{
 				"annotations": json.RawMessage(`[]`), "refusal": json.RawMessage(`null`), "reasoning_content": json.RawMessage(`"Hm."`),
 			}
@@ -910,7 +911,7 @@ func TestRefusedParametersAreDroppedOnce(t *testing.T) {
 			s := pygenttest.NewServer(t, c.reply, pygenttest.Text("a"), pygenttest.Text("b"))
 			m := newModel(t, append(c.opts, pygent.OpenAIBaseURL(s.URL()))...)
 			req := ask()
-			req.Tools = []pygent.ToolSpec{{Name: "bash"}}
+			req.Tools = []chat.ToolSpec{{Name: "bash"}}
 			var notices []string
 			note := func(d pygent.Delta) {
 				if d.Notice != "" {
@@ -983,10 +984,10 @@ func TestRefusedFieldsOfMessagesAreLeftOut(t *testing.T) {
 		pygenttest.Status(400, "", "'messages.1' : for 'role:assistant' the following must be satisfied[('messages.1' : property 'reasoning_content' is unsupported)]"),
 		pygenttest.Text("a"), pygenttest.Text("b")).Knows("reasoning_content", "kept")
 	m := newModel(t, pygent.OpenAIBaseURL(s.URL()))
-	answer := pygent.AssistantMessage("Hi.")
+	answer := chat.AssistantMessage("Hi.")
 	answer.Extra = map[string]json.RawMessage{"reasoning_content": json.RawMessage(`"r"`), "kept": json.RawMessage(`1`)}
 	for range 2 {
-		_, err := m.Chat(t.Context(), ask(pygent.UserMessage("Go."), answer, pygent.UserMessage("On.")))
+		_, err := m.Chat(t.Context(), ask(chat.UserMessage("Go."), answer, chat.UserMessage("On.")))
 		require.NoError(t, err)
 	}
 	require.Len(t, s.Requests(), 3)
@@ -998,7 +999,7 @@ func TestRefusedFieldsOfMessagesAreLeftOut(t *testing.T) {
 
 func TestRejectedImagesBecomePlaceholders(t *testing.T) {
 	t.Parallel()
-	image := pygent.Message{Role: pygent.RoleUser, Parts: []pygent.Part{{Text: "Look:"}, {ImageURL: "data:image/png;base64,AAAA"}}}
+	image := pygent.Message{Role: chat.RoleUser, Parts: []pygent.Part{{Text: "Look:"}, {ImageURL: "data:image/png;base64,AAAA"}}}
 	cases := []struct {
 		reply      pygenttest.Reply
 		remembered bool
@@ -1050,7 +1051,7 @@ func TestRejectedFilesAndRecordingsBecomePlaceholders(t *testing.T) {
 		{wav, pygenttest.Status(400, "", "The audio file could not be decoded or its format is not supported."), noRecording, false},
 	} {
 		m, s := serve(t, c.reply, pygenttest.Text("a"), pygenttest.Text("b"))
-		message := pygent.UserMessage("Look:", c.part)
+		message := chat.UserMessage("Look:", c.part)
 		var notices []string
 		_, err := m.ChatStream(t.Context(), ask(message), func(d pygent.Delta) {
 			if d.Notice != "" {
@@ -1071,7 +1072,7 @@ func TestWhatIsNotTakenIsLeftOutOneKindAfterTheOther(t *testing.T) {
 	t.Parallel()
 	text := pygenttest.Status(400, "", "messages.content must be a string")
 	m, s := serve(t, text, text, text, pygenttest.Text("a"))
-	_, err := m.Chat(t.Context(), ask(pygent.UserMessage("Look:", pygent.Part{ImageURL: "data:image/png;base64,AAAA"},
+	_, err := m.Chat(t.Context(), ask(chat.UserMessage("Look:", pygent.Part{ImageURL: "data:image/png;base64,AAAA"},
 		pygent.Part{FileName: "a.pdf", FileURL: "data:application/pdf;base64,JVBERi0xLjcKcmVzdA=="}, pygent.Part{AudioURL: "data:audio/wav;base64,UklGRgAAAABXQVZFZm10IA=="})))
 	require.NoError(t, err)
 	require.Len(t, s.Requests(), 4)
@@ -1094,7 +1095,7 @@ func TestWhatIsKnownOfRolesSurvivesTheWayBackToChat(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, server := serve(t, replies...)
-			_, err := m.Chat(t.Context(), ask(pygent.SystemMessage("Be kind."), pygent.UserMessage("Hi.")))
+			_, err := m.Chat(t.Context(), ask(chat.SystemMessage("Be kind."), chat.UserMessage("Hi.")))
 			require.NoError(t, err)
 			last := server.Requests()[3]
 			require.Equal(t, []string{"Be kind.\n\nHi."}, texts(last.Chat.Messages))
@@ -1123,21 +1124,21 @@ func (s *shown) add(d pygent.Delta) {
 func TestThoughtsInTagsAreNotTheAnswer(t *testing.T) {
 	t.Parallel()
 	thinks := pygenttest.Text("Hello there.").WithReasoning("They greet me.").WithQuirks(pygenttest.QuirkThinkTags)
-	bothWays(t, func(t *testing.T, chat func(*pygent.OpenAIModel, *pygent.ChatRequest) (*pygent.ChatResponse, error)) {
+	bothWays(t, func(t *testing.T, call func(*pygent.OpenAIModel, *pygent.ChatRequest) (*pygent.ChatResponse, error)) {
 		m, server := serve(t, thinks, pygenttest.Text("Again."), pygenttest.Text("Other."))
-		resp, err := chat(m, ask())
+		resp, err := call(m, ask())
 		require.NoError(t, err)
 		require.Equal(t, "Hello there.", resp.Message.Text())
 
-		history := ask(pygent.UserMessage("Hi."), resp.Message, pygent.UserMessage("And?"))
-		_, err = chat(m, history)
+		history := ask(chat.UserMessage("Hi."), resp.Message, chat.UserMessage("And?"))
+		_, err = call(m, history)
 		require.NoError(t, err)
 		sent := server.Requests()[1].Chat.Messages[1]
 		require.Equal(t, "<think>\nThey greet me.\n</think>\n\nHello there.", sent.Text(), "that model gets back what it wrote")
 		require.Empty(t, sent.Extra)
 
 		history.Model = "another"
-		_, err = chat(m, history)
+		_, err = call(m, history)
 		require.NoError(t, err)
 		sent = server.Requests()[2].Chat.Messages[1]
 		require.Equal(t, "Hello there.", sent.Text())
@@ -1155,7 +1156,7 @@ func TestThoughtsInTagsAreNotTheAnswer(t *testing.T) {
 		m := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAISendReasoning(false))
 		resp, err := m.Chat(t.Context(), ask())
 		require.NoError(t, err)
-		_, err = m.Chat(t.Context(), ask(pygent.UserMessage("Hi."), resp.Message, pygent.UserMessage("And?")))
+		_, err = m.Chat(t.Context(), ask(chat.UserMessage("Hi."), resp.Message, chat.UserMessage("And?")))
 		require.NoError(t, err)
 		require.Equal(t, "Hello there.", s.Requests()[1].Chat.Messages[1].Text())
 	})
@@ -1241,12 +1242,12 @@ func TestACallInThoughtsIsTold(t *testing.T) {
 
 func TestThoughtsThatAreCutOffAreNoText(t *testing.T) {
 	t.Parallel()
-	half := pygenttest.Text("Hm, I sh").WithFinish(pygent.FinishLength)
+	half := pygenttest.Text("Hm, I sh").WithFinish(chat.FinishLength)
 	for _, closing := range []string{"</think>", "[/THINK]"} {
-		bothWays(t, func(t *testing.T, chat func(*pygent.OpenAIModel, *pygent.ChatRequest) (*pygent.ChatResponse, error)) {
+		bothWays(t, func(t *testing.T, call func(*pygent.OpenAIModel, *pygent.ChatRequest) (*pygent.ChatResponse, error)) {
 			m, _ := serve(t, pygenttest.Text("They greet me.\n"+closing+"\n\nHello."), half, pygenttest.Text("Short."+closing+"Hi."), pygenttest.Text("Plain."), half)
 			for i, want := range []string{"Hello.", "", "Hi.", "Plain.", "Hm, I sh"} { // the last model does not think any more
-				resp, err := chat(m, ask())
+				resp, err := call(m, ask())
 				require.NoError(t, err)
 				require.Equal(t, want, resp.Message.Text(), i)
 			}

@@ -28,6 +28,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -260,8 +261,8 @@ func (e *earlyTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 // transport still sends them.
 func TestARequestIsNotReadAfterItsCall(t *testing.T) {
 	for name, messages := range map[string][]pygent.Message{
-		"of a history":  pygent.NewHistory(pygent.UserMessage("Go."), pygent.AssistantMessage("Where?"), pygent.UserMessage("On.")).Conversation(),
-		"of the caller": {pygent.UserMessage("Go."), pygent.AssistantMessage("Where?"), pygent.UserMessage("On.")},
+		"of a history":  chat.NewHistory(chat.UserMessage("Go."), chat.AssistantMessage("Where?"), chat.UserMessage("On.")).Conversation(),
+		"of the caller": {chat.UserMessage("Go."), chat.AssistantMessage("Where?"), chat.UserMessage("On.")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			transport := &earlyTransport{}
@@ -277,7 +278,7 @@ func TestARequestIsNotReadAfterItsCall(t *testing.T) {
 			}()
 			<-began
 			for i := range messages {
-				messages[i] = pygent.UserMessage("Something else.")
+				messages[i] = chat.UserMessage("Something else.")
 			}
 			require.Error(t, <-read)
 		})
@@ -591,7 +592,7 @@ func TestStallTimeoutsCanBeTurnedOff(t *testing.T) {
 		resp, err := m.Chat(t.Context(), ask())
 		require.NoError(t, err)
 		require.Equal(t, "late", resp.Message.Content)
-		require.Equal(t, pygent.FinishStop, resp.FinishReason)
+		require.Equal(t, chat.FinishStop, resp.FinishReason)
 	})
 }
 

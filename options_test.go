@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -51,7 +52,7 @@ func TestOptionsThatContradictEachOtherAreRefused(t *testing.T) {
 	tests := []struct{ one, other pygent.Option }{
 		{model, pygent.OpenAIKey("k")},
 		{pygent.WithRuntime(nowhere{}), pygent.WithImage("x")},
-		{pygent.WithHistory(pygent.NewHistory()), pygent.WithHistoryFile("x.json")},
+		{pygent.WithHistory(chat.NewHistory()), pygent.WithHistoryFile("x.json")},
 		{pygent.WithTaskManager(m), pygent.MaxTasks(1)},
 	}
 	names := [][2]string{{"WithModel", "OpenAIKey"}, {"WithRuntime", "WithImage"}, {"WithHistory", "WithHistoryFile"}, {"WithTaskManager", "MaxTasks"}}
@@ -75,7 +76,7 @@ func TestNilTakesBackWhatContradictsAnotherOption(t *testing.T) {
 		pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithModel(nil), pygent.OpenAIKey("k"),
 		pygent.WithRuntime(nowhere{}), pygent.WithRuntime(nil), pygent.WithDocker(pygent.DockerNever),
 		pygent.WithTaskManager(m), pygent.WithTaskManager(nil), pygent.MaxTasks(1),
-		pygent.WithHistory(pygent.NewHistory()), pygent.WithHistoryFile("x"), pygent.WithHistoryFile(""))
+		pygent.WithHistory(chat.NewHistory()), pygent.WithHistoryFile("x"), pygent.WithHistoryFile(""))
 	require.NoError(t, err)
 	require.NoError(t, agent.Close())
 }
@@ -112,7 +113,7 @@ func TestOptionsGoBeforeTheConfiguration(t *testing.T) {
 	t.Setenv("PYGENT_HISTORY_FILE", filepath.Join(t.TempDir(), "of-the-environment.json"))
 	cfg := pygent.Config{Workspace: t.TempDir(), Container: pygent.ContainerConfig{Image: "x"}, HistoryFile: filepath.Join(t.TempDir(), "h.json")}
 	cfg.OpenAI.APIKey = "k"
-	history := pygent.NewHistory(pygent.UserMessage("before"))
+	history := chat.NewHistory(chat.UserMessage("before"))
 	agent, err := pygent.New(append(cfg.Options(),
 		pygent.WithModel(pygenttest.NewScriptedModel(stop)), pygent.WithRuntime(nowhere{}), pygent.WithHistory(history))...)
 	require.NoError(t, err)

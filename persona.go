@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/safecall"
 )
 
@@ -72,7 +73,7 @@ type systemState struct {
 	stale   atomic.Bool // rebuild even if the tools are the same
 	built   bool
 	version int64 // of the registry
-	specs   []ToolSpec
+	specs   []chat.ToolSpec
 	from    systemMessage // read again only when stale: other tools alone do not change what is known of the workspace
 	again   atomic.Bool   // look anew
 	warned  []string      // the last warnings about the sources of the message
@@ -84,14 +85,14 @@ type systemMessage struct {
 	text     string
 	warnings []string
 	info     PromptInfo
-	specs    []ToolSpec
+	specs    []chat.ToolSpec
 	version  int64 // of the registry
 }
 
 // refreshSystem rebuilds the system message and the tools' specs when they are
 // out of date, and returns the specs. The message is the same from step to step,
 // so that providers can cache it.
-func (a *Agent) refreshSystem(ctx context.Context) (_ []ToolSpec, err error) {
+func (a *Agent) refreshSystem(ctx context.Context) (_ []chat.ToolSpec, err error) {
 	if err := a.refresh.LockContext(ctx); err != nil {
 		return nil, err
 	}
@@ -120,7 +121,7 @@ func (a *Agent) refreshSystem(ctx context.Context) (_ []ToolSpec, err error) {
 		}
 	}
 	s.warned = message.warnings
-	if err := a.history.setSystem(ctx, message.text); err != nil {
+	if err := a.history.SetSystemContext(ctx, message.text); err != nil {
 		return nil, err
 	}
 	s.specs, s.version, s.built, s.from = message.specs, message.version, true, message

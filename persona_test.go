@@ -6,12 +6,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 )
 
-func tools(names ...string) []pygent.ToolSpec {
-	var specs []pygent.ToolSpec
+func tools(names ...string) []chat.ToolSpec {
+	var specs []chat.ToolSpec
 	for _, name := range names {
-		specs = append(specs, pygent.ToolSpec{Name: name})
+		specs = append(specs, chat.ToolSpec{Name: name})
 	}
 	return specs
 }

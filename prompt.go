@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/escape"
 )
 
@@ -14,7 +15,7 @@ import (
 type PromptInfo struct {
 	Persona Persona
 	Runtime RuntimeInfo
-	Tools   []ToolSpec // the active tools
+	Tools   []chat.ToolSpec // the active tools
 
 	BashTimeout    time.Duration // of a call of bash that sets none; default [BashToolTimeout]
 	MaxBashTimeout time.Duration // the most a command may set; default [MaxBashTimeout]
@@ -85,7 +86,7 @@ func (p *prompt) line(format string, args ...any) { fmt.Fprintf(&p.b, format+"\n
 
 // has reports whether any of the named tools is active.
 func (p *prompt) has(names ...string) bool {
-	return slices.ContainsFunc(p.info.Tools, func(t ToolSpec) bool { return slices.Contains(names, t.Name) })
+	return slices.ContainsFunc(p.info.Tools, func(t chat.ToolSpec) bool { return slices.Contains(names, t.Name) })
 }
 
 func (p *prompt) persona() {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/escape"
 	"github.com/x/pygent/internal/filetext"
 	"github.com/x/pygent/internal/survey"
@@ -156,8 +157,8 @@ func (r *run) recallNested() {
 		return
 	}
 	r.nested = nestedInstructions{looked: map[string]bool{}}
-	for _, m := range r.agent.history.shownConversation() {
-		if m.Role != RoleTool {
+	for _, m := range r.agent.history.Shown() {
+		if m.Role != chat.RoleTool {
 			continue
 		}
 		for text := m.Text(); ; {

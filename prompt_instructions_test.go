@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -18,7 +19,7 @@ func reading(path string) pygenttest.Reply {
 // resultsOf returns the contents of the results in a conversation.
 func resultsOf(messages []pygent.Message) (all []string) {
 	for _, m := range messages {
-		if m.Role == pygent.RoleTool {
+		if m.Role == chat.RoleTool {
 			all = append(all, m.Content)
 		}
 	}

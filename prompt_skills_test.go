@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -42,7 +43,7 @@ func readSkill(name string) pygenttest.Reply {
 }
 
 // toolNamed returns a tool of a request.
-func toolNamed(req pygent.ChatRequest, name string) (spec pygent.ToolSpec, ok bool) {
+func toolNamed(req pygent.ChatRequest, name string) (spec chat.ToolSpec, ok bool) {
 	for _, spec := range req.Tools {
 		if spec.Name == name {
 			return spec, true

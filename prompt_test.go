@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -25,7 +26,7 @@ import (
 // them whenever they are not in its cache.
 const maxPrefix = 10_000
 
-func toolsSize(t *testing.T, specs []pygent.ToolSpec) (size int) {
+func toolsSize(t *testing.T, specs []chat.ToolSpec) (size int) {
 	t.Helper()
 	for _, spec := range specs {
 		encoded, err := json.Marshal(spec)
@@ -66,7 +67,7 @@ func TestPrefixOfEveryKindOfRuntimeIsSmall(t *testing.T) {
 	}
 }
 
-func slicesOf(specs map[string]pygent.ToolSpec) (all []pygent.ToolSpec) {
+func slicesOf(specs map[string]chat.ToolSpec) (all []chat.ToolSpec) {
 	for _, spec := range specs {
 		all = append(all, spec)
 	}
@@ -217,7 +218,7 @@ func TestWhatAnImageHasIsFoundOnce(t *testing.T) {
 		all := systemsOf(model)
 		require.Equal(t, []string{all[0], all[0], all[0]}, all)
 		for _, m := range agent.History().Messages() {
-			if m.Role == pygent.RoleTool {
+			if m.Role == chat.RoleTool {
 				results = append(results, m.Content)
 			}
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -291,7 +292,7 @@ func heardInTask(t *testing.T, agent *pygent.Agent) (heard string, got []string)
 	messages, err := agent.Tasks().TaskHistory(t.Context(), onlyTask(t, agent).ID)
 	require.NoError(t, err)
 	for _, m := range messages {
-		if m.Role == pygent.RoleTool && heard == "" {
+		if m.Role == chat.RoleTool && heard == "" {
 			heard = m.Text()
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -139,7 +140,7 @@ func (p *program) answer(ctx context.Context, req *pygent.ChatRequest, emit func
 		m.ToolCalls = append(m.ToolCalls, pygent.ToolCall{ID: id, Name: name, Arguments: p.args()})
 	}
 	if p.one(10) {
-		m.Role = pygent.RoleUser
+		m.Role = chat.RoleUser
 	}
 	for range p.n(4) {
 		d := pygent.Delta{Text: p.text(), Reasoning: p.text()}
@@ -147,15 +148,15 @@ func (p *program) answer(ctx context.Context, req *pygent.ChatRequest, emit func
 			d.Withdrawn = true
 		}
 		if p.one(3) {
-			d.Call = &pygent.CallDelta{Index: p.n(3), ID: "x", Tool: "look", Bytes: p.n(100)}
+			d.Call = &chat.CallDelta{Index: p.n(3), ID: "x", Tool: "look", Bytes: p.n(100)}
 		}
 		emit(d)
 		p.nap()
 	}
 	u := pygent.Usage{PromptTokens: int64(p.n(100)), CompletionTokens: int64(p.n(100))}
-	finish := []pygent.FinishReason{pygent.FinishStop, pygent.FinishToolCalls, pygent.FinishLength, pygent.FinishFilter, "", "odd"}[p.n(6)]
+	finish := []chat.FinishReason{chat.FinishStop, chat.FinishToolCalls, chat.FinishLength, chat.FinishFilter, "", "odd"}[p.n(6)]
 	if p.one(2) {
-		finish = pygent.FinishStop
+		finish = chat.FinishStop
 	}
 	return &pygent.ChatResponse{Message: m, FinishReason: finish, Usage: u}, nil
 }
@@ -164,14 +165,14 @@ func (p *program) checkRequest(ctx context.Context, req *pygent.ChatRequest) {
 	if err := pygenttest.CheckConversation(req.Messages); err != nil {
 		p.wrong("request is not legal: %v", err)
 	}
-	if last := req.Messages[len(req.Messages)-1]; last.Role == pygent.RoleAssistant {
+	if last := req.Messages[len(req.Messages)-1]; last.Role == chat.RoleAssistant {
 		p.wrong("the last message is the assistant's")
 	}
 	for i, m := range req.Messages {
 		if _, err := json.Marshal(m); err != nil {
 			p.wrong("message %d has no JSON: %v", i, err)
 		}
-		if i > 0 && m.Role == pygent.RoleSystem {
+		if i > 0 && m.Role == chat.RoleSystem {
 			p.wrong("system message at %d", i)
 		}
 	}
@@ -200,7 +201,7 @@ func (p *program) checkRequest(ctx context.Context, req *pygent.ChatRequest) {
 }
 
 func withoutSystem(ms []pygent.Message) []pygent.Message {
-	if len(ms) > 0 && ms[0].Role == pygent.RoleSystem {
+	if len(ms) > 0 && ms[0].Role == chat.RoleSystem {
 		return ms[1:]
 	}
 	return ms
@@ -303,7 +304,7 @@ func (p *program) disturb() {
 	switch p.n(14) {
 	case 0, 1, 2, 3:
 		text := fmt.Sprintf("said %d %s", p.n(1<<30), p.text())
-		id, err := a.Say(pygent.UserMessage(text))
+		id, err := a.Say(chat.UserMessage(text))
 		if err == nil {
 			p.mu.Lock()
 			p.said[id] = string([]rune(text))
@@ -347,12 +348,12 @@ func (p *program) disturb() {
 			p.wrong("state: %v", err)
 		}
 	case 11:
-		_ = a.History().SetInfo(pygent.HistoryInfo{Title: p.text()})
+		_ = a.History().SetInfo(chat.HistoryInfo{Title: p.text()})
 	case 12:
 		_ = a.History().Conversation()
 		_ = a.Usage()
 	case 13:
-		if err := a.History().Append(pygent.UserMessage("appended")); err == nil {
+		if err := a.History().Append(chat.UserMessage("appended")); err == nil {
 			p.mu.Lock()
 			p.last = nil
 			p.mu.Unlock()
@@ -433,7 +434,7 @@ func newProgram(t *testing.T, seed uint64, dir string) *program {
 		}
 		var h *pygent.History
 		for h == nil {
-			h, _ = pygent.LoadHistory(context.Background(), p.store)
+			h, _ = chat.LoadHistory(context.Background(), p.store)
 		}
 		opts = append(opts, pygent.WithHistory(h))
 	}
@@ -665,7 +666,7 @@ func (p *program) check() {
 	}
 	switch {
 	case p.path != "":
-		h, err := pygent.ReadHistory(p.path)
+		h, err := chat.ReadHistory(p.path)
 		if err != nil {
 			p.wrong("read: %v", err)
 			break
@@ -685,7 +686,7 @@ func (p *program) check() {
 	}
 }
 
-func (p *program) same(want, got []pygent.HistoryEntry) {
+func (p *program) same(want, got []chat.HistoryEntry) {
 	if len(want) != len(got) {
 		p.wrong("the store has %d entries, the history %d", len(got), len(want))
 		return
@@ -827,7 +828,7 @@ func (p *program) checkSaid(events []pygent.Event) {
 	}
 	texts := map[string]int{}
 	for _, m := range p.agent.History().Messages() {
-		if m.Role == pygent.RoleUser {
+		if m.Role == chat.RoleUser {
 			texts[string([]rune(m.Text()))]++
 		}
 	}

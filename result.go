@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/jsonobj"
 	"github.com/x/pygent/internal/looptext"
 	"github.com/x/pygent/internal/toolschema"
@@ -59,38 +60,6 @@ func (r *Result) UnmarshalJSON(data []byte) error {
 	type plain Result
 	return jsonobj.UnmarshalSeconds(data, (*plain)(r))
 }
-
-// Status says how a run ended.
-type Status string
-
-// The ways a run ends.
-const (
-	StatusStopped      Status = "stopped"        // the model called stop
-	StatusAwaitingUser Status = "awaiting_user"  // the model called continue
-	StatusReplied      Status = "replied"        // the model replied without calling a tool
-	StatusMaxSteps     Status = "max_steps"      // the limit of steps was reached
-	StatusMaxToolCalls Status = "max_tool_calls" // the limit of tool calls was reached
-	StatusTimeout      Status = "timeout"        // a step or the run took too long
-	StatusCancelled    Status = "cancelled"      // the context was cancelled
-	StatusBudget       Status = "budget"         // the budget of tokens or of money is spent, or what was spent is not known
-	StatusTruncated    Status = "truncated"      // the token limit cut off two answers in a row
-	StatusEmpty        Status = "empty"          // the model answered nothing, twice
-	StatusStuck        Status = "stuck"          // no progress: calls that repeat themselves or all fail, or replies in place of the work
-	StatusContextFull  Status = "context_full"   // the conversation exceeds the model's window
-	StatusFailed       Status = "failed"         // the model call failed, the runtime cannot start, or two commands in a row could not begin
-)
-
-// Outcome says how a tool call ended.
-type Outcome string
-
-// The ways a tool call ends.
-const (
-	OutcomeOK          Outcome = "ok"          // the tool ran
-	OutcomeFailed      Outcome = "failed"      // the tool failed, or there is no such tool, or its arguments do not fit; also a command with another exit code than 0
-	OutcomeDenied      Outcome = "denied"      // it was not allowed
-	OutcomeNotRun      Outcome = "not_run"     // the run ended, or reached a limit, before it
-	OutcomeInterrupted Outcome = "interrupted" // the run was interrupted while it waited for approval or ran; in the latter case it may have taken effect
-)
 
 // outcome is the outcome of a call by its tool's own result.
 func (r *ToolResult) outcome() Outcome {
@@ -227,15 +196,15 @@ func finalToolFor[In, Out any](value func(*In) *Out, out *Out) (*finalTool, erro
 }
 
 // offer adds the tool to those that the model gets. A nil f adds none.
-func (f *finalTool) offer(specs []ToolSpec) ([]ToolSpec, error) {
+func (f *finalTool) offer(specs []chat.ToolSpec) ([]chat.ToolSpec, error) {
 	if f == nil {
 		return specs, nil
 	}
-	i, taken := slices.BinarySearchFunc(specs, finalToolName, func(s ToolSpec, name string) int { return cmp.Compare(s.Name, name) })
+	i, taken := slices.BinarySearchFunc(specs, finalToolName, func(s chat.ToolSpec, name string) int { return cmp.Compare(s.Name, name) })
 	if taken {
 		return nil, fmt.Errorf("typed run: the agent has a tool named %s, by which a typed run gets its value: disable or rename it", finalToolName)
 	}
-	spec := ToolSpec{Name: f.tool.Name, Description: f.tool.Description, Parameters: f.tool.schema.Wire()}
+	spec := chat.ToolSpec{Name: f.tool.Name, Description: f.tool.Description, Parameters: f.tool.schema.Wire()}
 	return slices.Insert(slices.Clone(specs), i, spec), nil
 }
 
@@ -297,3 +266,35 @@ func (r *run) takeLast(ctx context.Context, call ToolCall) bool {
 	f.taken = result.take
 	return true
 }
+
+// Status says how a run ended.
+type Status = chat.Status
+
+// The ways a run ends, as package chat describes them.
+const (
+	StatusStopped      = chat.StatusStopped
+	StatusAwaitingUser = chat.StatusAwaitingUser
+	StatusReplied      = chat.StatusReplied
+	StatusMaxSteps     = chat.StatusMaxSteps
+	StatusMaxToolCalls = chat.StatusMaxToolCalls
+	StatusTimeout      = chat.StatusTimeout
+	StatusCancelled    = chat.StatusCancelled
+	StatusBudget       = chat.StatusBudget
+	StatusTruncated    = chat.StatusTruncated
+	StatusEmpty        = chat.StatusEmpty
+	StatusStuck        = chat.StatusStuck
+	StatusContextFull  = chat.StatusContextFull
+	StatusFailed       = chat.StatusFailed
+)
+
+// Outcome says how a tool call ended.
+type Outcome = chat.Outcome
+
+// The ways a tool call ends, as package chat describes them.
+const (
+	OutcomeOK          = chat.OutcomeOK
+	OutcomeFailed      = chat.OutcomeFailed
+	OutcomeDenied      = chat.OutcomeDenied
+	OutcomeNotRun      = chat.OutcomeNotRun
+	OutcomeInterrupted = chat.OutcomeInterrupted
+)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -173,7 +174,7 @@ func TestATypedRunThatGoesOnNeedsAnotherValue(t *testing.T) {
 		finalAnswer(map[string]any{"verdict": "approve"}), finalAnswer(map[string]any{"verdict": "reject"})),
 		pygent.OnEvent(func(e pygent.Event) {
 			if e.Type == pygent.EventToolDone && e.Step == 1 {
-				_, err := agent.Say(pygent.UserMessage("Look again."))
+				_, err := agent.Say(chat.UserMessage("Look again."))
 				require.NoError(t, err)
 			}
 		}))

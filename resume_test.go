@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -27,7 +28,7 @@ func TestResumeAnswersWhatWasLeftOpen(t *testing.T) {
 		return &pygent.ToolResult{Content: "counted"}, nil
 	}}
 	const lost = "interrupted; it may have taken effect"
-	user := pygent.UserMessage("go")
+	user := chat.UserMessage("go")
 	stopCall := recordedCall("s", "stop", `{"summary":"it was done"}`)
 	tests := []struct {
 		name   string
@@ -37,30 +38,30 @@ func TestResumeAnswersWhatWasLeftOpen(t *testing.T) {
 		asked  int
 	}{
 		{"before the first answer", []pygent.Message{user}, []string{"stopped"}, pygent.StatusStopped, 1},
-		{"in a call", []pygent.Message{user, pygent.AssistantMessage("", recordedCall("a", "bash", `{"cmd":"touch no"}`))},
+		{"in a call", []pygent.Message{user, chat.AssistantMessage("", recordedCall("a", "bash", `{"cmd":"touch no"}`))},
 			[]string{lost, "stopped"}, pygent.StatusStopped, 1},
-		{"in a call that may be repeated", []pygent.Message{user, pygent.AssistantMessage("", recordedCall("a", "count", ""))},
+		{"in a call that may be repeated", []pygent.Message{user, chat.AssistantMessage("", recordedCall("a", "count", ""))},
 			[]string{"counted", "stopped"}, pygent.StatusStopped, 1},
-		{"in a write", []pygent.Message{user, pygent.AssistantMessage("", recordedCall("a", "write_file", `{"path":"f","content":"x"}`))},
+		{"in a write", []pygent.Message{user, chat.AssistantMessage("", recordedCall("a", "write_file", `{"path":"f","content":"x"}`))},
 			[]string{"created f with 1 byte (1 line)", "stopped"}, pygent.StatusStopped, 1},
-		{"in an addition to a file", []pygent.Message{user, pygent.AssistantMessage("", recordedCall("a", "write_file", `{"path":"f","content":"x","append":"true"}`))},
+		{"in an addition to a file", []pygent.Message{user, chat.AssistantMessage("", recordedCall("a", "write_file", `{"path":"f","content":"x","append":"true"}`))},
 			[]string{lost, "stopped"}, pygent.StatusStopped, 1},
-		{"between calls", []pygent.Message{user, pygent.AssistantMessage("", recordedCall("a", "bash", `{}`), recordedCall("b", "count", ""), recordedCall("c", "bash", `{}`)), pygent.ToolMessage("a", "ran")},
+		{"between calls", []pygent.Message{user, chat.AssistantMessage("", recordedCall("a", "bash", `{}`), recordedCall("b", "count", ""), recordedCall("c", "bash", `{}`)), chat.ToolMessage("a", "ran")},
 			[]string{"ran", "counted", lost, "stopped"}, pygent.StatusStopped, 1},
-		{"after all calls", []pygent.Message{user, pygent.AssistantMessage("", recordedCall("a", "count", "")), pygent.ToolMessage("a", "ran")},
+		{"after all calls", []pygent.Message{user, chat.AssistantMessage("", recordedCall("a", "count", "")), chat.ToolMessage("a", "ran")},
 			[]string{"ran", "stopped"}, pygent.StatusStopped, 1},
-		{"in stop", []pygent.Message{user, pygent.AssistantMessage("", stopCall, recordedCall("a", "bash", `{}`))},
+		{"in stop", []pygent.Message{user, chat.AssistantMessage("", stopCall, recordedCall("a", "bash", `{}`))},
 			[]string{"stopped", "not run: an earlier call of the same message ended the run"}, pygent.StatusStopped, 0},
-		{"after stop", []pygent.Message{user, pygent.AssistantMessage("", stopCall), pygent.ToolMessage("s", "stopped")},
+		{"after stop", []pygent.Message{user, chat.AssistantMessage("", stopCall), chat.ToolMessage("s", "stopped")},
 			[]string{"stopped"}, pygent.StatusStopped, 0},
-		{"after a question", []pygent.Message{user, pygent.AssistantMessage("", recordedCall("q", "continue", `{"prompt":"?"}`)), pygent.ToolMessage("q", "asked")},
+		{"after a question", []pygent.Message{user, chat.AssistantMessage("", recordedCall("q", "continue", `{"prompt":"?"}`)), chat.ToolMessage("q", "asked")},
 			[]string{"asked"}, pygent.StatusAwaitingUser, 0},
-		{"after a reply", []pygent.Message{user, pygent.AssistantMessage("Well")}, []string{"stopped"}, pygent.StatusStopped, 1},
+		{"after a reply", []pygent.Message{user, chat.AssistantMessage("Well")}, []string{"stopped"}, pygent.StatusStopped, 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			model := pygenttest.NewScriptedModel(stop)
-			agent := newAgent(t, model, pygent.WithTools(count), pygent.WithHistory(pygent.NewHistory(tt.record...)))
+			agent := newAgent(t, model, pygent.WithTools(count), pygent.WithHistory(chat.NewHistory(tt.record...)))
 			result, err := agent.Resume(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, tt.status, result.Status, result.Reason)
@@ -78,7 +79,7 @@ func TestResumeAnswersWhatWasLeftOpen(t *testing.T) {
 // How a call ended is what the history says, whatever the words of its result.
 func TestResumeGoesByTheOutcomeOfAStop(t *testing.T) {
 	t.Parallel()
-	call := pygent.AssistantMessage("", recordedCall("s", "stop", `{"summary":"it was done"}`))
+	call := chat.AssistantMessage("", recordedCall("s", "stop", `{"summary":"it was done"}`))
 	for _, tt := range []struct {
 		content string
 		outcome pygent.Outcome
@@ -91,9 +92,9 @@ func TestResumeGoesByTheOutcomeOfAStop(t *testing.T) {
 	} {
 		t.Run(tt.content+" "+string(tt.outcome), func(t *testing.T) {
 			store := &pygenttest.MemoryStore{}
-			require.NoError(t, store.Append(t.Context(), pygent.HistoryEntry{Seq: 1, Message: pygent.UserMessage("go")},
-				pygent.HistoryEntry{Seq: 2, Message: call}, pygent.HistoryEntry{Seq: 3, Message: pygent.ToolMessage("s", tt.content), Outcome: tt.outcome}))
-			history, err := pygent.LoadHistory(t.Context(), store)
+			require.NoError(t, store.Append(t.Context(), chat.HistoryEntry{Seq: 1, Message: chat.UserMessage("go")},
+				chat.HistoryEntry{Seq: 2, Message: call}, chat.HistoryEntry{Seq: 3, Message: chat.ToolMessage("s", tt.content), Outcome: tt.outcome}))
+			history, err := chat.LoadHistory(t.Context(), store)
 			require.NoError(t, err)
 			model := pygenttest.NewScriptedModel(stop)
 			result, err := quick(t, model, pygent.WithHistory(history)).Resume(t.Context())
@@ -113,8 +114,8 @@ func TestResumeOfARunThatHadStoppedHasNoCalls(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var events []pygent.EventType
-			call := pygent.AssistantMessage("", recordedCall("s", "stop", `{"summary":"it was done"}`))
-			opts = append(opts, pygent.WithHistory(pygent.NewHistory(pygent.UserMessage("go"), call, pygent.ToolMessage("s", "stopped"))),
+			call := chat.AssistantMessage("", recordedCall("s", "stop", `{"summary":"it was done"}`))
+			opts = append(opts, pygent.WithHistory(chat.NewHistory(chat.UserMessage("go"), call, chat.ToolMessage("s", "stopped"))),
 				pygent.OnEvent(func(e pygent.Event) { events = append(events, e.Type) }))
 			result, err := quick(t, pygenttest.NewScriptedModel(), opts...).Resume(t.Context())
 			require.NoError(t, err)
@@ -159,7 +160,7 @@ func TestResumedCallShowsItsImages(t *testing.T) {
 	look := pygent.Tool{Name: "look", Idempotent: true, Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
 		return &pygent.ToolResult{Content: "it follows", Images: []string{"https://example.com/a.png"}}, nil
 	}}
-	history := pygent.NewHistory(pygent.UserMessage("go"), pygent.AssistantMessage("", recordedCall("a", "look", "")))
+	history := chat.NewHistory(chat.UserMessage("go"), chat.AssistantMessage("", recordedCall("a", "look", "")))
 	model := pygenttest.NewScriptedModel(stop)
 	_, err := newAgentOn(t, nowhere{}, model, pygent.WithTools(look), pygent.WithHistory(history)).Resume(t.Context())
 	require.NoError(t, err)
@@ -193,7 +194,7 @@ func runOfTheKilled(t *testing.T, dir string, hold func()) *pygent.Agent {
 	model := pygenttest.NewScriptedModel().On("the killed run", pygenttest.Decide(func(req *pygent.ChatRequest) pygenttest.Reply {
 		answers := 0
 		for _, m := range req.Messages {
-			if m.Role == pygent.RoleAssistant {
+			if m.Role == chat.RoleAssistant {
 				answers++
 			}
 		}
@@ -280,7 +281,7 @@ func TestResumedDelegationFindsItsTask(t *testing.T) {
 	waitTask(t, m, id)
 
 	record := first.History().Messages()
-	second := parent(pygent.WithHistory(pygent.NewHistory(record[:len(record)-1]...)))
+	second := parent(pygent.WithHistory(chat.NewHistory(record[:len(record)-1]...)))
 	_, err = second.Resume(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, id, startedTask(second.History().Messages()))
@@ -296,9 +297,9 @@ func TestResumedCallsShowNoMoreThanOthers(t *testing.T) {
 		Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
 			return &pygent.ToolResult{Content: "here", Images: []string{"data:image/png;base64," + strings.Repeat("A", 5<<20)}}, nil
 		}}
-	calls := pygent.Message{Role: pygent.RoleAssistant, ToolCalls: []pygent.ToolCall{{ID: "a", Name: "look", Arguments: "{}"}, {ID: "b", Name: "look", Arguments: "{}"}}}
+	calls := pygent.Message{Role: chat.RoleAssistant, ToolCalls: []pygent.ToolCall{{ID: "a", Name: "look", Arguments: "{}"}, {ID: "b", Name: "look", Arguments: "{}"}}}
 	model := pygenttest.NewScriptedModel(stop)
-	agent := newAgentOn(t, nowhere{}, model, pygent.WithTools(look), pygent.WithHistory(pygent.NewHistory(pygent.UserMessage("go"), calls)))
+	agent := newAgentOn(t, nowhere{}, model, pygent.WithTools(look), pygent.WithHistory(chat.NewHistory(chat.UserMessage("go"), calls)))
 	_, err := agent.Resume(t.Context())
 	require.NoError(t, err)
 	sent := model.Requests()[0].Messages
@@ -309,7 +310,7 @@ func TestResumedCallsShowNoMoreThanOthers(t *testing.T) {
 // Who resumes knows what runs again.
 func TestResumeNamesWhatRunsAgain(t *testing.T) {
 	t.Parallel()
-	open := pygent.NewHistory(pygent.UserMessage("go"), pygent.AssistantMessage("",
+	open := chat.NewHistory(chat.UserMessage("go"), chat.AssistantMessage("",
 		recordedCall("a", "write_file", `{"path":"notes.txt","content":"x"}`), recordedCall("b", "bash", `{"cmd":"make deploy"}`)))
 	agent := newAgent(t, pygenttest.NewScriptedModel(stop), pygent.WithHistory(open))
 	const again = "/resume makes these calls again, which were interrupted: write notes.txt"

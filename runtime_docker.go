@@ -275,15 +275,6 @@ func WithSweep(sweep bool) RuntimeOption {
 	return runtimeOption{"WithSweep", func(o *runtimeOptions) { o.keepLeftovers = !sweep }}
 }
 
-// HostUse describes a host that commands tried to reach.
-type HostUse struct {
-	Host    string `json:"host"` // lower case, in ASCII; an address without brackets
-	Port    int    `json:"port"`
-	Allowed bool   `json:"allowed"`
-	Reason  string `json:"reason,omitempty"` // why it was refused
-	Allow   string `json:"allow,omitempty"`  // what [WithAllowedHosts] needs so that it is not refused; empty where that does not help
-}
-
 // DefaultMaxNetworkBytes is how many bytes the commands of a runtime may exchange
 // with hosts that [WithAllowedHosts] names.
 const DefaultMaxNetworkBytes = 16 << 30

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/checkpoint/objstore"
 	"github.com/x/pygent/internal/sandbox"
 	"github.com/x/pygent/pygenttest"
@@ -159,7 +160,7 @@ func TestWhereGitDoesNotWorkUserAndModelAreTold(t *testing.T) {
 				require.Len(t, info.Notes, 1)
 				require.Contains(t, info.Notes[0], "git does not work in the workspace")
 				require.Contains(t, info.Notes[0], "--repository "+w.at(tt.allow))
-				require.Contains(t, pygent.DefaultPrompt(pygent.PromptInfo{Runtime: info, Tools: []pygent.ToolSpec{{Name: "bash"}}}), info.Notes[0])
+				require.Contains(t, pygent.DefaultPrompt(pygent.PromptInfo{Runtime: info, Tools: []chat.ToolSpec{{Name: "bash"}}}), info.Notes[0])
 			})
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/guest"
 	"github.com/x/pygent/internal/jobtrack"
@@ -278,17 +279,17 @@ func (r *run) recallJobs() {
 	a.recalled = true
 	var recall jobtrack.Recall
 	calls := map[string]ToolCall{}
-	for _, e := range a.history.current() {
+	for _, e := range a.history.ActiveEntries() {
 		m := e.Message
 		switch {
-		case m.Role == RoleAssistant && len(m.ToolCalls) > 0:
+		case m.Role == chat.RoleAssistant && len(m.ToolCalls) > 0:
 			clear(calls)
 			for _, call := range m.ToolCalls {
 				calls[call.ID] = call
 			}
-		case m.Role == RoleTool:
+		case m.Role == chat.RoleTool:
 			r.recallResult(&recall, calls[m.ToolCallID], e)
-		case m.Role == RoleUser && (e.Source == SourceNotice || e.Source == ""):
+		case m.Role == chat.RoleUser && (e.Source == chat.SourceNotice || e.Source == ""):
 			recall.Notice(m.Text())
 		}
 	}
@@ -303,7 +304,7 @@ func (r *run) recallJobs() {
 }
 
 // recallResult learns of jobs from the result of a call.
-func (r *run) recallResult(recall *jobtrack.Recall, call ToolCall, e HistoryEntry) {
+func (r *run) recallResult(recall *jobtrack.Recall, call ToolCall, e chat.HistoryEntry) {
 	text := e.Message.Text()
 	if call.Name == "" || e.Bash == nil && !strings.Contains(text, "job ") {
 		return

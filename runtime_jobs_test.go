@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -467,7 +468,7 @@ func TestModelsAreToldOnceOfTheEndOfAJob(t *testing.T) {
 		require.NoError(t, err)
 		told := 0
 		for _, msg := range agent.History().Messages() {
-			if msg.Role == pygent.RoleUser && strings.Contains(msg.Content, "[job 1 (") {
+			if msg.Role == chat.RoleUser && strings.Contains(msg.Content, "[job 1 (") {
 				told++
 				require.Regexp(t, `^\[job 1 \(echo one; echo two; exit 4\): ended with exit code 4 after .*\] its last lines:\n  one\n  two$`, msg.Content)
 			}
@@ -652,7 +653,7 @@ func TestTheNextRunTellsOfAJobThatEndedMeanwhile(t *testing.T) {
 // noticesOfJobs returns what a model was told of the ends of jobs.
 func noticesOfJobs(agent *pygent.Agent) (told []string) {
 	for _, m := range agent.History().Messages() {
-		if m.Role == pygent.RoleUser && strings.HasPrefix(m.Content, "[job ") {
+		if m.Role == chat.RoleUser && strings.HasPrefix(m.Content, "[job ") {
 			told = append(told, m.Content)
 		}
 	}
@@ -676,7 +677,7 @@ func TestAResumedModelIsToldWhatBecameOfItsJobs(t *testing.T) {
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
 		file := filepath.Join(t.TempDir(), "history.json")
 		open := func() *pygent.History {
-			h, err := pygent.OpenHistory(file)
+			h, err := chat.OpenHistory(file)
 			require.NoError(t, err)
 			return h
 		}
@@ -723,7 +724,7 @@ func TestAResumedModelHearsOfJobsWhoseCallsWereSummedUp(t *testing.T) {
 	require.NoError(t, err)
 	defer r.Cleanup()
 	file := filepath.Join(t.TempDir(), "history.json")
-	h, err := pygent.OpenHistory(file)
+	h, err := chat.OpenHistory(file)
 	require.NoError(t, err)
 	agent := resumed(t, r, h, callBash("sleep 1000 & echo begun"), background("sleep 1001"), callBash("seq 500"), callBash("seq 501"), callBash("seq 502"), pygenttest.Text("They run."))
 	goOn(t, agent)
@@ -731,7 +732,7 @@ func TestAResumedModelHearsOfJobsWhoseCallsWereSummedUp(t *testing.T) {
 	require.NoError(t, err)
 	require.NotContains(t, fmt.Sprint(h.Conversation()), "started job 2 ")
 	require.NoError(t, h.Close())
-	h, err = pygent.OpenHistory(file)
+	h, err = chat.OpenHistory(file)
 	require.NoError(t, err)
 	defer h.Close()
 	agent = resumed(t, r, h, pygenttest.Text("I see."))
@@ -750,7 +751,7 @@ func TestAResumedModelIsToldOfJobsOfACallersOwnRuntime(t *testing.T) {
 		}
 		return []pygent.Job{{ID: "a", Running: running, Command: "serve"}}, nil
 	}}
-	h := pygent.NewHistory()
+	h := chat.NewHistory()
 	goOn(t, resumed(t, rt, h, background("serve\nmore"), pygenttest.Text("It runs.")))
 	agent := resumed(t, rt, h, callBash("true"), pygenttest.Text("I see."))
 	goOn(t, agent)

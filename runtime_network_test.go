@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/testkit/enginetest"
 	"github.com/x/pygent/pygenttest"
 )
@@ -620,7 +621,7 @@ func TestAgentsAskNobodyOutsideOfSessions(t *testing.T) {
 func answersOfTools(a *pygent.Agent) []string {
 	var all []string
 	for _, m := range a.History().Messages() {
-		if m.Role == pygent.RoleTool {
+		if m.Role == chat.RoleTool {
 			all = append(all, m.Text())
 		}
 	}

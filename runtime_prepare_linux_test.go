@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -25,8 +26,8 @@ func TestWhatRunsCommandsStartsWhileTheModelWritesOne(t *testing.T) {
 		tool := resp.Message.ToolCalls[0].Name
 		if tool != "stop" {
 			assert.ElementsMatch(t, idle, children(t), "before %s", tool)
-			emit(pygent.Delta{Call: &pygent.CallDelta{Tool: tool}})
-			emit(pygent.Delta{Call: &pygent.CallDelta{Tool: tool, Bytes: 10}})
+			emit(pygent.Delta{Call: &chat.CallDelta{Tool: tool}})
+			emit(pygent.Delta{Call: &chat.CallDelta{Tool: tool, Bytes: 10}})
 		}
 		if tool == "bash" {
 			assert.Eventually(t, func() bool { return len(children(t)) > len(idle) }, 10*time.Second, time.Millisecond)
@@ -47,9 +48,9 @@ func TestAnAgentWithoutCommandsStartsNothingForThem(t *testing.T) {
 	var tools pygent.Registry
 	require.NoError(t, tools.Add(pygent.NewTool("stop", "End.", func(context.Context, pygent.Runtime, struct{}) (string, error) { return "", nil })))
 	model := pygent.StreamFunc(func(_ context.Context, _ *pygent.ChatRequest, emit func(pygent.Delta)) (*pygent.ChatResponse, error) {
-		emit(pygent.Delta{Call: &pygent.CallDelta{Tool: "bash"}})
+		emit(pygent.Delta{Call: &chat.CallDelta{Tool: "bash"}})
 		assert.Never(t, func() bool { return len(children(t)) > len(idle) }, 300*time.Millisecond, 10*time.Millisecond)
-		return &pygent.ChatResponse{Message: pygent.AssistantMessage("Done.")}, nil
+		return &pygent.ChatResponse{Message: chat.AssistantMessage("Done.")}, nil
 	})
 	rt := localRuntime(t)
 	agent, err := pygent.New(pygent.WithModel(model), pygent.WithRuntime(rt), pygent.WithRegistry(&tools), pygent.WithSurvey(false))

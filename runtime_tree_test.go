@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -157,7 +158,7 @@ func delegateAs(t *testing.T, rt pygent.Runtime, script string, files []string, 
 	require.NoError(t, err)
 	for _, req := range model.Requests() {
 		for _, m := range req.Messages {
-			if m.Role == pygent.RoleTool && strings.HasPrefix(m.Content, "$ "+inTask) {
+			if m.Role == chat.RoleTool && strings.HasPrefix(m.Content, "$ "+inTask) {
 				task = append(task, m.Content)
 			}
 		}

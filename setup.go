@@ -331,10 +331,8 @@ func (s *savedAgent) fill(ctx context.Context, a *Agent) error {
 			return s.failed(err)
 		}
 	}
-	if entries := slices.Clone(s.history.shared()); len(entries) > 0 {
-		if _, err := a.history.append(context.Background(), entries, false); err != nil {
-			return s.failed(err)
-		}
+	if err := a.history.AppendEntries(context.Background(), insideOf(s.history).AllEntries()); err != nil {
+		return s.failed(err)
 	}
 	return nil
 }
@@ -369,7 +367,7 @@ func (s *savedAgent) failed(err error) error {
 }
 
 // checkUnused refuses a history with messages in it. name may be empty.
-func (s *savedAgent) checkUnused(h *History, name string) error {
+func (s *savedAgent) checkUnused(h conversation, name string) error {
 	if s == nil || h.Len() == 0 {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/looptext"
 	"github.com/x/pygent/internal/openai/chatstream"
 )
@@ -54,7 +55,7 @@ type unheard struct {
 // included. It does not wait.
 func (a *Agent) Say(msg Message) (id string, err error) {
 	if msg.Role == "" {
-		msg.Role = RoleUser
+		msg.Role = chat.RoleUser
 	}
 	size := sizeOfMessage(msg)
 	if size > maxUnheardBytes {
@@ -74,7 +75,7 @@ func (a *Agent) Say(msg Message) (id string, err error) {
 	}
 	u.made++
 	id = fmt.Sprintf("said-%d", u.made)
-	u.said, u.bytes = append(u.said, Said{id, msg.clone()}), u.bytes+size
+	u.said, u.bytes = append(u.said, Said{id, msg.Clone()}), u.bytes+size
 	a.tellUnheard()
 	return id, nil
 }
@@ -89,15 +90,14 @@ func (a *Agent) isClosed() bool {
 // sayable returns why a message cannot be said.
 func sayable(msg Message) error {
 	switch {
-	case msg.Role != RoleUser:
+	case msg.Role != chat.RoleUser:
 		return fmt.Errorf("only messages of the user can be said, and this is one of the %s", msg.Role)
 	case len(msg.ToolCalls) > 0 || msg.ToolCallID != "":
 		return errors.New("messages of the user have no tool calls")
-	case saysNothing(msg):
+	case msg.IsEmpty():
 		return errors.New("the message is empty")
 	}
-	_, err := encodeForHistory(msg)
-	return err
+	return msg.Check()
 }
 
 // Unsay takes back what [Agent.Say] queued under an id. It reports false when
@@ -188,12 +188,12 @@ func (r *run) nudge() error {
 		ended = strings.TrimPrefix(looptext.OnALine(looptext.OnALine(ended, r.startNote), r.agent.surveyNews()), "\n")
 	}
 	if ended != "" {
-		if err := r.hear(UserMessage(ended), SourceNotice); err != nil {
+		if err := r.hear(chat.UserMessage(ended), chat.SourceNotice); err != nil {
 			return err
 		}
 	}
 	if say != "" {
-		if err := r.hear(UserMessage(say), SourceNudge); err != nil {
+		if err := r.hear(chat.UserMessage(say), chat.SourceNudge); err != nil {
 			return err
 		}
 	}
@@ -203,7 +203,7 @@ func (r *run) nudge() error {
 	}
 	r.replies, replied.Replies = replies, replies // what was said was taken back meanwhile
 	say = looptext.After(replied)
-	return r.hear(UserMessage(looptext.OnALine(say, r.limitNote())), SourceNudge)
+	return r.hear(chat.UserMessage(looptext.OnALine(say, r.limitNote())), chat.SourceNudge)
 }
 
 // listenToUser appends what was sent to the task, and what was said since the model
@@ -211,7 +211,7 @@ func (r *run) nudge() error {
 func (r *run) listenToUser() (heard bool, err error) {
 	if r.opts.inbox != nil {
 		for _, m := range r.opts.inbox() {
-			if err := r.hear(UserMessage(m.text, m.parts...), SourceUser); err != nil {
+			if err := r.hear(chat.UserMessage(m.text, m.parts...), chat.SourceUser); err != nil {
 				return true, err
 			}
 			heard = true
@@ -228,9 +228,9 @@ func (r *run) listenToSaid() (heard bool, err error) {
 		if !ok {
 			return heard, nil
 		}
-		before := r.agent.history.spoken()
-		if err := r.hearSaid(s.Message, SourceUser, s.ID); err != nil {
-			if r.agent.history.spoken() == before {
+		before := r.agent.history.MessageCount()
+		if err := r.hearSaid(s.Message, chat.SourceUser, s.ID); err != nil {
+			if r.agent.history.MessageCount() == before {
 				r.agent.putBack(s)
 			}
 			return true, err
@@ -252,21 +252,11 @@ func (r *run) goesOn(ended bool) bool {
 	return true
 }
 
-// CallDelta says how far a tool call has arrived that a model is writing. The
-// message that follows holds the call.
-type CallDelta struct {
-	Index int    `json:"index"`          // of the call in the message, from 0
-	ID    string `json:"id,omitempty"`   // of the call, as the server named it; the message may name it differently
-	Tool  string `json:"tool,omitempty"` // its name
-	Bytes int    `json:"bytes"`          // of its arguments so far
-	Path  string `json:"path,omitempty"` // its argument "path" or "file", once it has arrived
-}
-
-func newCallDelta(d chatstream.CallDelta) *CallDelta {
+func newCallDelta(d chatstream.CallDelta) *chat.CallDelta {
 	if d == (chatstream.CallDelta{}) {
 		return nil
 	}
-	call := CallDelta(d)
+	call := chat.CallDelta(d)
 	return &call
 }
 

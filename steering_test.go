@@ -17,6 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
+	"github.com/x/pygent/internal/testkit"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -24,7 +26,7 @@ import (
 func users(agent *pygent.Agent) []string {
 	var texts []string
 	for _, m := range agent.History().Messages() {
-		if m.Role == pygent.RoleUser {
+		if m.Role == chat.RoleUser {
 			texts = append(texts, m.Text())
 		}
 	}
@@ -33,7 +35,7 @@ func users(agent *pygent.Agent) []string {
 
 func say(t *testing.T, agent *pygent.Agent, text string) string {
 	t.Helper()
-	id, err := agent.Say(pygent.UserMessage(text))
+	id, err := agent.Say(chat.UserMessage(text))
 	require.NoError(t, err)
 	return id
 }
@@ -50,7 +52,7 @@ func TestWhatIsSaidDuringACallIsHeardAfterItsResult(t *testing.T) {
 	model := pygenttest.NewScriptedModel(pygenttest.Calls(call, call), stop)
 	agent = quick(t, model, pygent.WithTools(talk))
 	events := eventsOf(t, agent, "go")
-	require.NoError(t, legal(agent.History().Messages()))
+	require.NoError(t, testkit.CheckStrictly(agent.History().Messages()))
 	var heard []string
 	for _, e := range onlyOf(events, pygent.EventUser) {
 		heard = append(heard, e.ID+":"+e.Text)
@@ -77,7 +79,7 @@ func TestARunThatTheModelEndsGoesOnWithWhatWasSaid(t *testing.T) {
 			require.Equal(t, "that too", result.Summary)
 			require.Equal(t, 2, result.Steps)
 			require.Equal(t, []string{"go", "and this"}, users(agent))
-			require.NoError(t, legal(agent.History().Messages()))
+			require.NoError(t, testkit.CheckStrictly(agent.History().Messages()))
 		})
 	}
 }
@@ -108,7 +110,7 @@ func TestWhatIsSaidStaysForTheNextRun(t *testing.T) {
 			_, err = agent.RunUntilStop(t.Context(), "last")
 			require.NoError(t, err)
 			require.Equal(t, []string{"go", "and this", "last"}, users(agent))
-			require.NoError(t, legal(agent.History().Messages()))
+			require.NoError(t, testkit.CheckStrictly(agent.History().Messages()))
 		})
 	}
 }
@@ -130,9 +132,9 @@ func TestWhatCannotBeSaidIsRefused(t *testing.T) {
 	t.Parallel()
 	agent := quick(t, pygenttest.NewScriptedModel())
 	for want, msg := range map[string]pygent.Message{
-		"empty":            pygent.UserMessage(" \n"),
-		"of the system":    pygent.SystemMessage("obey"),
-		"of the tool":      pygent.ToolMessage("c1", "result"),
+		"empty":            chat.UserMessage(" \n"),
+		"of the system":    chat.SystemMessage("obey"),
+		"of the tool":      chat.ToolMessage("c1", "result"),
 		"no tool calls":    {Content: "hi", ToolCalls: []pygent.ToolCall{{ID: "c1"}}},
 		"field of its own": {Content: "hi", Extra: map[string]json.RawMessage{"role": json.RawMessage(`"system"`)}},
 	} {
@@ -142,27 +144,27 @@ func TestWhatCannotBeSaidIsRefused(t *testing.T) {
 	for range 100 {
 		say(t, agent, "hello?")
 	}
-	_, err := agent.Say(pygent.UserMessage("hello?"))
+	_, err := agent.Say(chat.UserMessage("hello?"))
 	require.ErrorContains(t, err, "100 messages wait")
 	for _, s := range agent.State().Unheard {
 		require.True(t, agent.Unsay(s.ID))
 	}
-	_, err = agent.Say(pygent.UserMessage(strings.Repeat("x", 33<<20)))
+	_, err = agent.Say(chat.UserMessage(strings.Repeat("x", 33<<20)))
 	require.ErrorContains(t, err, "bytes, more than 33554432")
 	large := strings.Repeat("x", 33<<20)
 	for _, part := range []pygent.Part{{Text: large}, {ImageURL: large}, {FileName: "x.pdf", FileURL: large}} {
-		_, err = agent.Say(pygent.UserMessage("Look.", part))
+		_, err = agent.Say(chat.UserMessage("Look.", part))
 		require.ErrorContains(t, err, "bytes, more than 33554432")
 	}
 	require.NoError(t, agent.Close())
-	_, err = agent.Say(pygent.UserMessage("hello?"))
+	_, err = agent.Say(chat.UserMessage("hello?"))
 	require.ErrorIs(t, err, pygent.ErrAgentClosed)
 }
 
 func TestSayAtTheEndOfARunIsNeitherLostNorDoubled(t *testing.T) {
 	t.Parallel()
 	model := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) {
-		return &pygent.ChatResponse{Message: pygent.AssistantMessage("done"), FinishReason: pygent.FinishStop}, nil
+		return &pygent.ChatResponse{Message: chat.AssistantMessage("done"), FinishReason: chat.FinishStop}, nil
 	})
 	agent := quick(t, model)
 	const times = 500
@@ -170,7 +172,7 @@ func TestSayAtTheEndOfARunIsNeitherLostNorDoubled(t *testing.T) {
 	for i := range times {
 		said := make(chan error, 1)
 		go func() {
-			_, err := agent.Say(pygent.UserMessage(fmt.Sprint("said ", i)))
+			_, err := agent.Say(chat.UserMessage(fmt.Sprint("said ", i)))
 			said <- err
 		}()
 		_, err := agent.RunUntilStop(t.Context(), fmt.Sprint("run ", i), pygent.WithEndOnReply())
@@ -296,10 +298,10 @@ func TestStateTellsWhatTheAgentDoes(t *testing.T) {
 	}}
 	model := pygent.ModelFunc(func(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 		inModel = agent.State()
-		if req.Messages[len(req.Messages)-1].Role == pygent.RoleTool {
-			return &pygent.ChatResponse{Message: pygent.AssistantMessage("done"), FinishReason: pygent.FinishStop}, nil
+		if req.Messages[len(req.Messages)-1].Role == chat.RoleTool {
+			return &pygent.ChatResponse{Message: chat.AssistantMessage("done"), FinishReason: chat.FinishStop}, nil
 		}
-		return &pygent.ChatResponse{Message: pygent.AssistantMessage("", pygent.ToolCall{ID: "c1", Name: "look", Arguments: "{}"}), FinishReason: pygent.FinishToolCalls}, nil
+		return &pygent.ChatResponse{Message: chat.AssistantMessage("", pygent.ToolCall{ID: "c1", Name: "look", Arguments: "{}"}), FinishReason: chat.FinishToolCalls}, nil
 	})
 	agent = quick(t, model, pygent.WithTools(look))
 	before := agent.State()
@@ -341,7 +343,7 @@ func TestSettingsChangeInALiveSession(t *testing.T) {
 	require.NoError(t, err)
 	last := model.Requests()[1]
 	require.Contains(t, last.Messages[0].Text(), "Ada")
-	require.False(t, slices.ContainsFunc(last.Tools, func(s pygent.ToolSpec) bool { return s.Name == "write_file" || s.Name == "bash" }))
+	require.False(t, slices.ContainsFunc(last.Tools, func(s chat.ToolSpec) bool { return s.Name == "write_file" || s.Name == "bash" }))
 	require.NoError(t, agent.Close())
 	var told []pygent.Settings
 	for e, err := range agent.Subscribe(t.Context(), seq) {
@@ -362,7 +364,7 @@ func TestCallDeltasTellHowFarACallIs(t *testing.T) {
 	model, err := pygent.NewOpenAIModel(pygent.OpenAIBaseURL(srv.URL()), pygent.OpenAIKey("k"))
 	require.NoError(t, err)
 	agent := newAgent(t, model)
-	seen := map[int]pygent.CallDelta{}
+	seen := map[int]chat.CallDelta{}
 	for _, e := range onlyOf(eventsOf(t, agent, "go"), pygent.EventCallDelta) {
 		if e.Step > 1 {
 			continue
@@ -380,19 +382,19 @@ func TestCallDeltasTellHowFarACallIs(t *testing.T) {
 func TestWhatIsTooLargeToBeSaidIsToldSo(t *testing.T) {
 	t.Parallel()
 	agent := quick(t, pygenttest.NewScriptedModel())
-	_, err := agent.Say(pygent.UserMessage(strings.Repeat("x", 32<<20+1)))
+	_, err := agent.Say(chat.UserMessage(strings.Repeat("x", 32<<20+1)))
 	require.EqualError(t, err, "say: the message has 33554433 bytes, more than 33554432")
 	say(t, agent, "there is room for others")
 }
 
 func TestWhatAClosedHistoryDoesNotTakeWaits(t *testing.T) {
 	t.Parallel()
-	h := pygent.NewHistory()
+	h := chat.NewHistory()
 	agent := quick(t, pygenttest.NewScriptedModel(), pygent.WithHistory(h))
 	first, second := say(t, agent, "one"), say(t, agent, "two")
 	require.NoError(t, h.Close())
 	_, err := agent.RunUntilStop(t.Context(), "go")
-	require.ErrorIs(t, err, pygent.ErrHistoryClosed)
+	require.ErrorIs(t, err, chat.ErrHistoryClosed)
 	unheard := agent.State().Unheard
 	require.Len(t, unheard, 2)
 	require.Equal(t, []string{first, second}, []string{unheard[0].ID, unheard[1].ID})
@@ -465,10 +467,10 @@ func TestTakingBackLeavesALegalConversation(t *testing.T) {
 	var bad int
 	var agent *pygent.Agent
 	model := pygent.ModelFunc(func(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
-		if req.Messages[len(req.Messages)-1].Role == pygent.RoleAssistant {
+		if req.Messages[len(req.Messages)-1].Role == chat.RoleAssistant {
 			bad++
 		}
-		return &pygent.ChatResponse{Message: pygent.Message{Role: pygent.RoleAssistant, Content: "hm"}}, nil
+		return &pygent.ChatResponse{Message: pygent.Message{Role: chat.RoleAssistant, Content: "hm"}}, nil
 	})
 	agent = quick(t, model)
 	stopped := make(chan struct{})
@@ -480,7 +482,7 @@ func TestTakingBackLeavesALegalConversation(t *testing.T) {
 				return
 			default:
 			}
-			id, err := agent.Say(pygent.UserMessage("x"))
+			id, err := agent.Say(chat.UserMessage("x"))
 			if err == nil {
 				agent.Unsay(id)
 			}
@@ -539,7 +541,7 @@ func TestWhatWasSaidIsToldAlsoWhenTheStoreFails(t *testing.T) {
 		}
 		return nil
 	}}
-	h, err := pygent.LoadHistory(t.Context(), store)
+	h, err := chat.LoadHistory(t.Context(), store)
 	require.NoError(t, err)
 	var heard []string
 	agent := quick(t, pygenttest.NewScriptedModel(pygenttest.Text("ok")), pygent.WithHistory(h), pygent.OnEvent(func(e pygent.Event) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/budget"
 )
 
@@ -40,11 +41,11 @@ func (h contractHost) openAgent(_ context.Context, spec TaskSpec, gate taskGate)
 func obey(ctx context.Context, req *ChatRequest) (*ChatResponse, error) {
 	said := ""
 	for _, m := range slices.Backward(req.Messages) {
-		if m.Role == RoleTool {
+		if m.Role == chat.RoleTool {
 			said = "stop"
 			break
 		}
-		if m.Role == RoleUser {
+		if m.Role == chat.RoleUser {
 			said, _, _ = strings.Cut(m.Content, " ")
 			break
 		}
@@ -61,7 +62,7 @@ func obey(ctx context.Context, req *ChatRequest) (*ChatResponse, error) {
 	case "fail":
 		return nil, errors.New("broken")
 	}
-	return &ChatResponse{Message: AssistantMessage("", call[said])}, nil
+	return &ChatResponse{Message: chat.AssistantMessage("", call[said])}, nil
 }
 
 // contract is one executor in a test.

@@ -15,6 +15,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/x/pygent/chat"
+	"github.com/x/pygent/internal/bridge"
 	"github.com/x/pygent/internal/budget"
 )
 
@@ -27,7 +29,7 @@ func TestOpenTasksAreThoseAtWork(t *testing.T) {
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		return &ChatResponse{Message: AssistantMessage("", ToolCall{ID: "c", Name: "stop"})}, nil
+		return &ChatResponse{Message: chat.AssistantMessage("", ToolCall{ID: "c", Name: "stop"})}, nil
 	})))
 	require.NoError(t, err)
 	defer agent.Close()
@@ -128,24 +130,24 @@ func TestATaskWithMailDoesNotRest(t *testing.T) {
 // events.
 type taskTrace struct {
 	mu      sync.Mutex
-	entries []HistoryEntry
+	entries []chat.HistoryEntry
 	events  []Event
 }
 
-func (j *taskTrace) Load(context.Context) ([]HistoryEntry, error) {
+func (j *taskTrace) Load(context.Context) ([]chat.HistoryEntry, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return slices.Clone(j.entries), nil
 }
 
-func (j *taskTrace) Append(_ context.Context, entries ...HistoryEntry) error {
+func (j *taskTrace) Append(_ context.Context, entries ...chat.HistoryEntry) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.entries = append(j.entries, entries...)
 	return nil
 }
 
-func (j *taskTrace) SetSystem(context.Context, HistoryEntry) error { return nil }
+func (j *taskTrace) SetSystem(context.Context, chat.HistoryEntry) error { return nil }
 
 func (j *taskTrace) record(e Event) {
 	j.mu.Lock()
@@ -167,7 +169,7 @@ func (j *taskTrace) status() (s TaskStatus, entries, events int) {
 // elsewhere carries out a turn of a task with an agent of its own, which has
 // nothing but the journal in common with those of other executors.
 func elsewhere(ctx context.Context, j *taskTrace, model Model, turn taskTurn) (*Result, error) {
-	history, err := LoadHistory(context.Background(), j)
+	history, err := chat.LoadHistory(context.Background(), j)
 	if err != nil {
 		return nil, err
 	}
@@ -201,7 +203,7 @@ func (nothing) ReadFile(context.Context, string) ([]byte, error) { return nil, f
 func TestARunHearsItsMessageBeforeLaterOnes(t *testing.T) {
 	t.Parallel()
 	reply := ModelFunc(func(context.Context, *ChatRequest) (*ChatResponse, error) {
-		return &ChatResponse{Message: AssistantMessage("done")}, nil
+		return &ChatResponse{Message: chat.AssistantMessage("done")}, nil
 	})
 	agent, err := New(WithModel(reply), LendRuntime(nothing{}), WithEndOnReply())
 	require.NoError(t, err)
@@ -232,7 +234,7 @@ func TestATaskGoesOnElsewhere(t *testing.T) {
 			return nil, ctx.Err()
 		}
 		call := ToolCall{ID: newID(), Name: "work", Arguments: "{}"}
-		return &ChatResponse{Message: AssistantMessage("", call), Usage: Usage{CompletionTokens: 50}}, nil
+		return &ChatResponse{Message: chat.AssistantMessage("", call), Usage: Usage{CompletionTokens: 50}}, nil
 	})
 	for name, tt := range map[string]struct {
 		after   time.Duration // when the first executor loses it; steps take two seconds
@@ -242,9 +244,9 @@ func TestATaskGoesOnElsewhere(t *testing.T) {
 		calls   int
 		elapsed time.Duration // of the whole turn, with the call that sums up
 	}{
-		"taken away while the model is asked": {2500 * time.Millisecond, false, errTakenAway, 2, 1, 9500 * time.Millisecond},
-		"taken away while a tool runs":        {3500 * time.Millisecond, false, errTakenAway, 2, 2, 10500 * time.Millisecond},
-		"it yields":                           {2500 * time.Millisecond, true, errYield, 2, 2, 11 * time.Second},
+		"taken away while the model is asked": {2500 * time.Millisecond, false, bridge.ErrReassigned, 2, 1, 9500 * time.Millisecond},
+		"taken away while a tool runs":        {3500 * time.Millisecond, false, bridge.ErrReassigned, 2, 2, 10500 * time.Millisecond},
+		"it yields":                           {2500 * time.Millisecond, true, errYielded, 2, 2, 11 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -256,7 +258,7 @@ func TestATaskGoesOnElsewhere(t *testing.T) {
 					if tt.yield {
 						close(yield)
 					} else {
-						take(errTakenAway)
+						take(bridge.ErrReassigned)
 					}
 				}).Stop()
 				_, err := elsewhere(ctx, j, steps, taskTurn{message: taskMessage{text: "go"}, yield: yield})
@@ -289,7 +291,7 @@ func TestATaskGoesOnElsewhere(t *testing.T) {
 				last, _, _ := j.status()
 				require.Equal(t, last.Usage, result.Usage)
 				require.Equal(t, tt.elapsed, result.Elapsed.Round(100*time.Millisecond))
-				history, err := LoadHistory(t.Context(), j)
+				history, err := chat.LoadHistory(t.Context(), j)
 				require.NoError(t, err)
 				require.Equal(t, 1, strings.Count(fmt.Sprint(history.Messages()), " go "), "the message was taken up once")
 			})
@@ -302,9 +304,9 @@ func TestTokensGoOnElsewhere(t *testing.T) {
 	t.Parallel()
 	j := &taskTrace{}
 	ends := ModelFunc(func(context.Context, *ChatRequest) (*ChatResponse, error) {
-		return &ChatResponse{Message: AssistantMessage("", ToolCall{ID: newID(), Name: "stop", Arguments: "{}"})}, nil
+		return &ChatResponse{Message: chat.AssistantMessage("", ToolCall{ID: newID(), Name: "stop", Arguments: "{}"})}, nil
 	})
-	require.NoError(t, j.Append(t.Context(), HistoryEntry{Seq: 1, Message: UserMessage("go")}))
+	require.NoError(t, j.Append(t.Context(), chat.HistoryEntry{Seq: 1, Message: chat.UserMessage("go")}))
 	result, err := elsewhere(t.Context(), j, ends, taskTurn{before: &Result{Usage: Usage{CompletionTokens: 300}}})
 	require.NoError(t, err)
 	require.Equal(t, StatusBudget, result.Status)
@@ -327,9 +329,9 @@ func TestMoneyGoesOnElsewhere(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			j := &taskTrace{}
 			ends := ModelFunc(func(context.Context, *ChatRequest) (*ChatResponse, error) {
-				return &ChatResponse{Message: AssistantMessage("", ToolCall{ID: newID(), Name: "stop", Arguments: "{}"}), Usage: Usage{CompletionTokens: 100}}, nil
+				return &ChatResponse{Message: chat.AssistantMessage("", ToolCall{ID: newID(), Name: "stop", Arguments: "{}"}), Usage: Usage{CompletionTokens: 100}}, nil
 			})
-			require.NoError(t, j.Append(t.Context(), HistoryEntry{Seq: 1, Message: UserMessage("go")}))
+			require.NoError(t, j.Append(t.Context(), chat.HistoryEntry{Seq: 1, Message: chat.UserMessage("go")}))
 			before := &Result{Usage: Usage{Cost: tt.own}, TaskUsage: Usage{Cost: tt.tasks}}
 			account := budget.New[spending](budget.Sums{budget.Cost: budget.CostOf(1)})
 			result, err := elsewhere(t.Context(), j, ends, taskTurn{before: before, tokens: account})
@@ -354,7 +356,7 @@ func TestASpentBudgetBuysNoSummary(t *testing.T) {
 	asked := 0
 	model := ModelFunc(func(context.Context, *ChatRequest) (*ChatResponse, error) {
 		asked++
-		return &ChatResponse{Message: AssistantMessage("All of the work so far is summed up here."), FinishReason: FinishStop}, nil
+		return &ChatResponse{Message: chat.AssistantMessage("All of the work so far is summed up here."), FinishReason: chat.FinishStop}, nil
 	})
 	agent, err := New(WithModel(model), LendRuntime(nothing{}))
 	require.NoError(t, err)

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -346,7 +347,7 @@ func userTexts(t *testing.T, m *pygent.TaskManager, id string) (texts []string) 
 	messages, err := m.TaskHistory(t.Context(), id)
 	require.NoError(t, err)
 	for _, msg := range messages {
-		if msg.Role == pygent.RoleUser {
+		if msg.Role == chat.RoleUser {
 			texts = append(texts, msg.Content)
 		}
 	}
@@ -492,7 +493,7 @@ func TestPartsGoWithPromptsAndMessages(t *testing.T) {
 	require.NoError(t, err)
 	var parts [][]pygent.Part
 	for _, msg := range history {
-		if msg.Role == pygent.RoleUser {
+		if msg.Role == chat.RoleUser {
 			parts = append(parts, msg.Parts)
 		}
 	}

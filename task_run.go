@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/filediff"
 	"github.com/x/pygent/internal/numeral"
@@ -1051,7 +1052,7 @@ type taskMessage struct {
 func (m taskMessage) Early() bool { return m.early }
 
 // Size is about how many bytes the message has.
-func (m taskMessage) Size() int { return sizeOfMessage(UserMessage(m.text, m.parts...)) }
+func (m taskMessage) Size() int { return sizeOfMessage(chat.UserMessage(m.text, m.parts...)) }
 
 // same reports whether both messages say the same.
 func (m taskMessage) same(other taskMessage) bool {
@@ -1070,8 +1071,7 @@ func (m taskMessage) check() error {
 	case m.Size() > taskpool.MaxMailBytes:
 		return fmt.Errorf("the message has %d bytes, more than %d", m.Size(), taskpool.MaxMailBytes)
 	}
-	_, err := encodeForHistory(UserMessage(m.text, m.parts...))
-	return err
+	return chat.UserMessage(m.text, m.parts...).Check()
 }
 
 // taskInput is what is sent to a task.

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -389,7 +390,7 @@ func TestTheParentIsToldWhatATaskLeft(t *testing.T) {
 func heard(agent *pygent.Agent) string {
 	var b strings.Builder
 	for _, m := range agent.History().Messages() {
-		if m.Role == pygent.RoleUser || m.Role == pygent.RoleTool {
+		if m.Role == chat.RoleUser || m.Role == chat.RoleTool {
 			b.WriteString(m.Content + "\n")
 		}
 	}

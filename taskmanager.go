@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/x/pygent/internal/bridge"
 	"github.com/x/pygent/internal/budget"
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/safecall"
@@ -777,23 +778,12 @@ type taskExecutor interface {
 
 // An executor ends the context of a run in one of three ways: with a
 // [taskCancelled] or errTaskTimeout as the cause, which are outcomes, or with
-// errTakenAway. To have a run go on elsewhere in good order, it closes the
+// bridge.ErrReassigned. To have a run go on elsewhere in good order, it closes the
 // channel yield of its turn instead.
 var (
-	// errTakenAway ends a run of a task that is carried out elsewhere by now. From
-	// then on the run leaves no trace: no event, no message, no outcome.
-	errTakenAway = errors.New("the task was taken over elsewhere")
-	// errYield is the error of a run that stopped before a step, to go on elsewhere.
-	errYield = errors.New("the run stopped to go on elsewhere")
+	// errYielded is the error of a run that stopped before a step, to go on elsewhere.
+	errYielded = errors.New("the run stopped to go on elsewhere")
 )
-
-// traceless returns errTakenAway if that ended the context; ctx may be nil.
-func traceless(ctx context.Context) error {
-	if ctx != nil && ctx.Err() != nil && errors.Is(context.Cause(ctx), errTakenAway) {
-		return errTakenAway
-	}
-	return nil
-}
 
 // taskTurn is one run of a task, or what is left of one that another executor
 // began: then the agent has the history that the other one left.
@@ -809,12 +799,12 @@ type taskTurn struct {
 // runTask has an agent carry out a turn. It keeps all limits of spec but those of
 // tokens and money, which are in the account, and of time, which ctx has, because a task's
 // time includes more than its agent's runs. If the turn is taken away or yields,
-// the error is errTakenAway or errYield, and the turn has no outcome.
+// the error is bridge.ErrReassigned or errYielded, and the turn has no outcome.
 func runTask(ctx context.Context, spec TaskSpec, agent *Agent, turn taskTurn) (*Result, error) {
 	limits := spec.Limits
 	limits.MaxTokens, limits.MaxCost, limits.MaxTime = 0, 0, 0
 	opts := []RunOption{limits.option(), WithEndOnAnswer(), OnEvent(func(e Event) {
-		if traceless(ctx) == nil {
+		if bridge.Reassigned(ctx) == nil {
 			turn.record(e)
 		}
 	}), runOption(func(o *runOptions) {
@@ -827,5 +817,5 @@ func runTask(ctx context.Context, spec TaskSpec, agent *Agent, turn taskTurn) (*
 	} else {
 		result, err = agent.RunUntilStop(ctx, turn.message.text, append(opts, WithParts(turn.message.parts...))...)
 	}
-	return result, cmp.Or(traceless(ctx), err)
+	return result, cmp.Or(bridge.Reassigned(ctx), err)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -165,7 +166,7 @@ func (c *crowd) Chat(ctx context.Context, _ *pygent.ChatRequest) (*pygent.ChatRe
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	return &pygent.ChatResponse{Message: pygent.AssistantMessage("", pygent.ToolCall{ID: "c", Name: "stop"})}, nil
+	return &pygent.ChatResponse{Message: chat.AssistantMessage("", pygent.ToolCall{ID: "c", Name: "stop"})}, nil
 }
 
 func TestTasksNeverExceedTheirNumber(t *testing.T) {
@@ -625,7 +626,7 @@ func TestContainersOfTasksRunAtOnce(t *testing.T) {
 	meet := pygenttest.Func(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 		up.Done()
 		up.Wait() // until the commands of all tasks have run
-		return &pygent.ChatResponse{Message: pygent.AssistantMessage("", pygent.ToolCall{Name: "stop"})}, nil
+		return &pygent.ChatResponse{Message: chat.AssistantMessage("", pygent.ToolCall{Name: "stop"})}, nil
 	})
 	m := newTasks(t, pygenttest.NewScriptedModel().On("task", callBash("cat /proc/sys/kernel/hostname > name; cat name"), meet), pygent.MaxTasks(n))
 	parent := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testBusyboxImage()))

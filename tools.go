@@ -119,9 +119,9 @@ type ToolResult struct {
 	// Images are https or data URLs. A model is shown at most 8 images of a result,
 	// of 5 MiB each, and 6 MiB of all results of one answer; Content then says
 	// which were left out. Later requests lack images that are not among the last
-	// ones: see [History.Conversation].
+	// ones: see [chat.History.Conversation].
 	Images []string `json:"images,omitempty"`
-	// Files are PDF files and recordings, as [FilePart] makes them, which a model is
+	// Files are PDF files and recordings, as [chat.FilePart] makes them, which a model is
 	// shown within the same bounds. Those that are images or texts become Images
 	// and Content.
 	Files        []Part          `json:"files,omitempty"`

@@ -82,12 +82,12 @@ func bashResult(r BashResult) *ToolResult {
 	whole.Output = strings.ToValidUTF8(r.Output, string(utf8.RuneError))
 	compared := shown
 	compared.FullPath, compared.Duration, compared.Job = "", 0, ""
-	result := &ToolResult{Bash: &whole, compared: compared.text()}
+	result := &ToolResult{Bash: &whole, compared: compared.Text()}
 	if len(r.Command) > shownCommand {
-		result.Display = shown.text()
+		result.Display = shown.Text()
 		shown.Command = cut.Head(r.Command, shownCommand) + " …"
 	}
-	result.Content = shown.text()
+	result.Content = shown.Text()
 	if (r.ExitCode != 0 || r.TimedOut) && !r.GoesOn {
 		result.Outcome = OutcomeFailed
 	}

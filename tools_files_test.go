@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -324,10 +325,10 @@ func TestImagesOfAResultAreBounded(t *testing.T) {
 
 func TestImagesOfTheUserAreNeverLeftOut(t *testing.T) {
 	t.Parallel()
-	h := pygent.NewHistory()
+	h := chat.NewHistory()
 	for i := range 40 {
-		require.NoError(t, h.Append(pygent.Message{Role: pygent.RoleUser, Parts: []pygent.Part{{Text: "look"}, {ImageURL: fmt.Sprintf("https://example.com/%d.png", i)}}}))
-		require.NoError(t, h.Append(pygent.AssistantMessage("I see.")))
+		require.NoError(t, h.Append(pygent.Message{Role: chat.RoleUser, Parts: []pygent.Part{{Text: "look"}, {ImageURL: fmt.Sprintf("https://example.com/%d.png", i)}}}))
+		require.NoError(t, h.Append(chat.AssistantMessage("I see.")))
 	}
 	require.Equal(t, h.Messages(), h.Conversation())
 }
@@ -411,7 +412,7 @@ func TestFilesOfResultsAreBounded(t *testing.T) {
 			require.Contains(t, results(agent)[0], tt.says)
 			messages := agent.History().Messages()
 			if tt.shown == 0 {
-				require.Equal(t, pygent.RoleTool, messages[len(messages)-1].Role)
+				require.Equal(t, chat.RoleTool, messages[len(messages)-1].Role)
 				return
 			}
 			require.Len(t, messages[len(messages)-1].Parts, tt.shown+1)
@@ -470,7 +471,7 @@ func TestImagesForWhichTheWindowHasNoRoomAreLeftOut(t *testing.T) {
 				return &pygent.ToolResult{Content: "see", Images: []string{url, url}}, nil
 			})
 			model := pygenttest.NewScriptedModel(pygenttest.Call("look", map[string]any{}), callBash("true"), stop, stop)
-			history, err := pygent.LoadHistory(t.Context(), &pygenttest.MemoryStore{})
+			history, err := chat.LoadHistory(t.Context(), &pygenttest.MemoryStore{})
 			require.NoError(t, err)
 			agent := newAgentOn(t, nowhere{}, model, pygent.WithTools(look), pygent.WithContextWindow(int64(tt.window)), pygent.WithHistory(history))
 			result, err := agent.RunUntilStop(t.Context(), "go")

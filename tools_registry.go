@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/callsummary"
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/pathname"
@@ -292,14 +293,14 @@ func (r *Registry) known(what string, names []string) error {
 
 // specs returns the descriptions of the tools that can work in a runtime, for a
 // model, and the version of the registry that they belong to.
-func (r *Registry) specs(rt Runtime) ([]ToolSpec, int64) {
+func (r *Registry) specs(rt Runtime) ([]chat.ToolSpec, int64) {
 	r.mu.RLock()
 	tools, version := r.enabled(), r.version
 	r.mu.RUnlock()
-	specs := make([]ToolSpec, 0, len(tools))
+	specs := make([]chat.ToolSpec, 0, len(tools))
 	for _, t := range tools {
 		if t, ok := r.offered(t, rt); ok {
-			specs = append(specs, ToolSpec{Name: t.Name, Description: t.Description, Parameters: t.schema.Wire()})
+			specs = append(specs, chat.ToolSpec{Name: t.Name, Description: t.Description, Parameters: t.schema.Wire()})
 		}
 	}
 	return specs, version
@@ -369,7 +370,7 @@ const (
 	// maxToolResult bounds the result of a tool call, in bytes.
 	maxToolResult = 32 << 10
 	// maxImage bounds the file that read_image sends, before base64.
-	maxImage = 5 << 20
+	maxImage = chat.MaxImagePart
 	// shownCommand bounds how much of a command its result repeats, since the
 	// model wrote it.
 	shownCommand = 400

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -62,7 +63,7 @@ func TestToolSourcesServeAnAgentAndItsTasks(t *testing.T) {
 	require.Len(t, opened, 2)
 	messages, err := agent.Tasks().TaskHistory(t.Context(), onlyTask(t, agent).ID)
 	require.NoError(t, err)
-	require.True(t, slices.ContainsFunc(messages, func(m pygent.Message) bool { return m.Role == pygent.RoleTool && m.Content == "2" }))
+	require.True(t, slices.ContainsFunc(messages, func(m pygent.Message) bool { return m.Role == chat.RoleTool && m.Content == "2" }))
 	_, err = agent.Step(t.Context(), "again")
 	require.Error(t, err) // the script is over
 	require.Len(t, opened, 2, "it stays open")
@@ -453,7 +454,7 @@ func TestATaskThatGoesOnOpensItsSourcesAgain(t *testing.T) {
 	require.NoError(t, err)
 	var got []string
 	for _, m := range history {
-		if m.Role == pygent.RoleTool && m.Content != "stopped" {
+		if m.Role == chat.RoleTool && m.Content != "stopped" {
 			got = append(got, m.Content)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/owner"
 	"github.com/x/pygent/internal/stash"
@@ -224,8 +225,8 @@ func tasksOf(ctx context.Context, tasks *TaskManager, agent *Agent, id string) (
 // lostTask says that a task which the conversation began is gone, or that all are if
 // id is empty: tasks end with their process. It is empty if there was none.
 func (a *Agent) lostTask(id string) string {
-	for _, m := range a.history.view() {
-		if m.Role != RoleTool {
+	for _, m := range a.history.ActiveMessages() {
+		if m.Role != chat.RoleTool {
 			continue
 		}
 		began, ok := strings.CutPrefix(m.Text(), delegated)
@@ -411,9 +412,15 @@ func (c *callContext) id() string {
 // resumed run derives the same id again. It counts only the model's messages,
 // because the number of user messages between them depends on timing.
 func (c *callContext) taskID() string {
-	nth := 0
-	for _, m := range messagesOf(c.agent.history.shared())[:c.message] {
-		if m.Role == RoleAssistant {
+	nth, left := 0, c.message
+	for _, e := range c.agent.history.AllEntries() {
+		if e.IsMark() {
+			continue
+		}
+		if left--; left < 0 {
+			break
+		}
+		if e.Message.Role == chat.RoleAssistant {
 			nth++
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -63,7 +64,7 @@ func always(r pygenttest.Reply) func(string) pygenttest.Reply {
 func notices(messages []pygent.Message) []string {
 	var all []string
 	for _, m := range messages {
-		if m.Role == pygent.RoleUser && strings.HasPrefix(m.Content, "[task ") {
+		if m.Role == chat.RoleUser && strings.HasPrefix(m.Content, "[task ") {
 			all = append(all, m.Content)
 		}
 	}
@@ -358,7 +359,7 @@ func TestTasksKeepTheRulesOfTheirParent(t *testing.T) {
 	require.NoError(t, err)
 	var got []string
 	for _, m := range messages {
-		if m.Role == pygent.RoleTool {
+		if m.Role == chat.RoleTool {
 			got = append(got, m.Content)
 		}
 	}

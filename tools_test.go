@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -476,19 +477,19 @@ func TestRegistryIsSafeForConcurrentUse(t *testing.T) {
 
 // shownTools runs an agent for one step, and returns the tools that its model
 // was given, by name.
-func shownTools(t *testing.T, opts ...pygent.Option) map[string]pygent.ToolSpec {
+func shownTools(t *testing.T, opts ...pygent.Option) map[string]chat.ToolSpec {
 	t.Helper()
 	return shownToolsOn(t, hollow{}, opts...)
 }
 
-func shownToolsOn(t *testing.T, rt pygent.Runtime, opts ...pygent.Option) map[string]pygent.ToolSpec {
+func shownToolsOn(t *testing.T, rt pygent.Runtime, opts ...pygent.Option) map[string]chat.ToolSpec {
 	t.Helper()
-	shown := map[string]pygent.ToolSpec{}
+	shown := map[string]chat.ToolSpec{}
 	model := pygent.ModelFunc(func(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 		for _, spec := range req.Tools {
 			shown[spec.Name] = spec
 		}
-		return &pygent.ChatResponse{Message: pygent.Message{Role: pygent.RoleAssistant, Content: "hello"}}, nil
+		return &pygent.ChatResponse{Message: pygent.Message{Role: chat.RoleAssistant, Content: "hello"}}, nil
 	})
 	_, err := newAgentOn(t, rt, model, opts...).Step(t.Context(), "go")
 	require.NoError(t, err)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/boundset"
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/jsonobj"
@@ -285,7 +286,7 @@ func (r *run) takeWritten(resp *ChatResponse, thoughts string) {
 	if silent {
 		parse, text = toolcall.ParseThoughts, thoughts
 	}
-	if len(msg.ToolCalls)+len(msg.Parts) > 0 || text == "" || resp.FinishReason == FinishFilter {
+	if len(msg.ToolCalls)+len(msg.Parts) > 0 || text == "" || resp.FinishReason == chat.FinishFilter {
 		return
 	}
 	written, ok := parse(r.agent.currentModel().leavesCalls(), text)
@@ -326,15 +327,15 @@ func (m agentModel) leavesCalls() bool {
 
 // offers reports whether the model was given a tool of that very name.
 func (r *run) offers(name string) bool {
-	return slices.ContainsFunc(r.specs, func(s ToolSpec) bool { return s.Name == name })
+	return slices.ContainsFunc(r.specs, func(s chat.ToolSpec) bool { return s.Name == name })
 }
 
 // wasRead reports whether the model has read a call in a result or in what the
 // user said, so that its answer may only repeat it.
 func (r *run) wasRead(written toolcall.Call) bool {
-	all, err := r.agent.history.whole()
-	return err != nil || slices.ContainsFunc(all, func(e HistoryEntry) bool {
-		return e.Message.Role != RoleAssistant && written.Quoted(e.Message.Text())
+	all, err := r.agent.history.LoadAll()
+	return err != nil || slices.ContainsFunc(all, func(e chat.HistoryEntry) bool {
+		return e.Message.Role != chat.RoleAssistant && written.Quoted(e.Message.Text())
 	})
 }
 

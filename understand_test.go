@@ -13,12 +13,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
 // rawCall is a call with arguments as a model wrote them.
 func rawCall(name, args string) pygenttest.Reply {
-	return pygenttest.Message(pygent.AssistantMessage("", pygent.ToolCall{ID: "c1", Name: name, Arguments: args}))
+	return pygenttest.Message(chat.AssistantMessage("", pygent.ToolCall{ID: "c1", Name: name, Arguments: args}))
 }
 
 func TestToolsOfOtherAgentsMeanOurs(t *testing.T) {
@@ -232,8 +233,8 @@ func TestUnknownToolsAreNamedWithTheNearest(t *testing.T) {
 
 func TestARunThatEndedByAnotherNameIsOver(t *testing.T) {
 	t.Parallel()
-	record := []pygent.Message{pygent.UserMessage("go"), pygent.AssistantMessage("", recordedCall("s", "finish", `{"result":"it was done"}`)), pygent.ToolMessage("s", "stopped")}
-	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(), pygent.WithHistory(pygent.NewHistory(record...)))
+	record := []pygent.Message{chat.UserMessage("go"), chat.AssistantMessage("", recordedCall("s", "finish", `{"result":"it was done"}`)), chat.ToolMessage("s", "stopped")}
+	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(), pygent.WithHistory(chat.NewHistory(record...)))
 	result, err := agent.Resume(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, pygent.StatusStopped, result.Status)
@@ -929,7 +930,7 @@ func TestResumeKnowsWrittenCallsAndOtherNames(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			agent := newAgent(t, pygenttest.NewScriptedModel(stop),
-				pygent.WithHistory(pygent.NewHistory(pygent.UserMessage("go"), pygent.AssistantMessage("", tt.call))))
+				pygent.WithHistory(chat.NewHistory(chat.UserMessage("go"), chat.AssistantMessage("", tt.call))))
 			_, err := agent.Resume(t.Context())
 			require.NoError(t, err)
 			require.Contains(t, results(agent)[0], tt.want)

@@ -16,39 +16,9 @@ import (
 	"github.com/x/pygent/internal/settings"
 )
 
-// Usage counts tokens, as the provider reports them. Zero means not reported. A
-// count that cannot be true is not taken over.
-type Usage struct {
-	PromptTokens     int64 `json:"prompt_tokens"`
-	CompletionTokens int64 `json:"completion_tokens"`
-	CachedTokens     int64 `json:"cached_tokens,omitempty"`      // part of PromptTokens: read from the provider's cache
-	CacheWriteTokens int64 `json:"cache_write_tokens,omitempty"` // part of PromptTokens: written to it
-	ReasoningTokens  int64 `json:"reasoning_tokens,omitempty"`   // part of CompletionTokens
-
-	// Cost is what the tokens cost, by [WithPrices] or else as the provider says;
-	// 0 if that is not known. An agent sets it: in a [ChatResponse] it is ignored.
-	// The unit is that of the prices.
-	Cost float64 `json:"cost,omitempty"`
-}
-
-// Total is the number of tokens of prompts and completions together.
-func (u Usage) Total() int64 { return u.PromptTokens + u.CompletionTokens }
-
-// Add returns the sum of both usages.
-func (u Usage) Add(v Usage) Usage {
-	return Usage{
-		PromptTokens:     u.PromptTokens + v.PromptTokens,
-		CompletionTokens: u.CompletionTokens + v.CompletionTokens,
-		CachedTokens:     u.CachedTokens + v.CachedTokens,
-		CacheWriteTokens: u.CacheWriteTokens + v.CacheWriteTokens,
-		ReasoningTokens:  u.ReasoningTokens + v.ReasoningTokens,
-		Cost:             u.Cost + v.Cost,
-	}
-}
-
 // plausible returns the usage without counts that cannot be true, and without a
 // cost.
-func (u Usage) plausible() Usage {
+func plausible(u Usage) Usage {
 	const implausible = 1e12 // so that no sum overflows
 	for _, n := range []*int64{&u.PromptTokens, &u.CompletionTokens, &u.CachedTokens, &u.CacheWriteTokens, &u.ReasoningTokens} {
 		if *n < 0 || *n >= implausible {
@@ -247,7 +217,7 @@ func (m *OpenAIModel) ReportsCost() bool { return m.client.ReportsCost() }
 
 // spend counts what an answer has used, and sets what it costs.
 func (r *run) spend(resp *ChatResponse) {
-	u := resp.Usage.plausible()
+	u := plausible(resp.Usage)
 	price, known := r.agent.priceOf(resp.Model)
 	switch {
 	case known:

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -59,7 +60,7 @@ func TestTheCostIsToldOfStepsAndRuns(t *testing.T) {
 	model := pygenttest.NewScriptedModel(priced(callBash("true")), priced(stop))
 	var steps []pygent.Event
 	var end pygent.Event
-	history := pygent.NewHistory()
+	history := chat.NewHistory()
 	agent := pricedAgent(t, model, pygent.WithHistory(history), pygent.OnEvent(func(e pygent.Event) {
 		switch e.Type {
 		case pygent.EventMessage:
@@ -275,7 +276,7 @@ func TestTaskOfAModelWithoutAPriceDoesNotStart(t *testing.T) {
 	var asked int
 	expensive := pygent.ModelFunc(func(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 		asked++
-		return &pygent.ChatResponse{Message: pygent.AssistantMessage("")}, nil
+		return &pygent.ChatResponse{Message: chat.AssistantMessage("")}, nil
 	})
 	model := pygenttest.NewScriptedModel(follow(
 		always(priced(delegate("Spend"))),
@@ -384,7 +385,7 @@ func TestAnAnswerThatSpendsTheBudgetIsCutOff(t *testing.T) {
 		"text":     {text, pygent.MaxTokens(1000), "of 1000"},
 		"thoughts": {func(n int) pygent.Delta { return pygent.Delta{Reasoning: text(n).Text} }, pygent.MaxTokens(1000), "of 1000"},
 		"calls": {func(n int) pygent.Delta {
-			return pygent.Delta{Call: &pygent.CallDelta{Index: n % 2, Tool: "bash", Bytes: n/2 + 1}}
+			return pygent.Delta{Call: &chat.CallDelta{Index: n % 2, Tool: "bash", Bytes: n/2 + 1}}
 		}, pygent.MaxTokens(1000), "of 1000"},
 		"money": {text, pygent.MaxCost(0.01), "of at most 0.0100 (MaxCost)"},
 	} {
@@ -475,7 +476,7 @@ func TestAServerCannotFillTheMeter(t *testing.T) {
 	model := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 		n++
 		call := pygent.ToolCall{ID: fmt.Sprint("c", n), Name: "bash", Arguments: fmt.Sprintf(`{"cmd":"%d"}`, n)}
-		return &pygent.ChatResponse{Model: fmt.Sprint(n, strings.Repeat("x", 1000)), Message: pygent.AssistantMessage("", call), Usage: pygent.Usage{PromptTokens: 1}}, nil
+		return &pygent.ChatResponse{Model: fmt.Sprint(n, strings.Repeat("x", 1000)), Message: chat.AssistantMessage("", call), Usage: pygent.Usage{PromptTokens: 1}}, nil
 	})
 	agent := newAgentOn(t, nowhere{}, model)
 	_, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxSteps(150), pygent.MaxToolCalls(pygent.NoLimit))

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/testkit/enginetest"
 )
 
@@ -81,12 +82,12 @@ func firstCommand(b *testing.B, writes time.Duration) (took time.Duration) {
 			return nil, errEnough
 		}
 		if writes > 0 {
-			emit(pygent.Delta{Call: &pygent.CallDelta{Tool: "bash"}})
+			emit(pygent.Delta{Call: &chat.CallDelta{Tool: "bash"}})
 			time.Sleep(writes)
 		}
 		answered = time.Now()
 		call := pygent.ToolCall{ID: "c1", Name: "bash", Arguments: `{"cmd":"true"}`}
-		return &pygent.ChatResponse{Message: pygent.Message{Role: pygent.RoleAssistant, ToolCalls: []pygent.ToolCall{call}}}, nil
+		return &pygent.ChatResponse{Message: pygent.Message{Role: chat.RoleAssistant, ToolCalls: []pygent.ToolCall{call}}}, nil
 	})
 	agent, err := pygent.New(pygent.WithModel(model), pygent.WithDocker(pygent.DockerNever))
 	require.NoError(b, err)

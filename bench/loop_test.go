@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 )
 
 // lengths are the lengths of history at which costs are compared. They should be
@@ -24,12 +25,12 @@ var lengths = []int{10, 10_000}
 // conversation returns a history of about n messages, like that of a coding
 // session.
 func conversation(n int) []pygent.Message {
-	messages := []pygent.Message{pygent.SystemMessage("You are a coding assistant."), pygent.UserMessage("Fix the bug.")}
+	messages := []pygent.Message{chat.SystemMessage("You are a coding assistant."), chat.UserMessage("Fix the bug.")}
 	for i := 0; len(messages) < n; i++ {
 		id := fmt.Sprintf("call_%d", i)
 		messages = append(messages,
-			pygent.AssistantMessage("Let me look.", pygent.ToolCall{ID: id, Name: "bash", Arguments: fmt.Sprintf(`{"cmd":"sed -n %d,+20p main.go"}`, i)}),
-			pygent.ToolMessage(id, strings.Repeat(fmt.Sprintf("line %d of the file\n", i), 10)))
+			chat.AssistantMessage("Let me look.", pygent.ToolCall{ID: id, Name: "bash", Arguments: fmt.Sprintf(`{"cmd":"sed -n %d,+20p main.go"}`, i)}),
+			chat.ToolMessage(id, strings.Repeat(fmt.Sprintf("line %d of the file\n", i), 10)))
 	}
 	return messages
 }
@@ -49,7 +50,7 @@ func BenchmarkLoopStep(b *testing.B) {
 			model := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 				step++
 				call := pygent.ToolCall{ID: fmt.Sprint("c", step), Name: "noop", Arguments: fmt.Sprintf(`{"n":%d}`, step)}
-				return &pygent.ChatResponse{Message: pygent.AssistantMessage("", call), FinishReason: pygent.FinishToolCalls}, nil
+				return &pygent.ChatResponse{Message: chat.AssistantMessage("", call), FinishReason: chat.FinishToolCalls}, nil
 			})
 			tool := pygent.NewTool("noop", "Do nothing", func(context.Context, pygent.Runtime, struct {
 				N int `json:"n"`
@@ -57,7 +58,7 @@ func BenchmarkLoopStep(b *testing.B) {
 				return "done", nil
 			})
 			agent, err := pygent.New(pygent.WithModel(model), pygent.WithRuntime(noop{}), pygent.WithTools(tool),
-				pygent.WithInstructions(false), pygent.WithHistory(pygent.NewHistory(conversation(n)...)))
+				pygent.WithInstructions(false), pygent.WithHistory(chat.NewHistory(conversation(n)...)))
 			require.NoError(b, err)
 			defer agent.Close()
 			_, err = agent.Step(b.Context(), "go")
@@ -74,13 +75,13 @@ func BenchmarkLoopStep(b *testing.B) {
 func BenchmarkHistoryAppend(b *testing.B) {
 	for _, n := range lengths {
 		b.Run(fmt.Sprintf("history=%d", n), func(b *testing.B) {
-			h, err := pygent.OpenHistory(filepath.Join(b.TempDir(), "history.json"))
+			h, err := chat.OpenHistory(filepath.Join(b.TempDir(), "history.json"))
 			require.NoError(b, err)
 			defer h.Close()
 			require.NoError(b, h.Append(conversation(n)...))
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := h.Append(pygent.UserMessage("a message of a common length, as users write them")); err != nil {
+				if err := h.Append(chat.UserMessage("a message of a common length, as users write them")); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -98,7 +99,7 @@ func (d *discard) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	d.size = n
-	answer, err := json.Marshal(map[string]any{"choices": []any{map[string]any{"finish_reason": "stop", "message": pygent.AssistantMessage("ok")}}})
+	answer, err := json.Marshal(map[string]any{"choices": []any{map[string]any{"finish_reason": "stop", "message": chat.AssistantMessage("ok")}}})
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +117,7 @@ func BenchmarkRequestBody(b *testing.B) {
 			server := &discard{}
 			model, err := pygent.NewOpenAIModel(pygent.OpenAIBaseURL("http://discard.invalid/v1"), pygent.OpenAIHTTPClient(&http.Client{Transport: server}))
 			require.NoError(b, err)
-			messages := pygent.NewHistory(conversation(n)...).Conversation()
+			messages := chat.NewHistory(conversation(n)...).Conversation()
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := model.Chat(b.Context(), &pygent.ChatRequest{Messages: messages}); err != nil {

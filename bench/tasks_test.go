@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/testkit/enginetest"
 )
 
@@ -49,13 +50,13 @@ func script(calls []pygent.ToolCall) pygent.Model {
 	return pygent.ModelFunc(func(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 		had := 0
 		for _, m := range req.Messages {
-			if m.Role == pygent.RoleAssistant {
+			if m.Role == chat.RoleAssistant {
 				had++
 			}
 		}
 		call := calls[had]
 		call.ID = fmt.Sprint("call_", had)
-		return &pygent.ChatResponse{Message: pygent.AssistantMessage("", call), FinishReason: pygent.FinishToolCalls}, nil
+		return &pygent.ChatResponse{Message: chat.AssistantMessage("", call), FinishReason: chat.FinishToolCalls}, nil
 	})
 }
 

@@ -19,6 +19,7 @@ import (
 	"sync/atomic"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/bridge"
 	"github.com/x/pygent/internal/checkpoint"
 	"github.com/x/pygent/internal/cut"
@@ -92,14 +93,14 @@ type agent interface {
 	Emit(e pygent.Event)
 	Notice(text string)
 
-	Place() pygent.Rewind
-	CanRewind(mark pygent.Rewind) bool
-	Rewind(ctx context.Context, mark pygent.Rewind) error
-	LastRewind() *pygent.Rewind
-	Entries() []pygent.HistoryEntry
+	Place() chat.Rewind
+	CanRewind(mark chat.Rewind) bool
+	Rewind(ctx context.Context, mark chat.Rewind) error
+	LastRewind() *chat.Rewind
+	Entries() []chat.HistoryEntry
 	Complete(ctx context.Context) error
 	Restoring(ctx context.Context, f func(context.Context) (pygent.Restored, error)) (pygent.Restored, error)
-	Rewound(ctx context.Context, done *pygent.Restored, before []pygent.HistoryEntry)
+	Rewound(ctx context.Context, done *pygent.Restored, before []chat.HistoryEntry)
 
 	NoteChanges(changes []pygent.FileChange)
 	Change(name string, before []byte, created bool, after string) pygent.FileChange
@@ -350,7 +351,7 @@ func (k *keeper) Before(turns int) (pygent.Checkpoint, error) {
 }
 
 // Find returns the mark that leads to a checkpoint, and whether that has files.
-func (k *keeper) Find(id int64) (mark pygent.Rewind, hasFiles bool, err error) {
+func (k *keeper) Find(id int64) (mark chat.Rewind, hasFiles bool, err error) {
 	if err := k.missing(); err != nil {
 		return mark, false, err
 	}
@@ -388,7 +389,7 @@ func oneLine(text string) string {
 }
 
 // markOf returns the mark that leads to a checkpoint.
-func markOf(e checkpoint.Entry) (mark pygent.Rewind, err error) {
+func markOf(e checkpoint.Entry) (mark chat.Rewind, err error) {
 	if err := json.Unmarshal(e.Place, &mark); err != nil {
 		return mark, fmt.Errorf("checkpoint %d: %w", e.N, err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/checkpoint"
 	"github.com/x/pygent/internal/testkit"
 	"github.com/x/pygent/internal/testkit/enginetest"
@@ -87,8 +88,8 @@ func openKeeper(t *testing.T, base string, opts ...pygent.Option) *keeper {
 func obedient() pygent.Model {
 	return pygent.ModelFunc(func(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 		last := req.Messages[len(req.Messages)-1]
-		if last.Role != pygent.RoleUser {
-			return &pygent.ChatResponse{Message: pygent.AssistantMessage("done")}, nil
+		if last.Role != chat.RoleUser {
+			return &pygent.ChatResponse{Message: chat.AssistantMessage("done")}, nil
 		}
 		id := "c" + strings.Map(func(r rune) rune {
 			if r >= 'a' && r <= 'z' {
@@ -97,7 +98,7 @@ func obedient() pygent.Model {
 			return -1
 		}, last.Text())
 		args, err := json.Marshal(map[string]any{"cmd": last.Text()})
-		return &pygent.ChatResponse{Message: pygent.AssistantMessage("", pygent.ToolCall{ID: id, Name: "bash", Arguments: string(args)})}, err
+		return &pygent.ChatResponse{Message: chat.AssistantMessage("", pygent.ToolCall{ID: id, Name: "bash", Arguments: string(args)})}, err
 	})
 }
 
@@ -151,7 +152,7 @@ func (k *keeper) files() map[string]string {
 // said returns what the user said in the conversation.
 func (k *keeper) said() (words []string) {
 	for _, m := range k.History().Conversation() {
-		if m.Role == pygent.RoleUser {
+		if m.Role == chat.RoleUser {
 			words = append(words, m.Text())
 		}
 	}
@@ -233,7 +234,7 @@ func TestTheNextAgentGoesOnAfterAnUndo(t *testing.T) {
 	require.Equal(t, []string{"echo 1 > a", "echo 2 > a"}, k.said())
 	require.NoError(t, k.Close())
 
-	h, err := pygent.ReadHistory(filepath.Join(base, "history.json"))
+	h, err := chat.ReadHistory(filepath.Join(base, "history.json"))
 	require.NoError(t, err)
 	require.Equal(t, 9, len(h.Messages()), "other programs read an array of messages")
 	k = openKeeper(t, base)
@@ -651,7 +652,7 @@ func TestWhatPassesIsInNoCheckpoint(t *testing.T) {
 func TestACheckpointNamesAMessageWithFiles(t *testing.T) {
 	t.Parallel()
 	k := openKeeper(t, t.TempDir())
-	quoted, err := pygent.FilePart("a.txt", []byte("content\n"))
+	quoted, err := chat.FilePart("a.txt", []byte("content\n"))
 	require.NoError(t, err)
 	quoted.FileName = "a.txt"
 	_, err = k.RunUntilStop(t.Context(), "", pygent.WithParts(pygent.Part{Text: "true"}, quoted), pygent.WithEndOnReply())

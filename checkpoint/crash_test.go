@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 )
 
 const dieEnv = "PYGENT_TEST_DIE"
@@ -35,7 +36,7 @@ func TestDyingChild(t *testing.T) {
 	}
 	usual := obedient()
 	model := pygent.ModelFunc(func(ctx context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
-		if last := req.Messages[len(req.Messages)-1]; last.Role == pygent.RoleUser && when == "asked" && last.Text() == "echo 2 > a" {
+		if last := req.Messages[len(req.Messages)-1]; last.Role == chat.RoleUser && when == "asked" && last.Text() == "echo 2 > a" {
 			die(t)
 		}
 		return usual.Chat(ctx, req)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/checkpoint"
 	"github.com/x/pygent/internal/owner"
 	"github.com/x/pygent/internal/pathname"
@@ -37,7 +38,7 @@ const onDay = "2006-01-02 at 15:04:05"
 // homecoming is what the agent tells of files that were in a volume, once it can.
 type homecoming struct {
 	checkpoint.Homecoming
-	before []pygent.HistoryEntry // the messages that were in effect
+	before []chat.HistoryEntry // the messages that were in effect
 }
 
 // bringHome puts files back that were in a volume when the last process ended. Its

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/testkit"
 	"github.com/x/pygent/internal/testkit/enginetest"
 	"github.com/x/pygent/pygenttest"
@@ -46,7 +47,7 @@ func TestAwayChild(t *testing.T) {
 	usual := obedient()
 	model := pygent.ModelFunc(func(ctx context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 		last := req.Messages[len(req.Messages)-1]
-		if last.Role == pygent.RoleTool && (when == "in the first turn" || when == "in the second turn" && said(req.Messages) == 2) {
+		if last.Role == chat.RoleTool && (when == "in the first turn" || when == "in the second turn" && said(req.Messages) == 2) {
 			die(t)
 		}
 		return usual.Chat(ctx, req)
@@ -60,7 +61,7 @@ func TestAwayChild(t *testing.T) {
 // said counts what the user said.
 func said(messages []pygent.Message) (n int) {
 	for _, m := range messages {
-		if m.Role == pygent.RoleUser {
+		if m.Role == chat.RoleUser {
 			n++
 		}
 	}

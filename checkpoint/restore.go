@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/checkpoint"
 	"github.com/x/pygent/internal/treedir"
 )
@@ -57,7 +58,7 @@ func (k *keeper) restoreTo(ctx context.Context, to checkpoint.Entry) (pygent.Res
 	}
 	mark, err := markOf(to)
 	if err == nil && !k.agent.CanRewind(mark) {
-		err = fmt.Errorf("checkpoint %d: its messages are not in the history: %w", to.N, pygent.ErrHistoryChanged)
+		err = fmt.Errorf("checkpoint %d: its messages are not in the history: %w", to.N, chat.ErrHistoryChanged)
 	}
 	if err != nil {
 		return pygent.Restored{}, err
@@ -79,7 +80,7 @@ func (k *keeper) restorableFiles() checkpoint.Workspace {
 }
 
 // restored describes what a restore did. before are the entries that were in effect.
-func (k *keeper) restored(ctx context.Context, out checkpoint.Outcome, before []pygent.HistoryEntry) pygent.Restored {
+func (k *keeper) restored(ctx context.Context, out checkpoint.Outcome, before []chat.HistoryEntry) pygent.Restored {
 	done := pygent.Restored{
 		To: described(out.To), From: described(out.From), Undo: out.Undo, NoFiles: out.NoFiles, Repositories: out.Repositories,
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 )
 
 // project asks for an AGENTS.md. What belongs there is said by https://agents.md.
@@ -16,7 +17,7 @@ func describeProject(_ context.Context, _ *pygent.Agent, args string) (pygent.Me
 	if args != "" {
 		text += "\n\nAlso: " + args
 	}
-	return pygent.UserMessage(text), nil
+	return chat.UserMessage(text), nil
 }
 
 // lastMessage is what the user said last in this conversation, with its files.
@@ -28,7 +29,7 @@ func lastMessage(_ context.Context, a *pygent.Agent, args string) (pygent.Messag
 		if e.Compaction != nil && e.Compaction.Anew {
 			break
 		}
-		if e.Message.Role == pygent.RoleUser && (e.Source == "" || e.Source == pygent.SourceUser) {
+		if e.Message.Role == chat.RoleUser && (e.Source == "" || e.Source == chat.SourceUser) {
 			return e.Message, nil
 		}
 	}

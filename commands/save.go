@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/escape"
 	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/pathname"
@@ -59,7 +60,7 @@ func save(ctx context.Context, a *pygent.Agent, args string, out io.Writer) erro
 // was undone.
 func spoken(h *pygent.History) (n int) {
 	for _, e := range h.Current() {
-		if e.Message.Role != "" && e.Message.Role != pygent.RoleSystem {
+		if e.Message.Role != "" && e.Message.Role != chat.RoleSystem {
 			n++
 		}
 	}

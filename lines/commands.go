@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/console"
 	"github.com/x/pygent/internal/escape"
 	"github.com/x/pygent/internal/faces"
@@ -83,7 +84,7 @@ func (s *session) hear(ctx context.Context, text string) error {
 		return err
 	}
 	for _, name := range pathname.Dragged(text) {
-		if image, err := pygent.Attach(name); err == nil && image[0].ImageURL != "" {
+		if image, err := chat.Attach(name); err == nil && image[0].ImageURL != "" {
 			image[0].FileName = name
 			parts = append(parts, image...)
 		}

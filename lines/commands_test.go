@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -105,8 +106,8 @@ func TestSessionShowsTheCompactionThatTheUserAsksFor(t *testing.T) {
 func TestSessionSendsTheMessageOfACommand(t *testing.T) {
 	t.Parallel()
 	look := pygent.Command{Name: "look", Message: func(_ context.Context, _ *pygent.Agent, args string) (pygent.Message, error) {
-		part, err := pygent.FilePart("notes.txt", []byte("three words here"))
-		return pygent.UserMessage("Count the "+args+".", part), err
+		part, err := chat.FilePart("notes.txt", []byte("three words here"))
+		return chat.UserMessage("Count the "+args+".", part), err
 	}}
 	model := pygenttest.NewScriptedModel(pygenttest.Text("Three."), pygenttest.Text("Fine."))
 	shown, agent := converse(t, "/look words\n/review it\n/review nothing\n", model, pygent.WithCommands(look, reviewing))
@@ -135,6 +136,6 @@ var reviewing = pygent.Command{
 		if args == "nothing" {
 			return pygent.Message{}, errors.New("there is nothing to review")
 		}
-		return pygent.UserMessage("Review " + args + "."), nil
+		return chat.UserMessage("Review " + args + "."), nil
 	},
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/testkit"
 	"github.com/x/pygent/lines"
 	"github.com/x/pygent/pygenttest"
@@ -24,7 +25,7 @@ func bashCall(cmd string) *pygent.ToolCall {
 func textEvent(s string) pygent.Event { return pygent.Event{Type: pygent.EventText, Text: s} }
 
 func messageEvent(s string) pygent.Event {
-	m := pygent.AssistantMessage(s)
+	m := chat.AssistantMessage(s)
 	return pygent.Event{Type: pygent.EventMessage, Message: &m}
 }
 

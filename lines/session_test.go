@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/testkit"
 	"github.com/x/pygent/lines"
 	"github.com/x/pygent/pygenttest"
@@ -43,7 +44,7 @@ func converse(t *testing.T, input string, model pygent.Model, opts ...pygent.Opt
 func userMessages(a *pygent.Agent) []string {
 	var all []string
 	for _, m := range a.History().Messages() {
-		if m.Role == pygent.RoleUser {
+		if m.Role == chat.RoleUser {
 			all = append(all, m.Text())
 		}
 	}
@@ -158,7 +159,7 @@ func TestSessionDoesNotWaitForARunThatGoesOn(t *testing.T) {
 	model := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 		close(asked)
 		<-answer
-		return &pygent.ChatResponse{Message: pygent.AssistantMessage("Done.")}, nil
+		return &pygent.ChatResponse{Message: chat.AssistantMessage("Done.")}, nil
 	})
 	var out strings.Builder
 	agent := testkit.NewAgentOn(t, testkit.Nowhere{}, model, pygent.WithIO(strings.NewReader("hi\n"), &out))
@@ -285,7 +286,7 @@ func TestSessionSaysOnceWhyItsFirstMessageCannotRunCommands(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	agent := testkit.NewAgentOn(t, imageless{broken{}}, pygenttest.NewScriptedModel(testkit.CallBash("one")),
-		pygent.WithIO(strings.NewReader(""), &out), pygent.WithFirstMessage(pygent.UserMessage("go")))
+		pygent.WithIO(strings.NewReader(""), &out), pygent.WithFirstMessage(chat.UserMessage("go")))
 	require.NoError(t, agent.RunInteractive(t.Context()))
 	require.Equal(t, 1, strings.Count(out.String(), "no such image"), out.String())
 	require.Contains(t, out.String(), "\nerror: the runtime cannot start\n")

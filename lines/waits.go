@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/console"
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/faces"
@@ -180,7 +181,7 @@ func (w *waits) modelGoesOn(by pygent.EventType, words string) {
 }
 
 // writing says how far a call is that the model writes.
-func writing(d pygent.CallDelta) string {
+func writing(d chat.CallDelta) string {
 	return fmt.Sprintf("writing %s (%s so far)", cmp.Or(clipped(d.Path), clipped(d.Tool), "a call"), numeral.Bytes(int64(d.Bytes)))
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/testkit"
 	"github.com/x/pygent/lines"
 	"github.com/x/pygent/pygenttest"
@@ -88,7 +89,7 @@ func TestProgressPrinterTellsThatAModelIsWaitedFor(t *testing.T) {
 		require.Equal(t, "Hello", f.after(9*time.Second, textEvent("Hello")))
 		require.Equal(t, ", you\n· still waiting for m · 10 s\n", f.after(11*time.Second, textEvent(", you")))
 		writes := func(bytes int) pygent.Event {
-			return pygent.Event{Type: pygent.EventCallDelta, CallDelta: &pygent.CallDelta{Tool: "write_file", Path: "a.txt", Bytes: bytes}}
+			return pygent.Event{Type: pygent.EventCallDelta, CallDelta: &chat.CallDelta{Tool: "write_file", Path: "a.txt", Bytes: bytes}}
 		}
 		require.Empty(t, f.after(8*time.Second, writes(10)))
 		require.Equal(t, "· still writing a.txt (12.0 kB so far) · 10 s\n", f.after(8*time.Second, writes(12000)))

@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/cut"
 )
 
@@ -163,7 +164,7 @@ func answerOf(u pygent.Usage) answer {
 // newIn returns the JSON of the messages since the model's last answer.
 func newIn(messages []pygent.Message) (encoded [][]byte) {
 	from := len(messages)
-	for from > 0 && messages[from-1].Role != pygent.RoleAssistant {
+	for from > 0 && messages[from-1].Role != chat.RoleAssistant {
 		from--
 	}
 	for _, m := range messages[from:] {
@@ -177,7 +178,7 @@ func newIn(messages []pygent.Message) (encoded [][]byte) {
 // outputOf is an answer as the conventions want it.
 func outputOf(resp *pygent.ChatResponse, finish string) string {
 	m := resp.Message
-	m.Role = pygent.RoleAssistant // a model may leave it out
+	m.Role = chat.RoleAssistant // a model may leave it out
 	data, err := m.MarshalJSON()
 	if err != nil {
 		return ""

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -80,7 +81,7 @@ type chunk struct {
 				}
 			} `json:"tool_calls"`
 		}
-		FinishReason *pygent.FinishReason `json:"finish_reason"`
+		FinishReason *chat.FinishReason `json:"finish_reason"`
 	}
 	Usage *pygent.Usage
 	Error *struct{ Code, Message, Type, Param string }
@@ -112,7 +113,7 @@ func stream(t *testing.T, s *pygenttest.Server, body string) []chunk {
 type assembled struct {
 	text, reasoning  string
 	names, arguments []string
-	finish           pygent.FinishReason
+	finish           chat.FinishReason
 	usage            *pygent.Usage
 }
 

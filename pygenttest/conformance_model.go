@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 )
 
 // TestModel tests that a model keeps what [pygent.Model] promises, and
@@ -47,8 +48,8 @@ var modelChecks = []modelCheck{
 // question is a request as an agent makes it.
 func question() *pygent.ChatRequest {
 	return &pygent.ChatRequest{
-		Messages: []pygent.Message{pygent.SystemMessage("You are a test."), pygent.UserMessage("Hello?")},
-		Tools:    []pygent.ToolSpec{{Name: "look", Description: "Looks.", Parameters: json.RawMessage(`{"type":"object","properties":{"path":{"type":"string"}}}`)}},
+		Messages: []pygent.Message{chat.SystemMessage("You are a test."), chat.UserMessage("Hello?")},
+		Tools:    []chat.ToolSpec{{Name: "look", Description: "Looks.", Parameters: json.RawMessage(`{"type":"object","properties":{"path":{"type":"string"}}}`)}},
 	}
 }
 
@@ -56,10 +57,10 @@ func checkAnswer(t testing.TB, open func(...Reply) pygent.Model) {
 	usage := pygent.Usage{PromptTokens: 11, CompletionTokens: 7}
 	res, err := open(Text("grüße, 世界 🙂\n").WithUsage(usage)).Chat(t.Context(), question())
 	require.NoError(t, err)
-	require.Equal(t, pygent.RoleAssistant, res.Message.Role)
+	require.Equal(t, chat.RoleAssistant, res.Message.Role)
 	require.Equal(t, "grüße, 世界 🙂\n", res.Message.Text())
 	require.Empty(t, res.Message.ToolCalls)
-	require.Equal(t, pygent.FinishStop, res.FinishReason)
+	require.Equal(t, chat.FinishStop, res.FinishReason)
 	require.Equal(t, usage, res.Usage, "the tokens that the server reports")
 }
 
@@ -86,7 +87,7 @@ func checkModelStream(t testing.TB, open func(...Reply) pygent.Model) {
 func checkToolCalls(t testing.TB, open func(...Reply) pygent.Model) {
 	res, err := open(Calls(Call("look", map[string]any{"path": "a\n\"b\""}), Call("look", nil), Call("look", map[string]any{"path": "ü"}))).Chat(t.Context(), question())
 	require.NoError(t, err)
-	require.Equal(t, pygent.FinishToolCalls, res.FinishReason)
+	require.Equal(t, chat.FinishToolCalls, res.FinishReason)
 	require.Len(t, res.Message.ToolCalls, 3)
 	ids := map[string]bool{}
 	for i, want := range []string{`{"path":"a\n\"b\""}`, `{}`, `{"path":"ü"}`} {

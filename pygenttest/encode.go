@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 )
 
 // object is a JSON object. Its encoding is sorted by name.
@@ -216,7 +217,7 @@ func (h *head) endsUnnamed() bool {
 
 // secondChoice moves the calls of a stream into a choice of their own, which ends with
 // the first.
-func secondChoice(events []object, reason pygent.FinishReason) {
+func secondChoice(events []object, reason chat.FinishReason) {
 	for _, event := range events {
 		for _, choice := range event["choices"].([]object) {
 			if calls, ok := choice["delta"].(object)["tool_calls"]; ok && calls != nil {
@@ -229,7 +230,7 @@ func secondChoice(events []object, reason pygent.FinishReason) {
 	last["choices"] = append(last["choices"].([]object), end)
 }
 
-func setFinish(chunk object, reason pygent.FinishReason) {
+func setFinish(chunk object, reason chat.FinishReason) {
 	chunk["choices"].([]object)[0]["finish_reason"] = reason
 }
 

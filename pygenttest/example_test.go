@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -23,7 +24,7 @@ func Example() {
 	)
 
 	// These lines do what an agent does.
-	messages := []pygent.Message{pygent.UserMessage("What is here?")}
+	messages := []pygent.Message{chat.UserMessage("What is here?")}
 	for {
 		resp, err := model.Chat(ctx, &pygent.ChatRequest{Messages: messages})
 		var apiErr *pygent.APIError
@@ -41,7 +42,7 @@ func Example() {
 		}
 		for _, call := range resp.Message.ToolCalls {
 			fmt.Println(call.ID, call.Name, call.Arguments)
-			messages = append(messages, pygent.ToolMessage(call.ID, "main.go"))
+			messages = append(messages, chat.ToolMessage(call.ID, "main.go"))
 		}
 	}
 
@@ -60,7 +61,7 @@ func ExampleScriptedModel_On() {
 		On("Write the tests", pygenttest.Text("I test.")).
 		On("Write the docs", pygenttest.Text("I explain."))
 	for _, prompt := range []string{"Release it", "Write the docs for it", "Write the tests for it"} {
-		resp, err := model.Chat(context.Background(), &pygent.ChatRequest{Messages: []pygent.Message{pygent.UserMessage(prompt)}})
+		resp, err := model.Chat(context.Background(), &pygent.ChatRequest{Messages: []pygent.Message{chat.UserMessage(prompt)}})
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 )
 
-// MemoryStore is a [pygent.HistoryStore] in memory, whose calls can fail. It
+// MemoryStore is a [chat.HistoryStore] in memory, whose calls can fail. It
 // keeps the JSON of the entries, as a database would. Histories that load the
 // same MemoryStore one after the other continue the same conversation. The zero
 // value is an empty store. It is safe for concurrent use.
@@ -24,10 +24,10 @@ type MemoryStore struct {
 	entries [][]byte
 }
 
-var _ pygent.HistoryStore = (*MemoryStore)(nil)
+var _ chat.HistoryStore = (*MemoryStore)(nil)
 
 // Load returns what was stored.
-func (s *MemoryStore) Load(ctx context.Context) (entries []pygent.HistoryEntry, err error) {
+func (s *MemoryStore) Load(ctx context.Context) (entries []chat.HistoryEntry, err error) {
 	err = s.do(ctx, "Load", func() error {
 		entries, err = decodeEntries(s.entries)
 		return err
@@ -36,7 +36,7 @@ func (s *MemoryStore) Load(ctx context.Context) (entries []pygent.HistoryEntry, 
 }
 
 // Append stores entries.
-func (s *MemoryStore) Append(ctx context.Context, entries ...pygent.HistoryEntry) error {
+func (s *MemoryStore) Append(ctx context.Context, entries ...chat.HistoryEntry) error {
 	return s.do(ctx, "Append", func() error {
 		for _, e := range entries {
 			data, err := json.Marshal(e)
@@ -50,7 +50,7 @@ func (s *MemoryStore) Append(ctx context.Context, entries ...pygent.HistoryEntry
 }
 
 // SetSystem stores the system message.
-func (s *MemoryStore) SetSystem(ctx context.Context, system pygent.HistoryEntry) error {
+func (s *MemoryStore) SetSystem(ctx context.Context, system chat.HistoryEntry) error {
 	return s.do(ctx, "SetSystem", func() error {
 		entries, err := decodeEntries(s.entries)
 		if err != nil {
@@ -71,7 +71,7 @@ func (s *MemoryStore) SetSystem(ctx context.Context, system pygent.HistoryEntry)
 }
 
 // Entries returns what was stored.
-func (s *MemoryStore) Entries() []pygent.HistoryEntry {
+func (s *MemoryStore) Entries() []chat.HistoryEntry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	entries, err := decodeEntries(s.entries)
@@ -96,8 +96,8 @@ func (s *MemoryStore) do(ctx context.Context, method string, f func() error) err
 	return err
 }
 
-func decodeEntries(stored [][]byte) ([]pygent.HistoryEntry, error) {
-	entries := make([]pygent.HistoryEntry, len(stored))
+func decodeEntries(stored [][]byte) ([]chat.HistoryEntry, error) {
+	entries := make([]chat.HistoryEntry, len(stored))
 	for i, data := range stored {
 		if err := json.Unmarshal(data, &entries[i]); err != nil {
 			return nil, fmt.Errorf("entry %d: %w", i+1, err)

@@ -12,15 +12,16 @@ import (
 	"time"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 )
 
-// TestHistoryStore tests that a store does what [pygent.HistoryStore] promises.
+// TestHistoryStore tests that a store does what [chat.HistoryStore] promises.
 // open opens the conversation with the given name, which is new when the name is
 // used for the first time. The test opens a conversation again after it has
 // closed its store, if that is an [io.Closer]. If open returns an error that
-// matches [pygent.ErrHistoryInUse], the store has one reader at a time only, and
+// matches [chat.ErrHistoryInUse], the store has one reader at a time only, and
 // reading while another store writes is not tested.
-func TestHistoryStore(t *testing.T, open func(conversation string) (pygent.HistoryStore, error)) {
+func TestHistoryStore(t *testing.T, open func(conversation string) (chat.HistoryStore, error)) {
 	for name, test := range map[string]func(t *testing.T, s *storeTest){
 		"new":        testNewStore,
 		"order":      testStoreOrder,
@@ -42,11 +43,11 @@ func TestHistoryStore(t *testing.T, open func(conversation string) (pygent.Histo
 type storeTest struct {
 	t    *testing.T
 	name string
-	open func(string) (pygent.HistoryStore, error)
+	open func(string) (chat.HistoryStore, error)
 }
 
 // store opens the conversation. It is closed at the end of the test.
-func (s *storeTest) store(name string) pygent.HistoryStore {
+func (s *storeTest) store(name string) chat.HistoryStore {
 	s.t.Helper()
 	store, err := s.open(s.name + name)
 	if err != nil {
@@ -56,13 +57,13 @@ func (s *storeTest) store(name string) pygent.HistoryStore {
 	return store
 }
 
-func (s *storeTest) close(store pygent.HistoryStore) {
+func (s *storeTest) close(store chat.HistoryStore) {
 	if c, ok := store.(io.Closer); ok {
 		_ = c.Close()
 	}
 }
 
-func (s *storeTest) load(store pygent.HistoryStore) []pygent.HistoryEntry {
+func (s *storeTest) load(store chat.HistoryStore) []chat.HistoryEntry {
 	s.t.Helper()
 	entries, err := store.Load(s.t.Context())
 	if err != nil {
@@ -71,18 +72,18 @@ func (s *storeTest) load(store pygent.HistoryStore) []pygent.HistoryEntry {
 	return entries
 }
 
-func (s *storeTest) append(store pygent.HistoryStore, entries ...pygent.HistoryEntry) {
+func (s *storeTest) append(store chat.HistoryStore, entries ...chat.HistoryEntry) {
 	s.t.Helper()
 	if err := store.Append(s.t.Context(), entries...); err != nil {
 		s.t.Fatalf("Append: %v", err)
 	}
 }
 
-func (s *storeTest) setSystem(store pygent.HistoryStore, text string) {
+func (s *storeTest) setSystem(store chat.HistoryStore, text string) {
 	s.t.Helper()
-	var e pygent.HistoryEntry
+	var e chat.HistoryEntry
 	if text != "" {
-		e.Message = pygent.SystemMessage(text)
+		e.Message = chat.SystemMessage(text)
 	}
 	if err := store.SetSystem(s.t.Context(), e); err != nil {
 		s.t.Fatalf("SetSystem: %v", err)
@@ -90,7 +91,7 @@ func (s *storeTest) setSystem(store pygent.HistoryStore, text string) {
 }
 
 // want checks what a store has, as it is, and when it is opened again.
-func (s *storeTest) want(store pygent.HistoryStore, name string, want ...pygent.HistoryEntry) {
+func (s *storeTest) want(store chat.HistoryStore, name string, want ...chat.HistoryEntry) {
 	s.t.Helper()
 	s.same("Load", s.load(store), want)
 	s.close(store)
@@ -99,7 +100,7 @@ func (s *storeTest) want(store pygent.HistoryStore, name string, want ...pygent.
 	s.close(store)
 }
 
-func (s *storeTest) same(what string, got, want []pygent.HistoryEntry) {
+func (s *storeTest) same(what string, got, want []chat.HistoryEntry) {
 	s.t.Helper()
 	for i := range max(len(got), len(want)) {
 		if i >= len(got) || i >= len(want) {
@@ -115,7 +116,7 @@ func (s *storeTest) same(what string, got, want []pygent.HistoryEntry) {
 	}
 }
 
-func entryJSON(t *testing.T, e pygent.HistoryEntry) []byte {
+func entryJSON(t *testing.T, e chat.HistoryEntry) []byte {
 	t.Helper()
 	data, err := json.Marshal(e)
 	if err != nil {
@@ -138,12 +139,12 @@ func plainJSON(t *testing.T, data []byte) string {
 	return string(data)
 }
 
-func userEntry(seq int64, text string) pygent.HistoryEntry {
-	return pygent.HistoryEntry{Seq: seq, Message: pygent.UserMessage(text)}
+func userEntry(seq int64, text string) chat.HistoryEntry {
+	return chat.HistoryEntry{Seq: seq, Message: chat.UserMessage(text)}
 }
 
-func systemEntry(text string) pygent.HistoryEntry {
-	return pygent.HistoryEntry{Message: pygent.SystemMessage(text)}
+func systemEntry(text string) chat.HistoryEntry {
+	return chat.HistoryEntry{Message: chat.SystemMessage(text)}
 }
 
 func testNewStore(t *testing.T, s *storeTest) {
@@ -155,9 +156,9 @@ func testNewStore(t *testing.T, s *storeTest) {
 func testStoreOrder(t *testing.T, s *storeTest) {
 	store := s.store("")
 	s.load(store)
-	var all []pygent.HistoryEntry
+	var all []chat.HistoryEntry
 	for i := int64(1); i <= 120; i += 3 { // past 9 and 99, where the order of texts is another
-		added := []pygent.HistoryEntry{userEntry(i, fmt.Sprint("a", i)), userEntry(i+1, "the same"), userEntry(i+2, "the same")}
+		added := []chat.HistoryEntry{userEntry(i, fmt.Sprint("a", i)), userEntry(i+1, "the same"), userEntry(i+2, "the same")}
 		s.append(store, added...)
 		all = append(all, added...)
 	}
@@ -165,33 +166,33 @@ func testStoreOrder(t *testing.T, s *storeTest) {
 }
 
 // allKinds are entries of every kind, with what is easily lost.
-func allKinds() []pygent.HistoryEntry {
+func allKinds() []chat.HistoryEntry {
 	when := time.Date(2026, 2, 3, 4, 5, 6, 789012345, time.UTC)
 	raw := func(s string) map[string]json.RawMessage {
 		return map[string]json.RawMessage{"own_field": json.RawMessage(s)}
 	}
 	call := pygent.ToolCall{ID: "c1", Name: "bash", Arguments: `{"cmd": "echo '<&>'", "n": 1e400}`, Extra: raw(`{"signature":"a+/="}`)}
-	said := pygent.AssistantMessage("", call, pygent.ToolCall{ID: "", Name: "no tool", Arguments: "not { JSON"})
+	said := chat.AssistantMessage("", call, pygent.ToolCall{ID: "", Name: "no tool", Arguments: "not { JSON"})
 	said.Extra = raw(`{"b":[1,2.50,12345678901234567890],"a":null,"text":"<b>\u2028"}`)
-	image := pygent.UserMessage("look", pygent.Part{ImageURL: "data:image/png;base64,AAAA"},
+	image := chat.UserMessage("look", pygent.Part{ImageURL: "data:image/png;base64,AAAA"},
 		pygent.Part{FileName: "a.pdf", FileURL: "data:application/pdf;base64,AAAA"})
 	var strange pygent.Message
 	_ = json.Unmarshal([]byte(`{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"AA","format":"wav"}}],"name":"Ada"}`), &strange)
-	return []pygent.HistoryEntry{
+	return []chat.HistoryEntry{
 		systemEntry("be brief"),
-		{Seq: 1, Info: &pygent.HistoryInfo{Title: "a title", Dir: "/src"}, Time: when},
-		{Seq: 2, Message: pygent.UserMessage("hello"), Source: pygent.SourceUser, Time: when},
+		{Seq: 1, Info: &chat.HistoryInfo{Title: "a title", Dir: "/src"}, Time: when},
+		{Seq: 2, Message: chat.UserMessage("hello"), Source: chat.SourceUser, Time: when},
 		{Seq: 3, Message: said, Time: when.Add(time.Nanosecond),
 			Usage: pygent.Usage{PromptTokens: 1 << 40, CompletionTokens: 2, Cost: 0.1}, Model: "m/1", Weight: 1 << 20},
-		{Seq: 4, Message: pygent.ToolMessage("c1", ""), Outcome: pygent.OutcomeFailed, Time: when},
-		{Seq: 5, Message: pygent.ToolMessage("", "bell \a, NUL \x00, \U0001F600, 'quotes' \"here\" \\ `and` % $1 ? ; -- \r\n")},
+		{Seq: 4, Message: chat.ToolMessage("c1", ""), Outcome: pygent.OutcomeFailed, Time: when},
+		{Seq: 5, Message: chat.ToolMessage("", "bell \a, NUL \x00, \U0001F600, 'quotes' \"here\" \\ `and` % $1 ? ; -- \r\n")},
 		{Seq: 6, Message: image},
 		{Seq: 7, Message: strange},
-		{Seq: 8, Message: pygent.SystemMessage("a second one, in the middle")},
+		{Seq: 8, Message: chat.SystemMessage("a second one, in the middle")},
 		{Seq: 9, Message: pygent.Message{Role: "function", Name: "f", Content: " \t"}},
-		{Seq: 10, Turn: &pygent.TurnEnd{Status: pygent.StatusFailed, Reason: "x", Steps: 3, Usage: pygent.Usage{PromptTokens: 7}, Elapsed: time.Second}, Time: when},
-		{Seq: 11, Compaction: &pygent.Compaction{Keep: 4, Summary: "what was done", Pinned: 5, Cut: 2048, Gone: 7, ByModel: true, Before: 90_000, After: 20_000}, Time: when},
-		{Seq: 12, Rewind: &pygent.Rewind{Messages: 5, Marks: 1, Of: "abc", Restore: 7}, Time: when},
+		{Seq: 10, Turn: &chat.TurnEnd{Status: pygent.StatusFailed, Reason: "x", Steps: 3, Usage: pygent.Usage{PromptTokens: 7}, Elapsed: time.Second}, Time: when},
+		{Seq: 11, Compaction: &chat.Compaction{Keep: 4, Summary: "what was done", Pinned: 5, Cut: 2048, Gone: 7, ByModel: true, Before: 90_000, After: 20_000}, Time: when},
+		{Seq: 12, Rewind: &chat.Rewind{Messages: 5, Marks: 1, Of: "abc", Restore: 7}, Time: when},
 	}
 }
 
@@ -211,16 +212,16 @@ func testStoreSystem(t *testing.T, s *storeTest) {
 	s.load(store)
 	s.setSystem(store, "")
 	s.setSystem(store, "one")
-	s.same("Load", s.load(store), []pygent.HistoryEntry{systemEntry("one")})
-	rest := []pygent.HistoryEntry{userEntry(1, "a"), {Seq: 2, Message: pygent.SystemMessage("in the middle")}, userEntry(3, "b")}
+	s.same("Load", s.load(store), []chat.HistoryEntry{systemEntry("one")})
+	rest := []chat.HistoryEntry{userEntry(1, "a"), {Seq: 2, Message: chat.SystemMessage("in the middle")}, userEntry(3, "b")}
 	s.append(store, rest...)
 	s.setSystem(store, "two")
-	s.same("Load after SetSystem", s.load(store), append([]pygent.HistoryEntry{systemEntry("two")}, rest...))
+	s.same("Load after SetSystem", s.load(store), append([]chat.HistoryEntry{systemEntry("two")}, rest...))
 	s.setSystem(store, "")
 	s.same("Load after the system message was removed", s.load(store), rest)
 	s.setSystem(store, "three")
 	s.append(store, userEntry(4, "c"))
-	s.want(store, "", append(append([]pygent.HistoryEntry{systemEntry("three")}, rest...), userEntry(4, "c"))...)
+	s.want(store, "", append(append([]chat.HistoryEntry{systemEntry("three")}, rest...), userEntry(4, "c"))...)
 }
 
 func testStoreLoadsAgain(t *testing.T, s *storeTest) {
@@ -228,7 +229,7 @@ func testStoreLoadsAgain(t *testing.T, s *storeTest) {
 	s.load(store)
 	s.append(store, userEntry(1, "a"))
 	for range 3 {
-		s.same("Load once more", s.load(store), []pygent.HistoryEntry{userEntry(1, "a")})
+		s.same("Load once more", s.load(store), []chat.HistoryEntry{userEntry(1, "a")})
 	}
 	s.append(store, userEntry(2, "b"))
 	s.want(store, "", userEntry(1, "a"), userEntry(2, "b"))
@@ -249,7 +250,7 @@ func testStoreReader(t *testing.T, s *storeTest) {
 	store := s.store("")
 	s.load(store)
 	reader, err := s.open(s.name)
-	if errors.Is(err, pygent.ErrHistoryInUse) {
+	if errors.Is(err, chat.ErrHistoryInUse) {
 		return // the store has one reader at a time
 	}
 	if err != nil {
@@ -306,22 +307,22 @@ func testStoreErrors(t *testing.T, s *storeTest) {
 	if err := store.SetSystem(context.WithoutCancel(t.Context()), systemEntry("x")); err == nil {
 		t.Error("SetSystem of a closed store: no error, want one")
 	}
-	s.same("Load after refused changes", s.load(s.store("")), []pygent.HistoryEntry{userEntry(1, "a")})
+	s.same("Load after refused changes", s.load(s.store("")), []chat.HistoryEntry{userEntry(1, "a")})
 }
 
 // testStoreHistory tests the store below a history and an agent's run.
 func testStoreHistory(t *testing.T, s *storeTest) {
-	var want []pygent.HistoryEntry
+	var want []chat.HistoryEntry
 	for range 2 {
 		store := s.store("")
-		h, err := pygent.LoadHistory(t.Context(), store)
+		h, err := chat.LoadHistory(t.Context(), store)
 		if err != nil {
 			t.Fatal(err)
 		}
 		s.same("Entries of the loaded history", h.Entries(), want)
 		for _, err := range []error{
-			h.SetSystem(fmt.Sprint("system ", len(want))), h.SetInfo(pygent.HistoryInfo{Title: "t"}),
-			h.Append(pygent.UserMessage("go"), pygent.AssistantMessage("gone \xff")), h.Close(),
+			h.SetSystem(fmt.Sprint("system ", len(want))), h.SetInfo(chat.HistoryInfo{Title: "t"}),
+			h.Append(chat.UserMessage("go"), chat.AssistantMessage("gone \xff")), h.Close(),
 		} {
 			if err != nil {
 				t.Fatal(err)
@@ -346,11 +347,11 @@ func testStoreLarge(t *testing.T, s *storeTest) {
 func testStoreKeepsNothing(t *testing.T, s *storeTest) {
 	store := s.store("")
 	s.load(store)
-	given := []pygent.HistoryEntry{userEntry(1, "a"), userEntry(2, "b")}
+	given := []chat.HistoryEntry{userEntry(1, "a"), userEntry(2, "b")}
 	s.append(store, given...)
 	given[0] = userEntry(7, "changed")
 	for i, loaded := 0, s.load(store); i < len(loaded); i++ {
 		loaded[i] = userEntry(8, "changed")
 	}
-	s.same("Load", s.load(store), []pygent.HistoryEntry{userEntry(1, "a"), userEntry(2, "b")})
+	s.same("Load", s.load(store), []chat.HistoryEntry{userEntry(1, "a"), userEntry(2, "b")})
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/jsonobj"
 )
 
@@ -13,8 +14,8 @@ import (
 type memos struct {
 	messages  memo[pygent.Message]
 	items     memo[inputItem]
-	chatTools memo[[]pygent.ToolSpec]
-	tools     memo[[]pygent.ToolSpec] // of the Responses API
+	chatTools memo[[]chat.ToolSpec]
+	tools     memo[[]chat.ToolSpec] // of the Responses API
 }
 
 // memo has decoded values by their JSON. It is safe for concurrent use.

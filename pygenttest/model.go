@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/openai/chatstream"
 )
 
@@ -150,8 +151,8 @@ func deltas(m pygent.Message) []pygent.Delta {
 // do.
 func callDeltas(index int, c pygent.ToolCall) []pygent.Delta {
 	var progress chatstream.CallProgress
-	begun := pygent.CallDelta(progress.Delta(index, c.ID, c.Name))
+	begun := chat.CallDelta(progress.Delta(index, c.ID, c.Name))
 	progress.Add(c.Arguments)
-	written := pygent.CallDelta(progress.Delta(index, c.ID, c.Name))
+	written := chat.CallDelta(progress.Delta(index, c.ID, c.Name))
 	return []pygent.Delta{{Call: &begun}, {Call: &written}}
 }

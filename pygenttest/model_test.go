@@ -15,27 +15,28 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
 func ask(text string) *pygent.ChatRequest {
-	return &pygent.ChatRequest{Messages: []pygent.Message{pygent.UserMessage(text)}}
+	return &pygent.ChatRequest{Messages: []pygent.Message{chat.UserMessage(text)}}
 }
 
 func TestScriptedModelGivesItsRepliesInOrder(t *testing.T) {
 	m := pygenttest.NewScriptedModel(
 		pygenttest.TextAndCalls("Two at once.", pygenttest.Call("bash", map[string]any{"cmd": "ls"}), pygenttest.Call("stop", nil)),
 		pygenttest.Call("bash", "{not json"),
-		pygenttest.Text("Done.").WithUsage(pygent.Usage{PromptTokens: 3}).WithFinish(pygent.FinishLength).WithReasoning("Hm."),
+		pygenttest.Text("Done.").WithUsage(pygent.Usage{PromptTokens: 3}).WithFinish(chat.FinishLength).WithReasoning("Hm."),
 	)
 	require.Equal(t, 3, m.Remaining())
 
 	first, err := m.Chat(t.Context(), ask("go"))
 	require.NoError(t, err)
-	require.Equal(t, pygent.AssistantMessage("Two at once.",
+	require.Equal(t, chat.AssistantMessage("Two at once.",
 		pygent.ToolCall{ID: "call_1", Name: "bash", Arguments: `{"cmd":"ls"}`},
 		pygent.ToolCall{ID: "call_2", Name: "stop", Arguments: "{}"}), first.Message)
-	require.Equal(t, pygent.FinishToolCalls, first.FinishReason)
+	require.Equal(t, chat.FinishToolCalls, first.FinishReason)
 	require.Zero(t, first.Usage)
 
 	second, err := m.Chat(t.Context(), ask("go"))
@@ -46,7 +47,7 @@ func TestScriptedModelGivesItsRepliesInOrder(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "Done.", third.Message.Content)
 	require.Equal(t, json.RawMessage(`"Hm."`), third.Message.Extra["reasoning_content"])
-	require.Equal(t, pygent.FinishLength, third.FinishReason)
+	require.Equal(t, chat.FinishLength, third.FinishReason)
 	require.Equal(t, int64(3), third.Usage.PromptTokens)
 
 	_, err = m.Chat(t.Context(), ask("go"))
@@ -95,17 +96,17 @@ func TestScriptedModelTellsConversationsApart(t *testing.T) {
 	m := pygenttest.NewScriptedModel(pygenttest.Text("main")).
 		On("You are Tester", pygenttest.Text("by persona")).
 		On("write tests", pygenttest.Text("first"), pygenttest.Text("second"))
-	chat := func(messages ...pygent.Message) string {
+	ask := func(messages ...pygent.Message) string {
 		resp, err := m.Chat(t.Context(), &pygent.ChatRequest{Messages: messages})
 		require.NoError(t, err)
 		return resp.Message.Content
 	}
-	one, two := pygent.UserMessage("write tests for a.go"), pygent.UserMessage("write tests for b.go")
-	require.Equal(t, "first", chat(one))
-	require.Equal(t, "first", chat(two))
-	require.Equal(t, "second", chat(one, pygent.AssistantMessage("first"), pygent.UserMessage("more")))
-	require.Equal(t, "by persona", chat(pygent.SystemMessage("You are Tester."), one))
-	require.Equal(t, "main", chat(pygent.UserMessage("hello")))
+	one, two := chat.UserMessage("write tests for a.go"), chat.UserMessage("write tests for b.go")
+	require.Equal(t, "first", ask(one))
+	require.Equal(t, "first", ask(two))
+	require.Equal(t, "second", ask(one, chat.AssistantMessage("first"), chat.UserMessage("more")))
+	require.Equal(t, "by persona", ask(chat.SystemMessage("You are Tester."), one))
+	require.Equal(t, "main", ask(chat.UserMessage("hello")))
 }
 
 func TestScriptedModelFailsAsAClientWould(t *testing.T) {
@@ -165,7 +166,7 @@ func apiError(status int, retryable bool, after time.Duration) func(*testing.T, 
 
 func TestRepliesCanDependOnTheRequest(t *testing.T) {
 	echo := func(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
-		return &pygent.ChatResponse{Message: pygent.AssistantMessage("echo " + req.Messages[0].Content)}, nil
+		return &pygent.ChatResponse{Message: chat.AssistantMessage("echo " + req.Messages[0].Content)}, nil
 	}
 	m := pygenttest.NewScriptedModel(
 		pygenttest.Func(echo),
@@ -176,7 +177,7 @@ func TestRepliesCanDependOnTheRequest(t *testing.T) {
 	resp, err := m.Chat(t.Context(), ask("hi"))
 	require.NoError(t, err)
 	require.Equal(t, "echo hi", resp.Message.Content)
-	require.Equal(t, pygent.FinishStop, resp.FinishReason)
+	require.Equal(t, chat.FinishStop, resp.FinishReason)
 	resp, err = m.Chat(t.Context(), ask("hi"))
 	require.NoError(t, err)
 	require.Equal(t, `{"why":"hi"}`, resp.Message.ToolCalls[0].Arguments)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 )
 
 // Quirk is a way in which real servers get an answer wrong. Give quirks to a
@@ -159,8 +160,8 @@ func (q Quirk) spoil(resp *pygent.ChatResponse) {
 			call.Arguments = strings.TrimSuffix(call.Arguments, "}")
 		}
 	case QuirkContentFilter:
-		*m = pygent.AssistantMessage("")
-		resp.FinishReason = pygent.FinishFilter
+		*m = chat.AssistantMessage("")
+		resp.FinishReason = chat.FinishFilter
 	case QuirkCallsAsText:
 		for _, call := range m.ToolCalls {
 			m.Content += fmt.Sprintf("<tool_call>\n{\"name\": %q, \"arguments\": %s}\n</tool_call>", call.Name, call.Arguments)
@@ -174,7 +175,7 @@ func (q Quirk) spoil(resp *pygent.ChatResponse) {
 		m.Extra = maps.Clone(m.Extra)
 		delete(m.Extra, reasoningField)
 	case QuirkFinishStop:
-		resp.FinishReason = pygent.FinishStop
+		resp.FinishReason = chat.FinishStop
 	case QuirkUnknownFields:
 		spoiled := Message(*m).
 			WithReasoning("The user wants this done.").

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -89,7 +90,7 @@ func TestQuirksOfStreams(t *testing.T) {
 	t.Run("no done", func(t *testing.T) {
 		text, chunks := get(t, pygenttest.QuirkNoDone, streamBody)
 		require.NotContains(t, text, "[DONE]")
-		require.Equal(t, pygent.FinishToolCalls, assemble(t, chunks).finish)
+		require.Equal(t, chat.FinishToolCalls, assemble(t, chunks).finish)
 	})
 	t.Run("no finish reason", func(t *testing.T) {
 		_, chunks := get(t, pygenttest.QuirkNoFinishReason, streamBody)
@@ -105,7 +106,7 @@ func TestQuirksOfStreams(t *testing.T) {
 	t.Run("keep alive", func(t *testing.T) {
 		text, chunks := get(t, pygenttest.QuirkKeepAlive, streamBody)
 		require.True(t, strings.HasPrefix(text, ": keep-alive\n\ndata: "))
-		require.Equal(t, pygent.FinishToolCalls, assemble(t, chunks).finish)
+		require.Equal(t, chat.FinishToolCalls, assemble(t, chunks).finish)
 	})
 	t.Run("null fields", func(t *testing.T) {
 		text, _ := get(t, pygenttest.QuirkNullFields, streamBody)
@@ -114,7 +115,7 @@ func TestQuirksOfStreams(t *testing.T) {
 	t.Run("one chunk", func(t *testing.T) {
 		_, chunks := get(t, pygenttest.QuirkOneChunk, streamBody)
 		require.Len(t, chunks, 1)
-		require.Equal(t, pygent.FinishToolCalls, *chunks[0].Choices[0].FinishReason)
+		require.Equal(t, chat.FinishToolCalls, *chunks[0].Choices[0].FinishReason)
 	})
 }
 
@@ -149,17 +150,17 @@ func TestQuirksOfMessagesWorkWithoutAServer(t *testing.T) {
 			require.False(t, json.Valid([]byte(r.Message.ToolCalls[1].Arguments)))
 		},
 		pygenttest.QuirkContentFilter: func(t *testing.T, r *pygent.ChatResponse) {
-			require.Equal(t, pygent.FinishFilter, r.FinishReason)
+			require.Equal(t, chat.FinishFilter, r.FinishReason)
 			require.Empty(t, r.Message.Content)
 		},
 		pygenttest.QuirkCallsAsText: func(t *testing.T, r *pygent.ChatResponse) {
 			require.Empty(t, r.Message.ToolCalls)
 			require.Contains(t, r.Message.Content, `{"name": "bash", "arguments": {"cmd":"ls"}}`)
-			require.Equal(t, pygent.FinishStop, r.FinishReason)
+			require.Equal(t, chat.FinishStop, r.FinishReason)
 		},
 		pygenttest.QuirkFinishStop: func(t *testing.T, r *pygent.ChatResponse) {
 			require.Len(t, r.Message.ToolCalls, 2)
-			require.Equal(t, pygent.FinishStop, r.FinishReason)
+			require.Equal(t, chat.FinishStop, r.FinishReason)
 		},
 		pygenttest.QuirkUnknownFields: func(t *testing.T, r *pygent.ChatResponse) {
 			require.Contains(t, r.Message.Extra, "reasoning_content")

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 )
 
 // Reply is one answer of a script for a [ScriptedModel] or a [Server]: a message
@@ -21,7 +22,7 @@ import (
 // may be kept and used many times. The zero Reply is an empty message.
 type Reply struct {
 	message pygent.Message // its calls have no ids, unless the test chose them
-	finish  pygent.FinishReason
+	finish  chat.FinishReason
 	model   string // the one that answers; empty for none
 	usage   *pygent.Usage
 	cost    *float64
@@ -39,7 +40,7 @@ type Reply struct {
 }
 
 // Text is a message of plain text, without tool calls.
-func Text(text string) Reply { return Reply{message: pygent.AssistantMessage(text)} }
+func Text(text string) Reply { return Reply{message: chat.AssistantMessage(text)} }
 
 // Call is a message that calls one tool. The arguments are encoded as JSON,
 // except a string, which is sent as it is, so that arguments can be invalid. Nil
@@ -61,7 +62,7 @@ func Call(tool string, args any) Reply {
 		}
 		call.Arguments = strings.TrimSuffix(b.String(), "\n")
 	}
-	r.message = pygent.AssistantMessage("", call)
+	r.message = chat.AssistantMessage("", call)
 	return r
 }
 
@@ -122,7 +123,7 @@ func (r Reply) WithModel(name string) Reply {
 
 // WithFinish sets why the message ends. The default is "tool_calls" for a
 // message that calls tools and "stop" for others.
-func (r Reply) WithFinish(reason pygent.FinishReason) Reply {
+func (r Reply) WithFinish(reason chat.FinishReason) Reply {
 	r.finish = reason
 	return r
 }
@@ -218,7 +219,7 @@ func (r Reply) respond(ctx context.Context, req *pygent.ChatRequest, newID func(
 		out.Cost = r.cost
 	}
 	if out.Message.Role == "" {
-		out.Message.Role = pygent.RoleAssistant
+		out.Message.Role = chat.RoleAssistant
 	}
 	out.Message.ToolCalls = slices.Clone(out.Message.ToolCalls)
 	for i := range out.Message.ToolCalls {
@@ -230,9 +231,9 @@ func (r Reply) respond(ctx context.Context, req *pygent.ChatRequest, newID func(
 		q.spoil(&out)
 	}
 	if out.FinishReason == "" {
-		out.FinishReason = pygent.FinishStop
+		out.FinishReason = chat.FinishStop
 		if len(out.Message.ToolCalls) > 0 {
-			out.FinishReason = pygent.FinishToolCalls
+			out.FinishReason = chat.FinishToolCalls
 		}
 	}
 	return &out, nil

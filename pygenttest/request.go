@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/jsonobj"
 )
 
@@ -128,8 +129,8 @@ func decodeMessage(raw json.RawMessage) (m pygent.Message, err error) {
 	return m, json.Unmarshal(raw, &m)
 }
 
-func decodeChatTools(raw json.RawMessage) (tools []pygent.ToolSpec, err error) {
-	var list []struct{ Function pygent.ToolSpec }
+func decodeChatTools(raw json.RawMessage) (tools []chat.ToolSpec, err error) {
+	var list []struct{ Function chat.ToolSpec }
 	err = json.Unmarshal(raw, &list)
 	for _, t := range list {
 		tools = append(tools, t.Function)
@@ -157,7 +158,7 @@ func CheckConversation(messages []pygent.Message) error {
 	}
 	var open []string // ids of calls that have no result yet
 	for i, m := range messages {
-		if m.Role == pygent.RoleTool {
+		if m.Role == chat.RoleTool {
 			at := slices.Index(open, m.ToolCallID)
 			if at < 0 {
 				return fmt.Errorf("messages[%d]: the tool message answers %q, which the messages before it do not call", i, m.ToolCallID)

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -15,9 +16,9 @@ func TestCheckConversation(t *testing.T) {
 		for _, id := range ids {
 			calls = append(calls, pygent.ToolCall{ID: id, Name: "f", Arguments: "{}"})
 		}
-		return pygent.AssistantMessage("", calls...)
+		return chat.AssistantMessage("", calls...)
 	}
-	user, result := pygent.UserMessage("hi"), pygent.ToolMessage
+	user, result := chat.UserMessage("hi"), chat.ToolMessage
 	tests := map[string]struct {
 		messages []pygent.Message
 		want     string

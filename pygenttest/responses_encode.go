@@ -6,6 +6,7 @@ import (
 	"maps"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 )
 
 // responder writes a response in the format of the Responses API, with the quirks
@@ -72,9 +73,9 @@ func (e *responder) failed(f *fault) object {
 func (e *responder) finished(resp *pygent.ChatResponse, items []item) object {
 	out := e.envelope("completed")
 	switch resp.FinishReason {
-	case pygent.FinishLength:
+	case chat.FinishLength:
 		out["status"], out["incomplete_details"] = "incomplete", object{"reason": "max_output_tokens"}
-	case pygent.FinishFilter:
+	case chat.FinishFilter:
 		out["status"], out["incomplete_details"] = "incomplete", object{"reason": "content_filter"}
 	}
 	output := []object{}
@@ -118,7 +119,7 @@ func (e *responder) items(resp *pygent.ChatResponse) []item {
 	if raw, ok := m.Extra[reasoningField]; ok && json.Unmarshal(raw, &reasoning) == nil {
 		out = append(out, e.reasoning(reasoning))
 	}
-	if m.Text() != "" || len(m.ToolCalls) == 0 && resp.FinishReason != pygent.FinishFilter {
+	if m.Text() != "" || len(m.ToolCalls) == 0 && resp.FinishReason != chat.FinishFilter {
 		out = append(out, e.message(m.Text()))
 	}
 	for i, c := range m.ToolCalls {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/jsonobj"
 )
 
@@ -26,38 +27,38 @@ type inputItem struct {
 // on the way.
 func (r *Request) decodeResponses(known *memos, plain map[string]any) error {
 	r.IncludeUsage = true
-	chat := &pygent.ChatRequest{}
+	request := &pygent.ChatRequest{}
 	var instructions string
 	var include []string
-	err := cmp.Or(r.field("model", &chat.Model), r.field("instructions", &instructions),
+	err := cmp.Or(r.field("model", &request.Model), r.field("instructions", &instructions),
 		r.field("stream", &r.Stream), r.field("include", &include))
 	if raw := r.Fields["tools"]; raw != nil {
 		tools := known.tools.of(raw, decodeTools)
-		plain["tools"], chat.Tools = tools.plain, slices.Clone(tools.value)
+		plain["tools"], request.Tools = tools.plain, slices.Clone(tools.value)
 		err = cmp.Or(err, decodeError(tools.err))
 	}
 	if err != nil {
 		return err
 	}
-	r.Chat = chat
+	r.Chat = request
 	r.encrypted = slices.Contains(include, "reasoning.encrypted_content")
 	if instructions != "" {
-		chat.Messages = append(chat.Messages, pygent.SystemMessage(instructions))
+		request.Messages = append(request.Messages, chat.SystemMessage(instructions))
 	}
 	if !jsonobj.BeginsArray(r.Fields["input"]) {
 		var text string
 		if err := r.field("input", &text); err != nil {
 			return err
 		}
-		chat.Messages = append(chat.Messages, pygent.UserMessage(text))
+		request.Messages = append(request.Messages, chat.UserMessage(text))
 		return nil
 	}
 	list, messages, err := inputMessages(known, r.Fields["input"])
-	plain["input"], chat.Messages = list, append(chat.Messages, messages...)
+	plain["input"], request.Messages = list, append(request.Messages, messages...)
 	return decodeError(err)
 }
 
-func decodeTools(raw json.RawMessage) (tools []pygent.ToolSpec, err error) {
+func decodeTools(raw json.RawMessage) (tools []chat.ToolSpec, err error) {
 	return tools, json.Unmarshal(raw, &tools)
 }
 
@@ -85,7 +86,7 @@ func inputMessages(known *memos, input json.RawMessage) (plain []any, out []pyge
 // follows its answer's text or another call goes into that message.
 func addMessage(messages []pygent.Message, m pygent.Message, reasoning []json.RawMessage) []pygent.Message {
 	last := len(messages) - 1
-	if len(m.ToolCalls) > 0 && reasoning == nil && last >= 0 && messages[last].Role == pygent.RoleAssistant {
+	if len(m.ToolCalls) > 0 && reasoning == nil && last >= 0 && messages[last].Role == chat.RoleAssistant {
 		messages[last].ToolCalls = append(messages[last].ToolCalls, m.ToolCalls...)
 		return messages
 	}
@@ -100,7 +101,7 @@ func addMessage(messages []pygent.Message, m pygent.Message, reasoning []json.Ra
 func decodeItem(raw json.RawMessage) (inputItem, error) {
 	var it struct {
 		Type      string
-		Role      pygent.Role
+		Role      chat.Role
 		Content   json.RawMessage
 		CallID    string `json:"call_id"`
 		Name      string
@@ -116,14 +117,14 @@ func decodeItem(raw json.RawMessage) (inputItem, error) {
 	case "reasoning":
 		return inputItem{reasoning: true}, nil
 	case "function_call":
-		m = pygent.AssistantMessage("", pygent.ToolCall{ID: it.CallID, Name: it.Name, Arguments: it.Arguments})
+		m = chat.AssistantMessage("", pygent.ToolCall{ID: it.CallID, Name: it.Name, Arguments: it.Arguments})
 	case "function_call_output":
-		m = pygent.ToolMessage(it.CallID, "")
+		m = chat.ToolMessage(it.CallID, "")
 		err = setContent(&m, it.Output)
 	default:
 		m.Role = it.Role
 		if m.Role == "developer" {
-			m.Role = pygent.RoleSystem
+			m.Role = chat.RoleSystem
 		}
 		err = setContent(&m, it.Content)
 	}

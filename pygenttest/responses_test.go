@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -91,7 +92,7 @@ func TestResponsesArePlain(t *testing.T) {
 
 	req := s.Requests()[0]
 	require.Equal(t, "/v1/responses", req.Path)
-	require.Equal(t, []pygent.Message{pygent.SystemMessage("Be brief."), pygent.UserMessage("hi")}, req.Chat.Messages)
+	require.Equal(t, []pygent.Message{chat.SystemMessage("Be brief."), chat.UserMessage("hi")}, req.Chat.Messages)
 	require.Equal(t, "gpt-5.4", req.Chat.Model)
 	require.Equal(t, "bash", req.Chat.Tools[0].Name)
 	require.JSONEq(t, `"hi"`, string(req.Fields["input"]))
@@ -138,7 +139,7 @@ func TestResponsesEndEarly(t *testing.T) {
 		last  string
 		check func(*testing.T, responses.ResponseStreamEventUnion)
 	}{
-		"length": {long.WithFinish(pygent.FinishLength), "response.incomplete", func(t *testing.T, e responses.ResponseStreamEventUnion) {
+		"length": {long.WithFinish(chat.FinishLength), "response.incomplete", func(t *testing.T, e responses.ResponseStreamEventUnion) {
 			require.Equal(t, "max_output_tokens", e.Response.IncompleteDetails.Reason)
 		}},
 		"filter": {long.WithQuirks(pygenttest.QuirkContentFilter), "response.incomplete", func(t *testing.T, e responses.ResponseStreamEventUnion) {
@@ -233,13 +234,13 @@ func TestResponsesTakeTheirAnswersBack(t *testing.T) {
 
 	got := s.Requests()[1].Chat.Messages
 	require.Len(t, got, 5)
-	require.Equal(t, pygent.SystemMessage("hi"), got[1])
+	require.Equal(t, chat.SystemMessage("hi"), got[1])
 	require.Equal(t, "I look around first.", got[2].Content)
 	require.Len(t, got[2].ToolCalls, 2)
 	var reasoning []struct{ ID string }
 	require.NoError(t, json.Unmarshal(got[2].Extra["reasoning_items"], &reasoning))
 	require.Equal(t, "rs_resp_1", reasoning[0].ID)
-	require.Equal(t, pygent.ToolMessage("call_1", "main.go"), got[3])
+	require.Equal(t, chat.ToolMessage("call_1", "main.go"), got[3])
 	require.Equal(t, "data:image/png;base64,iVBORw0KGgo=", got[4].Parts[1].ImageURL)
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 )
 
 // ErrScriptEnded is the error of a request for which no reply is left. A [Server]
@@ -141,9 +142,9 @@ func (s *script) callID() string { return fmt.Sprintf("call_%d", s.callNumber())
 func opening(messages []pygent.Message) (system, user string) {
 	for _, m := range messages {
 		switch m.Role {
-		case pygent.RoleSystem:
+		case chat.RoleSystem:
 			system += m.Text()
-		case pygent.RoleUser:
+		case chat.RoleUser:
 			return system, m.Text()
 		}
 	}

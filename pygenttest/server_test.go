@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -30,7 +31,7 @@ func TestServerAnswersPlainAndRecords(t *testing.T) {
 	require.Equal(t, "chatcmpl-1", c.ID)
 	require.Equal(t, "I look.", c.Choices[0].Message.Content)
 	require.Equal(t, []pygent.ToolCall{{ID: "call_1", Name: "bash", Arguments: `{"cmd":"ls"}`}}, c.Choices[0].Message.ToolCalls)
-	require.Equal(t, pygent.FinishToolCalls, *c.Choices[0].FinishReason)
+	require.Equal(t, chat.FinishToolCalls, *c.Choices[0].FinishReason)
 	require.NotZero(t, c.Usage.PromptTokens)
 
 	require.NoError(t, s.WaitRequests(t.Context(), 1))
@@ -42,7 +43,7 @@ func TestServerAnswersPlainAndRecords(t *testing.T) {
 	require.Equal(t, plainBody, string(req.Body))
 	require.Equal(t, "m1", req.Chat.Model)
 	require.Equal(t, "hi", req.Chat.Messages[0].Content)
-	require.Equal(t, []pygent.ToolSpec{{Name: "bash", Parameters: json.RawMessage(`{"type":"object","properties":{}}`)}}, req.Chat.Tools)
+	require.Equal(t, []chat.ToolSpec{{Name: "bash", Parameters: json.RawMessage(`{"type":"object","properties":{}}`)}}, req.Chat.Tools)
 	require.Equal(t, json.RawMessage("0.5"), req.Fields["temperature"])
 	require.False(t, req.Stream)
 	require.NoError(t, req.Err)
@@ -111,7 +112,7 @@ func TestServerStreams(t *testing.T) {
 		require.Equal(t, "I think about it.", got.reasoning)
 		require.Equal(t, []string{"bash", "stop"}, got.names)
 		require.Equal(t, []string{`{"cmd":"a rather long command"}`, "{}"}, got.arguments)
-		require.Equal(t, pygent.FinishToolCalls, got.finish)
+		require.Equal(t, chat.FinishToolCalls, got.finish)
 		require.Equal(t, tt.usage, got.usage)
 	}
 }

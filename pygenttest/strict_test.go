@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -91,7 +92,7 @@ func next(t *testing.T, s *pygenttest.Server, text string) int {
 	require.NoError(t, json.Unmarshal([]byte(text), &got))
 	var message pygent.Message
 	require.NoError(t, json.Unmarshal(got.Choices[0].Message, &message))
-	result, err := json.Marshal(pygent.ToolMessage(message.ToolCalls[0].ID, "ok"))
+	result, err := json.Marshal(chat.ToolMessage(message.ToolCalls[0].ID, "ok"))
 	require.NoError(t, err)
 	status, _, text, err := answer(t, s, fmt.Sprintf(`{"model":"m1","messages":[{"role":"user","content":"hi"},%s,%s]}`, got.Choices[0].Message, result))
 	require.NoError(t, err)

@@ -12,6 +12,7 @@ import (
 	"go.starlark.net/starlark"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/screen"
 )
@@ -39,7 +40,7 @@ func (l *loader) command(c call) error {
 			if err == nil && text == "" {
 				err = errors.New("there is nothing to say to the model")
 			}
-			return pygent.UserMessage(text), err
+			return chat.UserMessage(text), err
 		}
 	} else {
 		made.Run = func(ctx context.Context, a *pygent.Agent, args string, out io.Writer) error {

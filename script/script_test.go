@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 	"github.com/x/pygent/script"
 )
@@ -123,7 +124,7 @@ func result(t *testing.T, s *script.Script, rt pygent.Runtime, tool string, args
 	require.NoError(t, err)
 	require.NoError(t, pygenttest.CheckConversation(a.History().Messages()))
 	for _, m := range a.History().Messages() {
-		if m.Role == pygent.RoleTool {
+		if m.Role == chat.RoleTool {
 			return m.Text()
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/checkpoint"
 	"github.com/x/pygent/internal/testkit"
 	"github.com/x/pygent/internal/testkit/enginetest"
@@ -261,7 +262,7 @@ func TestAKilledSessionHasFilesAndWordsOfOneMoment(t *testing.T) {
 			require.NoError(t, pygenttest.CheckConversation(conversation))
 		}
 		if checkpoints := agent.Checkpoints(); gone && len(checkpoints) > 0 { // what happened later is lost, words like files
-			spoken := slices.DeleteFunc(agent.History().Messages(), func(m pygent.Message) bool { return m.Role == pygent.RoleSystem })
+			spoken := slices.DeleteFunc(agent.History().Messages(), func(m pygent.Message) bool { return m.Role == chat.RoleSystem })
 			require.Len(t, spoken, checkpoints[len(checkpoints)-1].Messages, "round %d", round)
 			rewound++
 		}
@@ -272,11 +273,11 @@ func TestAKilledSessionHasFilesAndWordsOfOneMoment(t *testing.T) {
 			}
 		}
 		for _, m := range conversation {
-			if m.Role == pygent.RoleUser {
+			if m.Role == chat.RoleUser {
 				last = strings.TrimPrefix(m.Text(), "turn ")
 			}
 			written = strings.HasPrefix(m.Text(), "written ")
-			ended = m.Role == pygent.RoleSystem || m.Role == pygent.RoleAssistant && m.Text() == "done"
+			ended = m.Role == chat.RoleSystem || m.Role == chat.RoleAssistant && m.Text() == "done"
 		}
 		switch {
 		case ended && last == "":

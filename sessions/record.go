@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/sessiondir"
 )
 
@@ -65,7 +66,7 @@ func notKept(path string, err error) error {
 	if errors.Is(err, ErrInUse) {
 		return fmt.Errorf("open session %s: %w", filepath.Base(path), err)
 	}
-	if errors.Is(err, pygent.ErrHistoryInUse) {
+	if errors.Is(err, chat.ErrHistoryInUse) {
 		return fmt.Errorf("open session %s: %w", filepath.Base(path), ErrInUse)
 	}
 	return fmt.Errorf("%w: %w", ErrNotKept, err)

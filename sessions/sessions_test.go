@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/checkpoint"
 	"github.com/x/pygent/internal/testkit"
 	"github.com/x/pygent/pygenttest"
@@ -254,7 +255,7 @@ func TestASessionThatCannotBeKeptIsAnError(t *testing.T) {
 		_, err := pygent.New(sessions.Keep(dir), pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithDocker(pygent.DockerNever))
 		require.ErrorIs(t, err, sessions.ErrNotKept)
 	}
-	_, err := pygent.New(sessions.Keep("x"), pygent.WithHistory(pygent.NewHistory()))
+	_, err := pygent.New(sessions.Keep("x"), pygent.WithHistory(chat.NewHistory()))
 	require.ErrorContains(t, err, "sessions.Keep and WithHistory")
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/bridge"
 	"github.com/x/pygent/internal/escape"
 	"github.com/x/pygent/internal/numeral"
@@ -83,7 +84,7 @@ func load(ctx context.Context, dir string) (*Snapshot, error) {
 			return nil, fmt.Errorf("%s has %d bytes, and at most %d can be loaded", name, size, maxHistory)
 		}
 	}
-	if s.history, err = pygent.ReadHistory(filepath.Join(abs, snapshot.History)); err != nil {
+	if s.history, err = chat.ReadHistory(filepath.Join(abs, snapshot.History)); err != nil {
 		return nil, err
 	}
 	if repairs := s.history.Repairs(); len(repairs) > 0 {

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/testkit"
 	"github.com/x/pygent/internal/testkit/enginetest"
 	"github.com/x/pygent/pygenttest"
@@ -233,9 +234,9 @@ func TestSnapshotGoesOnlyToEmptyPlaces(t *testing.T) {
 	require.Equal(t, []string{"mine"}, testkit.NamesIn(t, used))
 
 	path := filepath.Join(t.TempDir(), "h.json")
-	h, err := pygent.OpenHistory(path)
+	h, err := chat.OpenHistory(path)
 	require.NoError(t, err)
-	require.NoError(t, h.Append(pygent.UserMessage("before")))
+	require.NoError(t, h.Append(chat.UserMessage("before")))
 	require.NoError(t, h.Close())
 	_, err = pygent.New(append(base, pygent.WithHistoryFile(path))...)
 	require.ErrorContains(t, err, "has 1 message already")
@@ -244,7 +245,7 @@ func TestSnapshotGoesOnlyToEmptyPlaces(t *testing.T) {
 	a := testkit.NewAgent(t, append(base, pygent.WithWorkspace(work), pygent.WithHistoryFile(fresh))...)
 	require.Equal(t, testkit.JSON(t, s.Messages()), testkit.JSON(t, a.History().Messages()))
 	require.FileExists(t, filepath.Join(work, "src", "x.go"))
-	read, err := pygent.ReadHistory(fresh)
+	read, err := chat.ReadHistory(fresh)
 	require.NoError(t, err)
 	require.Equal(t, testkit.JSON(t, s.Messages()), testkit.JSON(t, read.Messages()))
 }

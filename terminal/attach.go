@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/faces"
 	"github.com/x/pygent/internal/pathname"
 )
@@ -45,7 +46,7 @@ func (s *session) deliver(text, typed string) {
 			case err != nil:
 				s.giveBack(text, "not sent: the files could not be read: "+oneLine(err.Error()))
 			case during != nil && s.turn == nil && !during.GoesWell():
-				s.queue.Held = append(s.queue.Held, pygent.Said{Message: pygent.UserMessage(text, parts...)}) // like all that was said in that turn
+				s.queue.Held = append(s.queue.Held, pygent.Said{Message: chat.UserMessage(text, parts...)}) // like all that was said in that turn
 				s.tellMissing(missing, temporary)
 			default:
 				s.deliverParts(text, parts)
@@ -69,7 +70,7 @@ func (s *session) deliverParts(text string, parts []pygent.Part) {
 		s.send(text, parts...)
 		return
 	}
-	if _, err := s.agent.Say(pygent.UserMessage(text, parts...)); err != nil {
+	if _, err := s.agent.Say(chat.UserMessage(text, parts...)); err != nil {
 		s.giveBack(text, oneLine(err.Error()))
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/testkit/persontest"
 	"github.com/x/pygent/internal/testkit/termtest"
 	"github.com/x/pygent/pygenttest"
@@ -291,7 +292,7 @@ var testCommands = []pygent.Command{
 	}, {
 		Name: "project", Summary: "say something long",
 		Message: func(context.Context, *pygent.Agent, string) (pygent.Message, error) {
-			return pygent.UserMessage(strings.Repeat("a long task ", 50)), nil
+			return chat.UserMessage(strings.Repeat("a long task ", 50)), nil
 		},
 	},
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/faces"
 )
 
@@ -17,11 +18,11 @@ func TestWhatIsTakenBackKeepsItsFiles(t *testing.T) {
 		message pygent.Message
 		taken   bool
 	}{
-		"a text":                  {pygent.UserMessage("go"), true},
-		"files that it names":     {pygent.UserMessage(`look at @"a b.png" and @src`, named, dir), true},
-		"a file without a name":   {pygent.UserMessage("look", image), false},
-		"a file it does not name": {pygent.UserMessage("look", named), false},
-		"a file alone":            {pygent.UserMessage("", named), false},
+		"a text":                  {chat.UserMessage("go"), true},
+		"files that it names":     {chat.UserMessage(`look at @"a b.png" and @src`, named, dir), true},
+		"a file without a name":   {chat.UserMessage("look", image), false},
+		"a file it does not name": {chat.UserMessage("look", named), false},
+		"a file alone":            {chat.UserMessage("", named), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &session{}

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/testkit/persontest"
 	"github.com/x/pygent/internal/testkit/termtest"
 	"github.com/x/pygent/pygenttest"
@@ -31,8 +32,8 @@ var setups = map[string][]pygent.Option{
 	"commands": {pygent.WithCommands(userCommands()...)},
 	"panics":   panicking(),
 	"handler":  {pygent.OnEvent(func(pygent.Event) { panic("a handler") })},
-	"first":    {pygent.WithFirstMessage(pygent.UserMessage("hello"))},
-	"resume":   {pygent.WithFirstMessage(pygent.UserMessage("and this")), pygent.WithResume(true)},
+	"first":    {pygent.WithFirstMessage(chat.UserMessage("hello"))},
+	"resume":   {pygent.WithFirstMessage(chat.UserMessage("and this")), pygent.WithResume(true)},
 	"docker":   {pygent.WithDocker(pygent.DockerRequired)},
 	"tools": {pygent.WithTools(
 		pygent.NewTool("look", "Wait for a file", look, func(t *pygent.Tool) { t.ReadOnly = true }),

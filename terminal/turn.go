@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/faces"
 	"github.com/x/pygent/internal/numeral"
 )
@@ -105,7 +106,7 @@ func (s *session) endTurn() {
 // waits has the message of a turn that a command of the session, such as /compact, kept
 // from beginning be heard after the command. It reports false if that is not what kept it.
 func (s *session) waits(t *turn) bool {
-	return t.message != "" && s.command != nil && errors.Is(t.Err, pygent.ErrAgentBusy) && s.sayLater(pygent.UserMessage(t.message, t.parts...))
+	return t.message != "" && s.command != nil && errors.Is(t.Err, pygent.ErrAgentBusy) && s.sayLater(chat.UserMessage(t.message, t.parts...))
 }
 
 // outcome shows how a turn ended. One that Ctrl-C came too late for ended by itself.
@@ -218,7 +219,7 @@ func (s *session) toldRepair(warning string) bool {
 
 // heard shows what the user said, when the agent hears it.
 func (s *session) heard(e pygent.Event) {
-	if e.Source != pygent.SourceUser {
+	if e.Source != chat.SourceUser {
 		return
 	}
 	text, labels := e.Text, []string(nil)

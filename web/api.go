@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/pathname"
 )
 
@@ -74,7 +75,7 @@ func (s *session) message(ctx context.Context, text string, attachments []attach
 	}
 	var parts []pygent.Part
 	for _, a := range attachments {
-		part, err := pygent.FilePart(a.Name, a.Data)
+		part, err := chat.FilePart(a.Name, a.Data)
 		if err != nil {
 			return msg, nil, fail(http.StatusUnprocessableEntity, "attachment", oneLine(err.Error()))
 		}
@@ -92,7 +93,7 @@ func (s *session) message(ctx context.Context, text string, attachments []attach
 		}
 		parts, missing = append(parts, mentioned...), names
 	}
-	return pygent.UserMessage(text, parts...), missing, nil
+	return chat.UserMessage(text, parts...), missing, nil
 }
 
 // deleteMessage takes back a message that nobody has heard.

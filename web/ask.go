@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/approval"
 	"github.com/x/pygent/internal/form"
 )
@@ -224,7 +225,7 @@ func (s *session) reply(id string, in reply) error {
 	}
 	s.asks.settle(s, a, words)
 	if a.offer != nil {
-		s.send(pygent.UserMessage(in.Answer))
+		s.send(chat.UserMessage(in.Answer))
 		return nil
 	}
 	a.reply <- in

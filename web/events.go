@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/faces"
 	"github.com/x/pygent/internal/numeral"
 )
@@ -77,10 +78,10 @@ func (v *view) event(e pygent.Event) {
 
 // heard shows what the user said, when the agent hears it.
 func (s *session) heard(e pygent.Event) {
-	if e.Source != pygent.SourceUser {
+	if e.Source != chat.SourceUser {
 		return
 	}
-	msg := pygent.UserMessage(e.Text)
+	msg := chat.UserMessage(e.Text)
 	if e.Message != nil {
 		msg = *e.Message
 	}
@@ -152,7 +153,7 @@ func (v *view) callEvent(e pygent.Event) {
 }
 
 // writingCall shows how far a call is that the model writes.
-func (v *view) writingCall(d pygent.CallDelta) {
+func (v *view) writingCall(d chat.CallDelta) {
 	v.endMessage()
 	v.endRetry()
 	if endsRun(d.Tool) {

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 	"github.com/x/pygent/web"
 )
@@ -25,7 +26,7 @@ func TestAnAgentIsShownUntilTheContextEnds(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "xdg-open"), []byte(browser), 0o755))
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	r, w := io.Pipe()
-	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Text("Hello.")), pygent.WithIO(nil, w), pygent.WithFirstMessage(pygent.UserMessage("Hi.")))
+	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Text("Hello.")), pygent.WithIO(nil, w), pygent.WithFirstMessage(chat.UserMessage("Hi.")))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- agent.RunGUI(ctx) }()

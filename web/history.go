@@ -4,11 +4,12 @@ import (
 	"strings"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 )
 
 // history shows a conversation that is known already. The calls without a result are in
 // calls then.
-func (v *view) history(entries []pygent.HistoryEntry) {
+func (v *view) history(entries []chat.HistoryEntry) {
 	cards := map[string]*card{}
 	for _, e := range entries {
 		switch m := e.Message; {
@@ -18,7 +19,7 @@ func (v *view) history(entries []pygent.HistoryEntry) {
 			v.notice("", e.Compaction.String())
 		case isUsers(e):
 			v.user(m)
-		case m.Role == pygent.RoleAssistant:
+		case m.Role == chat.RoleAssistant:
 			if text := m.Text(); strings.TrimSpace(text) != "" {
 				v.answered(text)
 			}
@@ -31,7 +32,7 @@ func (v *view) history(entries []pygent.HistoryEntry) {
 				cards[call.ID] = c
 				v.putCard(c)
 			}
-		case m.Role == pygent.RoleTool:
+		case m.Role == chat.RoleTool:
 			if c := cards[m.ToolCallID]; c != nil {
 				c.past(e)
 				v.putCard(c)
@@ -63,7 +64,7 @@ func (v *view) goOn(state pygent.State) {
 }
 
 // past sets how a call ended whose result is in the history.
-func (c *card) past(e pygent.HistoryEntry) {
+func (c *card) past(e chat.HistoryEntry) {
 	r := pygent.ToolResult{Content: e.Message.Text(), Outcome: e.Outcome}
 	if e.Outcome == "" {
 		r.Outcome = pygent.OutcomeOK
@@ -97,7 +98,7 @@ func printed(text, command string, end pygent.BashResult) string {
 }
 
 // pastTurn shows how a run ended.
-func (v *view) pastTurn(t pygent.TurnEnd) {
+func (v *view) pastTurn(t chat.TurnEnd) {
 	words := "Done"
 	switch t.Status {
 	case pygent.StatusReplied, pygent.StatusStopped, pygent.StatusAwaitingUser:

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/checkpoint"
 	"github.com/x/pygent/pygenttest"
 	"github.com/x/pygent/sessions"
@@ -18,7 +19,7 @@ import (
 )
 
 func message(_ context.Context, _ *pygent.Agent, args string) (pygent.Message, error) {
-	return pygent.UserMessage("Asked: " + args), nil
+	return chat.UserMessage("Asked: " + args), nil
 }
 
 func must[T any](value T, err error) T {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -115,7 +116,7 @@ func TestAQueuedMessageNeverAnswersAQuestion(t *testing.T) {
 	require.Empty(t, p.look().state.Words)
 	texts := ""
 	for _, m := range model.Requests()[1].Messages {
-		if m.Role == pygent.RoleUser {
+		if m.Role == chat.RoleUser {
 			texts += m.Text() + "|"
 		}
 	}

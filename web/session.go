@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/faces"
 	"github.com/x/pygent/internal/safecall"
 )
@@ -184,7 +185,7 @@ func (s *session) show() {
 
 // conversation returns the conversation so far, and a state of the agent that counts
 // exactly its messages: what comes after them comes as events, and nothing twice.
-func (s *session) conversation() (state pygent.State, entries []pygent.HistoryEntry) {
+func (s *session) conversation() (state pygent.State, entries []chat.HistoryEntry) {
 	for {
 		state = s.agent.State()
 		entries = s.agent.History().Current()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/filediff"
 	"github.com/x/pygent/internal/numeral"
 )
@@ -88,8 +89,8 @@ func (l *tasks) event(s *session, e pygent.Event) {
 			t.head()
 		}
 	case pygent.EventUser:
-		if e.Source == pygent.SourceUser {
-			t.view.user(pygent.UserMessage(e.Text))
+		if e.Source == chat.SourceUser {
+			t.view.user(chat.UserMessage(e.Text))
 		}
 	case pygent.EventRunEnd:
 		t.view.endTurn()

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/edit"
 	"github.com/x/pygent/internal/faces"
 	"github.com/x/pygent/sessions"
@@ -203,20 +204,20 @@ func messageOf(h *pygent.History, said int) (msg pygent.Message, before int, ok 
 }
 
 // isUsers reports whether an entry is a message of the user.
-func isUsers(e pygent.HistoryEntry) bool {
-	return e.Message.Role == pygent.RoleUser && (e.Source == pygent.SourceUser || e.Source == "")
+func isUsers(e chat.HistoryEntry) bool {
+	return e.Message.Role == chat.RoleUser && (e.Source == chat.SourceUser || e.Source == "")
 }
 
 // counted is how much an entry adds to [pygent.Checkpoint].Messages.
-func counted(e pygent.HistoryEntry) int {
-	if e.Message.Role == "" || e.Message.Role == pygent.RoleSystem {
+func counted(e chat.HistoryEntry) int {
+	if e.Message.Role == "" || e.Message.Role == chat.RoleSystem {
 		return 0
 	}
 	return 1
 }
 
 // same reports whether two entries are one of the record.
-func same(a, b pygent.HistoryEntry) bool {
+func same(a, b chat.HistoryEntry) bool {
 	return a.Time.Equal(b.Time) && a.Message.Role == b.Message.Role && a.Message.ToolCallID == b.Message.ToolCallID && a.Message.Text() == b.Message.Text()
 }
 

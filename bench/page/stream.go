@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/web"
 )
 
@@ -59,7 +60,7 @@ func (m *writer) ChatStream(ctx context.Context, _ *pygent.ChatRequest, onDelta 
 			return nil, ctx.Err()
 		}
 	}
-	return &pygent.ChatResponse{Message: pygent.Message{Role: pygent.RoleAssistant, Content: text.String()}}, nil
+	return &pygent.ChatResponse{Message: pygent.Message{Role: chat.RoleAssistant, Content: text.String()}}, nil
 }
 
 // stream has all sessions stream at once, and measures until their pages have it all.

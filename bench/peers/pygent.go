@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 )
 
 // newModel returns pygent's model for a server.
@@ -23,7 +24,7 @@ func newTool() pygent.Tool {
 func pygentMessages(history []turn) []pygent.Message {
 	var messages []pygent.Message
 	for _, t := range history {
-		msg := pygent.Message{Role: pygent.Role(t.role), Content: t.text}
+		msg := pygent.Message{Role: chat.Role(t.role), Content: t.text}
 		switch {
 		case t.role == "tool":
 			msg.ToolCallID = t.id
@@ -49,7 +50,7 @@ func openPygent(_ context.Context, baseURL string, history []turn) (session, err
 		return nil, err
 	}
 	a, err := pygent.New(pygent.WithModel(model), pygent.WithRuntime(nowhere{}), pygent.WithRegistry(&tools),
-		pygent.WithInstructions(false), pygent.WithSurvey(false), pygent.WithHistory(pygent.NewHistory(pygentMessages(history)...)))
+		pygent.WithInstructions(false), pygent.WithSurvey(false), pygent.WithHistory(chat.NewHistory(pygentMessages(history)...)))
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +87,7 @@ func (nowhere) ReadFile(context.Context, string) ([]byte, error) { return nil, i
 // modelByHand is a loop on pygent's model, for what of a step is the agent's.
 type modelByHand struct {
 	model    *pygent.OpenAIModel
-	tools    []pygent.ToolSpec
+	tools    []chat.ToolSpec
 	messages *pygent.History
 }
 
@@ -96,14 +97,14 @@ func openModel(_ context.Context, baseURL string, history []turn) (session, erro
 		return nil, err
 	}
 	tool := newTool()
-	tools := []pygent.ToolSpec{{Name: tool.Name, Description: tool.Description, Parameters: tool.Parameters}}
-	return &modelByHand{model: model, tools: tools, messages: pygent.NewHistory(pygentMessages(history)...)}, nil
+	tools := []chat.ToolSpec{{Name: tool.Name, Description: tool.Description, Parameters: tool.Parameters}}
+	return &modelByHand{model: model, tools: tools, messages: chat.NewHistory(pygentMessages(history)...)}, nil
 }
 
 func (m *modelByHand) close() error { return nil }
 
 func (m *modelByHand) say(ctx context.Context, text string, onText func(string)) (string, error) {
-	if err := m.messages.Append(pygent.UserMessage(text)); err != nil {
+	if err := m.messages.Append(chat.UserMessage(text)); err != nil {
 		return "", err
 	}
 	for {
@@ -131,7 +132,7 @@ func (m *modelByHand) say(ctx context.Context, text string, onText func(string))
 			if err != nil {
 				return "", err
 			}
-			if err := m.messages.Append(pygent.ToolMessage(call.ID, result)); err != nil {
+			if err := m.messages.Append(chat.ToolMessage(call.ID, result)); err != nil {
 				return "", err
 			}
 		}

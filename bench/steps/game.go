@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -67,7 +68,7 @@ func (g *game) answer(req *pygent.ChatRequest) pygenttest.Reply {
 func (g *game) player(req *pygent.ChatRequest) *player {
 	first := ""
 	for _, m := range req.Messages {
-		if m.Role == pygent.RoleUser {
+		if m.Role == chat.RoleUser {
 			first = m.Text()
 			break
 		}

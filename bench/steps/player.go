@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -74,11 +75,11 @@ func (p *player) hear(messages []pygent.Message) (results int) {
 	fmt.Fprintf(&p.transcript, "==== step %d\n", p.step)
 	var news []string
 	for _, m := range messages[min(p.read, len(messages)):] {
-		if m.Role != pygent.RoleAssistant {
+		if m.Role != chat.RoleAssistant {
 			fmt.Fprintf(&p.transcript, "<<<< %s\n%s\n", m.Role, m.Text())
 			news = append(news, m.Text())
 		}
-		if m.Role == pygent.RoleTool {
+		if m.Role == chat.RoleTool {
 			results += len(m.Text())
 		}
 	}
@@ -193,7 +194,7 @@ type schema struct {
 
 // schemaOf returns the schema of a tool; ok is false if there is no such tool.
 func (p *player) schemaOf(tool string) (s schema, ok bool) {
-	i := slices.IndexFunc(p.req.Tools, func(t pygent.ToolSpec) bool { return t.Name == tool })
+	i := slices.IndexFunc(p.req.Tools, func(t chat.ToolSpec) bool { return t.Name == tool })
 	if i < 0 {
 		return s, false
 	}

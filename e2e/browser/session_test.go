@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -171,7 +172,7 @@ func TestDigitAnswersAQuestion(t *testing.T) {
 
 func lastUser(req *pygent.ChatRequest) string {
 	for i := len(req.Messages) - 1; i >= 0; i-- {
-		if req.Messages[i].Role == pygent.RoleUser {
+		if req.Messages[i].Role == chat.RoleUser {
 			return req.Messages[i].Text()
 		}
 	}

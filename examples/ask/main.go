@@ -10,6 +10,7 @@ import (
 	"log"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -66,7 +67,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	for _, m := range agent.History().Messages() {
-		if m.Role == pygent.RoleTool {
+		if m.Role == chat.RoleTool {
 			fmt.Println(m.Text())
 		}
 	}

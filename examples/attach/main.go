@@ -11,6 +11,7 @@ import (
 	"log"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 )
 
 func main() {
@@ -27,7 +28,7 @@ func run(ctx context.Context) error {
 	defer agent.Close()
 
 	// Attach reads files of this machine, and FilePart takes what is in memory.
-	parts, err := pygent.Attach("go.mod")
+	parts, err := chat.Attach("go.mod")
 	if err != nil {
 		return err
 	}
@@ -35,7 +36,7 @@ func run(ctx context.Context) error {
 	if err := png.Encode(&drawn, image.NewGray(image.Rect(0, 0, 8, 8))); err != nil {
 		return err
 	}
-	picture, err := pygent.FilePart("drawn.png", drawn.Bytes())
+	picture, err := chat.FilePart("drawn.png", drawn.Bytes())
 	if err != nil {
 		return err
 	}
@@ -47,7 +48,7 @@ func run(ctx context.Context) error {
 	fmt.Println(result.Summary)
 
 	// What no message takes is an error before anything is sent.
-	_, err = pygent.FilePart("program.exe", []byte{0x4d, 0x5a, 0x90, 0x00})
+	_, err = chat.FilePart("program.exe", []byte{0x4d, 0x5a, 0x90, 0x00})
 	fmt.Println("error:", err)
 	return nil
 }
@@ -65,5 +66,5 @@ func answer(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, e
 			text += fmt.Sprintf(" %.15q.", part.Text)
 		}
 	}
-	return &pygent.ChatResponse{Message: pygent.AssistantMessage(text)}, nil
+	return &pygent.ChatResponse{Message: chat.AssistantMessage(text)}, nil
 }

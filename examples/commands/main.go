@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -24,7 +25,7 @@ func review(_ context.Context, _ *pygent.Agent, args string) (pygent.Message, er
 	if args == "" {
 		return pygent.Message{}, fmt.Errorf("name a file")
 	}
-	return pygent.UserMessage("Read " + args + " and tell what is wrong with it."), nil
+	return chat.UserMessage("Read " + args + " and tell what is wrong with it."), nil
 }
 
 func main() {

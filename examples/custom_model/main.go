@@ -8,14 +8,15 @@ import (
 	"log"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 )
 
 // echo answers with the last message.
 func echo(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 	last := req.Messages[len(req.Messages)-1]
 	return &pygent.ChatResponse{
-		Message:      pygent.AssistantMessage("You said: " + last.Text()),
-		FinishReason: pygent.FinishStop,
+		Message:      chat.AssistantMessage("You said: " + last.Text()),
+		FinishReason: chat.FinishStop,
 	}, nil
 }
 

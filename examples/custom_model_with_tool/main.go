@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 )
 
 // lister calls bash first, and then stop with bash's result.
@@ -17,7 +18,7 @@ type lister struct{}
 
 func (lister) Chat(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 	last := req.Messages[len(req.Messages)-1]
-	if last.Role != pygent.RoleTool {
+	if last.Role != chat.RoleTool {
 		return call("bash", map[string]any{"cmd": "echo 42 > answer.txt && ls"})
 	}
 	_, output, _ := strings.Cut(last.Text(), "\n")
@@ -31,8 +32,8 @@ func call(tool string, args map[string]any) (*pygent.ChatResponse, error) {
 		return nil, err
 	}
 	return &pygent.ChatResponse{
-		Message:      pygent.AssistantMessage("", pygent.ToolCall{ID: "call_" + tool, Name: tool, Arguments: string(data)}),
-		FinishReason: pygent.FinishToolCalls,
+		Message:      chat.AssistantMessage("", pygent.ToolCall{ID: "call_" + tool, Name: tool, Arguments: string(data)}),
+		FinishReason: chat.FinishToolCalls,
 	}, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"log"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -67,7 +68,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	for _, m := range agent.History().Messages() {
-		if m.Role == pygent.RoleTool {
+		if m.Role == chat.RoleTool {
 			fmt.Println(m.Text())
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 )
 
 // boss delegates the counting of words, waits for the answer and returns it.
@@ -48,8 +49,8 @@ func call(tool string, args map[string]any) (*pygent.ChatResponse, error) {
 		return nil, err
 	}
 	return &pygent.ChatResponse{
-		Message:      pygent.AssistantMessage("", pygent.ToolCall{ID: "call_" + tool, Name: tool, Arguments: string(data)}),
-		FinishReason: pygent.FinishToolCalls,
+		Message:      chat.AssistantMessage("", pygent.ToolCall{ID: "call_" + tool, Name: tool, Arguments: string(data)}),
+		FinishReason: chat.FinishToolCalls,
 	}, nil
 }
 

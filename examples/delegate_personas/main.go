@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -54,7 +55,7 @@ func tasksOf(messages []pygent.Message) (ids []string, answers int) {
 		if rest, ok := strings.CutPrefix(m.Text(), "started task "); ok {
 			ids = append(ids, strings.Fields(rest)[0])
 		}
-		if m.Role == pygent.RoleAssistant {
+		if m.Role == chat.RoleAssistant {
 			answers++
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"os"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 )
 
 func main() {
@@ -25,13 +26,13 @@ func main() {
 	if len(os.Args) > 2 {
 		msg = os.Args[2]
 	}
-	if err := chat(context.Background(), os.Args[1], msg); err != nil {
+	if err := talk(context.Background(), os.Args[1], msg); err != nil {
 		log.Fatal(err)
 	}
 }
 
-// chat runs the agent with a message, or goes on with what was interrupted.
-func chat(ctx context.Context, path, msg string) (err error) {
+// talk runs the agent with a message, or goes on with what was interrupted.
+func talk(ctx context.Context, path, msg string) (err error) {
 	db, err := open(path)
 	if err != nil {
 		return err
@@ -41,7 +42,7 @@ func chat(ctx context.Context, path, msg string) (err error) {
 	if err != nil {
 		return err
 	}
-	history, err := pygent.LoadHistory(ctx, store)
+	history, err := chat.LoadHistory(ctx, store)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -31,7 +32,7 @@ type storeOfFile struct {
 
 func TestStoreKeepsItsPromises(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "chat.db")
-	pygenttest.TestHistoryStore(t, func(conversation string) (pygent.HistoryStore, error) {
+	pygenttest.TestHistoryStore(t, func(conversation string) (chat.HistoryStore, error) {
 		db, err := open(path)
 		if err != nil {
 			return nil, err

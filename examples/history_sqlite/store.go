@@ -5,12 +5,12 @@ import (
 	"database/sql"
 	"encoding/json"
 
-	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	_ "modernc.org/sqlite"
 )
 
 // Store keeps conversations in a table of an SQLite database, an entry a row. It
-// is a [pygent.HistoryStore].
+// is a [chat.HistoryStore].
 type Store struct {
 	db           *sql.DB
 	conversation string
@@ -37,19 +37,19 @@ func NewStore(ctx context.Context, db *sql.DB, conversation string) (*Store, err
 }
 
 // Load returns the entries of the conversation.
-func (s *Store) Load(ctx context.Context) ([]pygent.HistoryEntry, error) {
+func (s *Store) Load(ctx context.Context) ([]chat.HistoryEntry, error) {
 	rows, err := s.db.QueryContext(ctx, `SELECT entry FROM entries WHERE conversation = ? ORDER BY seq`, s.conversation)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var entries []pygent.HistoryEntry
+	var entries []chat.HistoryEntry
 	for rows.Next() {
 		var data []byte
 		if err := rows.Scan(&data); err != nil {
 			return nil, err
 		}
-		var e pygent.HistoryEntry
+		var e chat.HistoryEntry
 		if err := json.Unmarshal(data, &e); err != nil {
 			return nil, err
 		}
@@ -60,7 +60,7 @@ func (s *Store) Load(ctx context.Context) ([]pygent.HistoryEntry, error) {
 
 // Append adds entries in one transaction. A second program that writes the same
 // conversation fails at the primary key.
-func (s *Store) Append(ctx context.Context, entries ...pygent.HistoryEntry) error {
+func (s *Store) Append(ctx context.Context, entries ...chat.HistoryEntry) error {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func (s *Store) Append(ctx context.Context, entries ...pygent.HistoryEntry) erro
 }
 
 // SetSystem replaces the entry 0, or removes it.
-func (s *Store) SetSystem(ctx context.Context, system pygent.HistoryEntry) error {
+func (s *Store) SetSystem(ctx context.Context, system chat.HistoryEntry) error {
 	if system.Message.Role == "" {
 		_, err := s.db.ExecContext(ctx, `DELETE FROM entries WHERE conversation = ? AND seq = 0`, s.conversation)
 		return err
@@ -87,7 +87,7 @@ type execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-func (s *Store) put(ctx context.Context, db execer, statement string, e pygent.HistoryEntry) error {
+func (s *Store) put(ctx context.Context, db execer, statement string, e chat.HistoryEntry) error {
 	data, err := json.Marshal(e)
 	if err != nil {
 		return err

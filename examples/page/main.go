@@ -20,6 +20,7 @@ import (
 	"sync/atomic"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 )
 
 //go:embed page.html
@@ -34,7 +35,7 @@ func main() {
 	if err == nil {
 		defer agent.Close()
 		if len(os.Args) > 1 {
-			agent.Say(pygent.UserMessage(strings.Join(os.Args[1:], " ")))
+			agent.Say(chat.UserMessage(strings.Join(os.Args[1:], " ")))
 		}
 		err = agent.RunGUI(ctx)
 	}
@@ -250,7 +251,7 @@ func (p *page) say(w http.ResponseWriter, r *http.Request) {
 		(*cancel)()
 	}
 	if in.Text != "" {
-		_, err = p.agent.Say(pygent.UserMessage(in.Text))
+		_, err = p.agent.Say(chat.UserMessage(in.Text))
 		p.wake()
 	}
 	if err != nil {

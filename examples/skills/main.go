@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -60,7 +61,7 @@ func run(ctx context.Context) error {
 	_, told, _ := strings.Cut(system, "# Skills\n")
 	fmt.Println(strings.Split(told, "\n")[1])
 	for _, m := range agent.History().Messages() {
-		if m.Role == pygent.RoleTool && strings.Contains(m.Content, "Hello") {
+		if m.Role == chat.RoleTool && strings.Contains(m.Content, "Hello") {
 			fmt.Println(strings.Split(m.Content, "\n")[1])
 		}
 	}

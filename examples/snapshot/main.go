@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 	"github.com/x/pygent/snapshot"
 )
@@ -75,7 +76,7 @@ func goOn(ctx context.Context, dir, command string) error {
 		return err
 	}
 	for _, m := range agent.History().Messages()[len(saved.Messages()):] {
-		if m.Role == pygent.RoleTool && m.Text() != "" {
+		if m.Role == chat.RoleTool && m.Text() != "" {
 			fmt.Println(m.Text())
 		}
 	}

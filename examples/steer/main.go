@@ -8,6 +8,7 @@ import (
 	"log"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -49,7 +50,7 @@ func run(ctx context.Context) error {
 		case pygent.EventToolStart:
 			state := agent.State()
 			fmt.Println("now:", state.Activity, state.Call.Name)
-			if _, err := agent.Say(pygent.UserMessage("Leave the tests alone.")); err != nil {
+			if _, err := agent.Say(chat.UserMessage("Leave the tests alone.")); err != nil {
 				return err
 			}
 			close(said)

@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	_ "github.com/x/pygent/terminal"
 )
 
@@ -43,21 +44,21 @@ func bill(_ context.Context, _ pygent.Runtime, o order) (string, error) {
 func waiter(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 	last := req.Messages[len(req.Messages)-1]
 	switch {
-	case last.Role == pygent.RoleTool:
+	case last.Role == chat.RoleTool:
 		return say("That makes **" + last.Text() + "**."), nil
 	case strings.Contains(last.Text(), "teas"):
 		return &pygent.ChatResponse{
-			Message: pygent.Message{Role: pygent.RoleAssistant, ToolCalls: []pygent.ToolCall{
+			Message: pygent.Message{Role: chat.RoleAssistant, ToolCalls: []pygent.ToolCall{
 				{ID: "call_1", Name: "bill", Arguments: `{"what":"tea","many":2}`},
 			}},
-			FinishReason: pygent.FinishToolCalls,
+			FinishReason: chat.FinishToolCalls,
 		}, nil
 	}
 	return say("What would you like? There is tea."), nil
 }
 
 func say(text string) *pygent.ChatResponse {
-	return &pygent.ChatResponse{Message: pygent.AssistantMessage(text), FinishReason: pygent.FinishStop}
+	return &pygent.ChatResponse{Message: chat.AssistantMessage(text), FinishReason: chat.FinishStop}
 }
 
 // tellPrice is the command /price. The model does not hear of it.

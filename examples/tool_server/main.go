@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -111,7 +112,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	for _, m := range agent.History().Messages() {
-		if m.Role == pygent.RoleTool {
+		if m.Role == chat.RoleTool {
 			fmt.Println(m.Text())
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/sessions"
 	"github.com/x/pygent/web"
 )
@@ -126,5 +127,5 @@ func (s directory) open(_ context.Context, o web.Open) (*pygent.Agent, error) {
 // repeat is the model.
 func repeat(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 	heard := req.Messages[len(req.Messages)-1].Text()
-	return &pygent.ChatResponse{Message: pygent.Message{Role: pygent.RoleAssistant, Content: "You said: " + heard}}, nil
+	return &pygent.ChatResponse{Message: pygent.Message{Role: chat.RoleAssistant, Content: "You said: " + heard}}, nil
 }

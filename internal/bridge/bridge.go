@@ -4,7 +4,39 @@
 // package does.
 package bridge
 
-import "context"
+import (
+	"context"
+	"errors"
+
+	"github.com/x/pygent/internal/openai"
+	"github.com/x/pygent/internal/openai/chatstream"
+)
+
+// Package chat sets these.
+var (
+	// History returns a *chat.History as the agent sees it that goes on with it; history.go of
+	// package pygent has the interface.
+	History func(history any) (inside any)
+	// OpenHistoryBeside opens the *chat.History of a file that may lie in a directory that
+	// commands can write to.
+	OpenHistoryBeside func(dirs []string, path string) (history any, err error)
+	// EncodeMessages returns []chat.Message as servers with OpenAI's APIs get them.
+	EncodeMessages func(messages any) ([]*openai.Message, error)
+	// AnswerMessage returns the chat.Message of an answer.
+	AnswerMessage func(*chatstream.Answer) (message any, err error)
+)
+
+// ErrReassigned ends the context of a task's run that is carried out elsewhere by now. From
+// then on the run leaves no trace: no event, no message, no outcome.
+var ErrReassigned = errors.New("the task was taken over elsewhere")
+
+// Reassigned returns ErrReassigned if that ended the context, which may be nil.
+func Reassigned(ctx context.Context) error {
+	if ctx != nil && ctx.Err() != nil && errors.Is(context.Cause(ctx), ErrReassigned) {
+		return ErrReassigned
+	}
+	return nil
+}
 
 // Package pygent sets these; bridge.go there has the interfaces of what they take, and the
 // methods of inside, which is an agent as packages of this module see it.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/callsummary"
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/numeral"
@@ -109,7 +110,7 @@ func (d *Doing) WithStart(words string) string {
 }
 
 // writing says how far a call is that the model writes.
-func writing(c pygent.CallDelta) string {
+func writing(c chat.CallDelta) string {
 	what := cmp.Or(OneLine(c.Path), OneLine(c.Tool), "a call")
 	const worthSaying = 1000
 	if c.Bytes < worthSaying {

@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/pathname"
 )
 
@@ -11,7 +12,7 @@ import (
 // terminal makes of a file that is dragged onto it. A file that is no image stays a word.
 func Dragged(text string) (parts []pygent.Part) {
 	for _, path := range pathname.Dragged(text) {
-		attached, err := pygent.Attach(path)
+		attached, err := chat.Attach(path)
 		if err == nil && attached[0].ImageURL != "" {
 			attached[0].FileName = filepath.Base(path)
 			parts = append(parts, attached[0])

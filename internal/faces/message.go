@@ -11,7 +11,7 @@ import (
 	"github.com/x/pygent/internal/numeral"
 )
 
-// aQuotedFile is how [pygent.FilePart] writes a text. The name of the file is in a
+// aQuotedFile is how [chat.FilePart] writes a text. The name of the file is in a
 // conversation that was read from disk only there.
 var aQuotedFile = regexp.MustCompile("^The file ([^\n]+):\n(`{3,})\n")
 

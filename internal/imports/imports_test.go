@@ -29,7 +29,7 @@ var layers = [][]string{
 		"internal/sniff", "internal/starlimit/hush", "internal/tempname", "internal/tree",
 	},
 	{ // Leaves: each does one thing.
-		"internal/approval", "internal/boundset", "internal/bridge", "internal/budget", "internal/checkpoint/writewatch",
+		"internal/approval", "internal/boundset", "internal/budget", "internal/checkpoint/writewatch",
 		"internal/console/lineinput", "internal/denylist", "internal/egress", "internal/eventqueue", "internal/export", "internal/filetext",
 		"internal/gitrepo/gitwatch", "internal/imports", "internal/jsonobj", "internal/loopdetect", "internal/looptext", "internal/markdown",
 		"internal/mediabudget", "internal/openai/thought", "internal/openai/window", "internal/owner", "internal/pasted", "internal/plain",
@@ -49,6 +49,12 @@ var layers = [][]string{
 	},
 	{ // Packages built from those.
 		"internal/checkpoint", "internal/docker", "internal/openai",
+	},
+	{ // What packages of this module see of histories and agents.
+		"internal/bridge",
+	},
+	{ // What an agent and its model say to each other.
+		"chat",
 	},
 	{ // The package that users import.
 		".",

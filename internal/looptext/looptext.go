@@ -90,6 +90,9 @@ func CutBy(finishReason string) string {
 	return ""
 }
 
+// Interrupted is the result of a call that has none.
+const Interrupted = "interrupted; it may have taken effect"
+
 // WidenedBy is how servers are given a larger window than they have by default.
 const WidenedBy = "Ollama: OLLAMA_CONTEXT_LENGTH; llama.cpp: -c; vLLM: --max-model-len"
 

@@ -15,19 +15,16 @@ type Messages interface {
 	At(i int) *Message
 }
 
-// List returns the messages of a list whose elements have them.
-func List[M any](list []M, of func(*M) *Message) Messages { return messageList[M]{list, of} }
+// List returns the messages of a list.
+func List(list []*Message) Messages { return messageList(list) }
 
-type messageList[M any] struct {
-	list []M
-	of   func(*M) *Message
-}
+type messageList []*Message
 
 // Len implements [Messages].
-func (l messageList[M]) Len() int { return len(l.list) }
+func (l messageList) Len() int { return len(l) }
 
 // At implements [Messages].
-func (l messageList[M]) At(i int) *Message { return l.of(&l.list[i]) }
+func (l messageList) At(i int) *Message { return l[i] }
 
 // requestBody is what is sent as a request: what comes before the messages, the
 // messages, and the end. A message is encoded only once in its life, and the body is

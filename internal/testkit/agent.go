@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -57,7 +58,7 @@ func Quick(t testing.TB, model pygent.Model, opts ...pygent.Option) *pygent.Agen
 func Results(a *pygent.Agent) []string {
 	var all []string
 	for _, m := range a.History().Messages() {
-		if m.Role == pygent.RoleTool {
+		if m.Role == chat.RoleTool {
 			all = append(all, m.Content)
 		}
 	}

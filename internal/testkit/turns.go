@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 )
 
 // FilesOfTurn is how many files each turn of [TurnWriter] writes. They have its number in
@@ -26,12 +27,12 @@ const FilesOfTurn = 40
 func TurnWriter() pygent.Model {
 	return pygent.ModelFunc(func(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 		last := req.Messages[len(req.Messages)-1]
-		if last.Role != pygent.RoleUser {
-			return &pygent.ChatResponse{Message: pygent.AssistantMessage("done")}, nil
+		if last.Role != chat.RoleUser {
+			return &pygent.ChatResponse{Message: chat.AssistantMessage("done")}, nil
 		}
 		n := strings.TrimPrefix(last.Text(), "turn ")
 		call := pygent.ToolCall{ID: "c" + n, Name: "write_turn", Arguments: fmt.Sprintf(`{"n":%q}`, n)}
-		return &pygent.ChatResponse{Message: pygent.AssistantMessage("", call)}, nil
+		return &pygent.ChatResponse{Message: chat.AssistantMessage("", call)}, nil
 	})
 }
 
@@ -84,4 +85,28 @@ func KillChild(t testing.TB, test, env string, within time.Duration) {
 	}
 	require.Error(t, child.Wait())
 	require.Equal(t, -1, child.ProcessState.ExitCode(), "it ended by itself: %s", rest.String())
+}
+
+// KillAfter starts a test of this program with a variable in its environment, and kills
+// it after it has accepted n messages. It returns the last message that it reported.
+func KillAfter(t testing.TB, test, env string, n int) (accepted int) {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	child := exec.Command(self, "-test.run=^"+test+"$", "-test.v")
+	child.Env = append(os.Environ(), env)
+	out, err := child.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, child.Start())
+	lines := bufio.NewScanner(out)
+	for seen := 0; lines.Scan(); {
+		if _, err := fmt.Sscanf(lines.Text(), "accepted %d", &accepted); err != nil {
+			continue
+		}
+		if seen++; seen == n {
+			require.NoError(t, child.Process.Kill())
+		}
+	}
+	require.Error(t, child.Wait(), "killed")
+	return accepted
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/pathname"
 )
 
@@ -21,7 +22,7 @@ func attached(paths []string) ([]pygent.Part, error) {
 			return nil, fmt.Errorf("--attach: %w", err)
 		}
 	}
-	parts, err := pygent.Attach(paths...)
+	parts, err := chat.Attach(paths...)
 	if err != nil {
 		return nil, fmt.Errorf("--attach: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/containerd/errdefs"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/docker"
 	"github.com/x/pygent/lines"
 )
@@ -149,7 +150,7 @@ func (demoModel) Chat(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatR
 	var last string
 	answered := 0
 	for _, m := range req.Messages {
-		if m.Role == pygent.RoleTool {
+		if m.Role == chat.RoleTool {
 			last, answered = m.Text(), answered+1
 		}
 	}
@@ -159,7 +160,7 @@ func (demoModel) Chat(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatR
 			return nil, err
 		}
 		call := pygent.ToolCall{ID: fmt.Sprintf("demo_%d", answered+1), Name: tool, Arguments: string(data)}
-		return &pygent.ChatResponse{Message: pygent.AssistantMessage(text, call), FinishReason: pygent.FinishToolCalls}, nil
+		return &pygent.ChatResponse{Message: chat.AssistantMessage(text, call), FinishReason: chat.FinishToolCalls}, nil
 	}
 	switch {
 	case answered == 0:

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 	"github.com/x/pygent/snapshot"
 )
@@ -95,7 +96,7 @@ func TestAHistoryOfThePythonPygentGoesOn(t *testing.T) {
 		require.Equal(t, "How many files are here? Ünïcode, <tags> & \"quotes\".", sent[1].Content)
 		require.Equal(t, "There are 3 files.", sent[4].Content)
 		require.Equal(t, "and now?", sent[7].Content)
-		h, err := pygent.ReadHistory(path)
+		h, err := chat.ReadHistory(path)
 		require.NoError(t, err)
 		require.Empty(t, h.Repairs())
 		require.Len(t, h.Messages(), 10)

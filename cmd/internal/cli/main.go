@@ -21,6 +21,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/screen"
 	"github.com/x/pygent/internal/spelling"
 	"github.com/x/pygent/lines"
@@ -332,7 +333,7 @@ func (c sessionCmd) Run(ctx context.Context, s *settings, parsed *kong.Context, 
 	}
 	defer kept.prune(ctx, cfg.SessionLimits)()
 	if len(parts) > 0 && len(c.Message) == 0 {
-		_, err = agent.Say(pygent.UserMessage("", parts...)) // the first run hears it before the first message
+		_, err = agent.Say(chat.UserMessage("", parts...)) // the first run hears it before the first message
 	}
 	if err == nil {
 		s.scripts.tell()
@@ -402,7 +403,7 @@ func (c sessionCmd) first(ctx context.Context, parts []pygent.Part) (pygent.Opti
 	if piped { // a part is not looked through for files that the person mentions
 		text, parts = "", append([]pygent.Part{{Text: text}}, parts...)
 	}
-	return pygent.WithFirstMessage(pygent.UserMessage(text, parts...)), nil
+	return pygent.WithFirstMessage(chat.UserMessage(text, parts...)), nil
 }
 
 // versionCmd prints the version.

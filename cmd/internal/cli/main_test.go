@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/testkit/cmdtest"
 	"github.com/x/pygent/internal/testkit/enginetest"
 	"github.com/x/pygent/internal/testkit/persontest"
@@ -466,10 +467,10 @@ func TestARunWithAHistoryThatReachedALimitSaysHowItGoesOn(t *testing.T) {
 func interruptedRun(t *testing.T) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "history.json")
-	h, err := pygent.OpenHistory(path)
+	h, err := chat.OpenHistory(path)
 	require.NoError(t, err)
-	require.NoError(t, h.Append(pygent.UserMessage("Make it."),
-		pygent.AssistantMessage("", pygent.ToolCall{ID: "call_1", Name: "bash", Arguments: `{"cmd":"make"}`})))
+	require.NoError(t, h.Append(chat.UserMessage("Make it."),
+		chat.AssistantMessage("", pygent.ToolCall{ID: "call_1", Name: "bash", Arguments: `{"cmd":"make"}`})))
 	require.NoError(t, h.Close())
 	return path
 }
@@ -496,7 +497,7 @@ func TestResumeGoesOnWithAnInterruptedRun(t *testing.T) {
 			messages := server.Requests()[0].Chat.Messages
 			require.NoError(t, pygenttest.CheckConversation(messages))
 			for _, m := range messages {
-				if m.Role == pygent.RoleUser {
+				if m.Role == chat.RoleUser {
 					said = append(said, m.Text())
 				}
 			}
@@ -540,10 +541,10 @@ func TestSessionGoesOnWithAnInterruptedRun(t *testing.T) {
 func damagedHistory(t *testing.T) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "history.json")
-	h, err := pygent.OpenHistory(path)
+	h, err := chat.OpenHistory(path)
 	require.NoError(t, err)
 	for _, text := range []string{"one", "two", "three"} {
-		require.NoError(t, h.Append(pygent.UserMessage(text), pygent.AssistantMessage("answer "+text)))
+		require.NoError(t, h.Append(chat.UserMessage(text), chat.AssistantMessage("answer "+text)))
 	}
 	require.NoError(t, h.Close())
 	data, err := os.ReadFile(path)

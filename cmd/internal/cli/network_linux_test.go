@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -39,7 +39,7 @@ func TestRunReachesAllowedHostsAndNamesOthers(t *testing.T) {
 	cmd := command(t, append(server.Env(), companyProxy(t)...), "run", "--docker", "--image", image, "--history", "talk.json", "--allow-host", "allowed.example.com", "go")
 	got := finish(t, cmd)
 	require.Zero(t, got.code, got.stderr)
-	h, err := pygent.OpenHistory(filepath.Join(cmd.Dir, "talk.json"))
+	h, err := chat.OpenHistory(filepath.Join(cmd.Dir, "talk.json"))
 	require.NoError(t, err)
 	results := toolResults(h.Messages())
 	require.NoError(t, h.Close())

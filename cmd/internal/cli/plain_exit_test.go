@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -34,7 +34,7 @@ func TestASessionByLinesExitsAsItsTurnsDid(t *testing.T) {
 		"a line that is too long": {nil, strings.Repeat("x", 2<<20) + "\n", nil, 1},
 		"a command line":          {nil, "!exit 3\n", nil, 1},
 		"leaves":                  {nil, "hello\n/exit\nhello\n", []pygenttest.Reply{done}, 0},
-		"a message without end":   {nil, "hello\n", []pygenttest.Reply{done.WithFinish(pygent.FinishLength), done.WithFinish(pygent.FinishLength)}, 5},
+		"a message without end":   {nil, "hello\n", []pygenttest.Reply{done.WithFinish(chat.FinishLength), done.WithFinish(chat.FinishLength)}, 5},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/testkit/persontest"
 	"github.com/x/pygent/internal/testkit/termtest"
 	"github.com/x/pygent/pygenttest"
@@ -202,7 +202,7 @@ func TestNobodyIsAskedWithoutATerminalToShowItAt(t *testing.T) {
 			for _, not := range []string{"> ", "[y]es", "\x1b"} {
 				require.NotContains(t, string(said), not)
 			}
-			h, err := pygent.OpenHistory(history)
+			h, err := chat.OpenHistory(history)
 			require.NoError(t, err)
 			defer h.Close()
 			require.Contains(t, toolResults(h.Messages())[0], "denied")

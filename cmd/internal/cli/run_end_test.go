@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -72,7 +72,7 @@ func TestRunsOfWeakModelsEndAsTheyShould(t *testing.T) {
 		"fails to edit, and claims":   {work, append([]pygenttest.Reply{pygenttest.Call("edit_file", map[string]any{"path": "none", "old_text": "a", "new_text": "b"})}, always(text("Created."))...), 5, "", 4, "took no step of the work"},
 		"a command fails":             {work, []pygenttest.Reply{bash("false"), text("It cannot be created.")}, 0, "It cannot be created.\n", 2, ""},
 		"finds nothing":               {work, append(numbered("echo %d | grep none")[:20], text("It is nowhere.")), 0, "It is nowhere.\n", 21, ""},
-		"is cut off twice":            {work, always(text("The first half of").WithFinish(pygent.FinishLength)), 5, "", 2, "cut off"},
+		"is cut off twice":            {work, always(text("The first half of").WithFinish(chat.FinishLength)), 5, "", 2, "cut off"},
 		"stops beside a grep":         {work, []pygenttest.Reply{pygenttest.Calls(write, bash("grep none hello.txt"), stop("Created."))}, 0, "Created.\n", 1, ""},
 		"stops beside a failure":      {work, []pygenttest.Reply{pygenttest.Calls(bash("cp none hello.txt"), stop("Created.")), stop("None is there.")}, 0, "None is there.\n", 2, "What failed: `cp none hello.txt` (exit code 1)"},
 	} {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/commands"
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/livearea"
@@ -256,14 +257,14 @@ func theSession(id string) (dir string, info sessions.Info, err error) {
 // conversation returns the messages of a session, without that of the system. It may be
 // open in another process.
 func conversation(dir, id string) ([]pygent.Message, error) {
-	h, err := pygent.ReadHistory(filepath.Join(dir, id, "history.json"))
+	h, err := chat.ReadHistory(filepath.Join(dir, id, "history.json"))
 	if err != nil {
 		return nil, err
 	}
 	for _, repair := range h.Repairs() {
 		warn("history: " + repair)
 	}
-	return slices.DeleteFunc(h.Messages(), func(m pygent.Message) bool { return m.Role == pygent.RoleSystem }), nil
+	return slices.DeleteFunc(h.Messages(), func(m pygent.Message) bool { return m.Role == chat.RoleSystem }), nil
 }
 
 // said is a message in short, for people.
@@ -279,7 +280,7 @@ func said(m pygent.Message) string {
 	for _, call := range m.ToolCalls {
 		lines = append(lines, cut.Line("» "+call.Name+" "+call.Arguments, shown))
 	}
-	who := map[pygent.Role]string{pygent.RoleUser: "you", pygent.RoleAssistant: "agent", pygent.RoleTool: "result"}[m.Role]
+	who := map[chat.Role]string{chat.RoleUser: "you", chat.RoleAssistant: "agent", chat.RoleTool: "result"}[m.Role]
 	return who + ": " + strings.ReplaceAll(strings.Join(lines, "\n"), "\n", "\n  ")
 }
 
@@ -345,10 +346,10 @@ func markdown(info sessions.Info, messages []pygent.Message) string {
 	for _, m := range messages {
 		text := screen.Visible(strings.TrimSpace(m.Text()))
 		switch {
-		case m.Role == pygent.RoleTool:
+		case m.Role == chat.RoleTool:
 			fmt.Fprintf(&b, "\n%s\n", fenced("", text))
 			continue
-		case m.Role == pygent.RoleUser:
+		case m.Role == chat.RoleUser:
 			b.WriteString("\n## User\n")
 		case text != "":
 			b.WriteString("\n## Agent\n")

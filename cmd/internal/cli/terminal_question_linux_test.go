@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/testkit/persontest"
 	"github.com/x/pygent/internal/testkit/termtest"
 	"github.com/x/pygent/pygenttest"
@@ -53,7 +54,7 @@ func TestMessagesSentAheadAnswerNoQuestion(t *testing.T) {
 	require.Equal(t, []string{"error: denied by the user"}, toolResults(messages))
 	var said []string
 	for _, m := range messages {
-		if m.Role == pygent.RoleUser {
+		if m.Role == chat.RoleUser {
 			said = append(said, m.Text())
 		}
 	}

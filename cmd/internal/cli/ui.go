@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/checkpoint"
 	"github.com/x/pygent/commands"
 	"github.com/x/pygent/internal/faces"
@@ -201,7 +202,7 @@ func (u *uiOpener) open(ctx context.Context, s settings, goes goesOn, message []
 		return nil, nil, cfg, err
 	}
 	opts = append(opts, pygent.WithResume(goes.goesOnWithFile(cfg)),
-		pygent.WithIO(nil, screen.Stdout()), pygent.WithFirstMessage(pygent.UserMessage(strings.Join(message, " "))))
+		pygent.WithIO(nil, screen.Stdout()), pygent.WithFirstMessage(chat.UserMessage(strings.Join(message, " "))))
 	made := newWorkspace(cfg)
 	agent, err := kept.newAgent(ctx, commands.All(), opts)
 	if err == nil {

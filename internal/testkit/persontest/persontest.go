@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -51,7 +52,7 @@ func Give(t testing.TB, to chan<- struct{}) {
 // and which every provider must accept.
 func Conversation(t testing.TB, path string) []pygent.Message {
 	t.Helper()
-	h, err := pygent.OpenHistory(path)
+	h, err := chat.OpenHistory(path)
 	require.NoError(t, err)
 	defer h.Close()
 	require.Empty(t, h.Repairs())
@@ -64,7 +65,7 @@ func Conversation(t testing.TB, path string) []pygent.Message {
 // Results returns the results of the tool calls in a conversation.
 func Results(messages []pygent.Message) (texts []string) {
 	for _, m := range messages {
-		if m.Role == pygent.RoleTool {
+		if m.Role == chat.RoleTool {
 			texts = append(texts, m.Text())
 		}
 	}

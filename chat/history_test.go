@@ -1,4 +1,4 @@
-package pygent_test
+package chat_test
 
 import (
 	"context"
@@ -18,31 +18,25 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/journal/memdisk"
+	"github.com/x/pygent/internal/testkit"
 	"github.com/x/pygent/pygenttest"
 )
 
 // sample is a small conversation with everything that a history can hold.
-func sample() []pygent.Message {
-	return []pygent.Message{
-		pygent.SystemMessage("You are a test."),
-		pygent.UserMessage("Line one\nand “two” <b>&\u2028 ]\n]\n"),
-		pygent.AssistantMessage("", pygent.ToolCall{ID: "c1", Name: "bash", Arguments: `{"cmd":"ls"}`}),
-		pygent.ToolMessage("c1", "$ ls\nfile\n"),
+func sample() []chat.Message {
+	return []chat.Message{
+		chat.SystemMessage("You are a test."),
+		chat.UserMessage("Line one\nand “two” <b>&\u2028 ]\n]\n"),
+		chat.AssistantMessage("", chat.ToolCall{ID: "c1", Name: "bash", Arguments: `{"cmd":"ls"}`}),
+		chat.ToolMessage("c1", "$ ls\nfile\n"),
 		{
-			Role: pygent.RoleAssistant, Content: "One file.",
+			Role: chat.RoleAssistant, Content: "One file.",
 			Extra: map[string]json.RawMessage{"reasoning_content": json.RawMessage(`"I count."`)},
 		},
-		{Role: pygent.RoleUser, Parts: []pygent.Part{{Text: "And this?"}, {ImageURL: "data:image/png;base64,AA=="}}},
+		{Role: chat.RoleUser, Parts: []chat.Part{{Text: "And this?"}, {ImageURL: "data:image/png;base64,AA=="}}},
 	}
-}
-
-func openHistory(t testing.TB, path string) *pygent.History {
-	t.Helper()
-	h, err := pygent.OpenHistory(path)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, h.Close()) })
-	return h
 }
 
 func writeFile(t testing.TB, path, content string) {
@@ -53,8 +47,8 @@ func writeFile(t testing.TB, path, content string) {
 func TestHistoryKeepsWhatIsAppended(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "new", "dir", "history.json")
-	h := openHistory(t, path)
-	var said []pygent.Message
+	h := testkit.OpenHistory(t, path)
+	var said []chat.Message
 	for _, m := range sample() {
 		said = append(said, m)
 		require.NoError(t, h.Append(m))
@@ -67,10 +61,10 @@ func TestHistoryKeepsWhatIsAppended(t *testing.T) {
 	require.Equal(t, len(said), h.Len())
 	require.NoError(t, h.Close())
 	require.NoError(t, h.Close(), "closing again does nothing")
-	require.ErrorIs(t, h.Append(pygent.UserMessage("late")), pygent.ErrHistoryClosed)
-	require.ErrorIs(t, h.SetSystem("late"), pygent.ErrHistoryClosed)
+	require.ErrorIs(t, h.Append(chat.UserMessage("late")), chat.ErrHistoryClosed)
+	require.ErrorIs(t, h.SetSystem("late"), chat.ErrHistoryClosed)
 
-	h = openHistory(t, path)
+	h = testkit.OpenHistory(t, path)
 	require.Empty(t, h.Repairs())
 	require.Equal(t, jsonOf(t, said), jsonOf(t, h.Messages()))
 	require.Equal(t, jsonOf(t, said), jsonOf(t, h.Conversation()))
@@ -80,7 +74,7 @@ func TestHistoryFileIsPrivateAndAlone(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "history.json")
-	h := openHistory(t, path)
+	h := testkit.OpenHistory(t, path)
 	require.NoError(t, h.Append(sample()...))
 	require.NoError(t, h.SetSystem("Another."))
 	if runtime.GOOS != "windows" {
@@ -107,14 +101,14 @@ func TestHistoryOfPythonPygentLoads(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "history.json")
 		writeFile(t, path, string(fixture)+"\n  \n\n\t  ")
 
-		h := openHistory(t, path)
+		h := testkit.OpenHistory(t, path)
 		require.Empty(t, h.Repairs())
 		require.Equal(t, len(messages), h.Len())
-		require.NoError(t, legal(h.Conversation()))
+		require.NoError(t, testkit.CheckStrictly(h.Conversation()))
 		require.NotContains(t, jsonOf(t, h.Conversation()), "function_call", "null fields are not sent")
 		require.Equal(t, `{"cmd": "ls | wc -l"}`, h.Messages()[2].ToolCalls[0].Arguments)
 
-		require.NoError(t, h.Append(pygent.UserMessage("x")))
+		require.NoError(t, h.Append(chat.UserMessage("x")))
 		data, err := os.ReadFile(path)
 		require.NoError(t, err)
 		want := append(messages, map[string]any{"role": "user", "content": "x"})
@@ -129,7 +123,7 @@ func TestPythonReadsHistory(t *testing.T) {
 		t.Skip("no python3 on this machine")
 	}
 	path := filepath.Join(t.TempDir(), "history.json")
-	h := openHistory(t, path)
+	h := testkit.OpenHistory(t, path)
 	require.NoError(t, h.Append(sample()...))
 	const program = `import json, sys
 h = json.load(open(sys.argv[1], encoding="utf-8"))
@@ -164,8 +158,8 @@ func TestOpenHistoryLeavesOtherFilesAlone(t *testing.T) {
 			dir := t.TempDir()
 			path := filepath.Join(dir, "history.json")
 			writeFile(t, path, content)
-			_, err := pygent.OpenHistory(path)
-			require.ErrorIs(t, err, pygent.ErrNotHistory)
+			_, err := chat.OpenHistory(path)
+			require.ErrorIs(t, err, chat.ErrNotHistory)
 			require.ErrorContains(t, err, path)
 			data, err := os.ReadFile(path)
 			require.NoError(t, err)
@@ -175,8 +169,8 @@ func TestOpenHistoryLeavesOtherFilesAlone(t *testing.T) {
 			require.Len(t, entries, 1)
 		})
 	}
-	_, err := pygent.OpenHistory(t.TempDir())
-	require.ErrorIs(t, err, pygent.ErrNotHistory, "a directory")
+	_, err := chat.OpenHistory(t.TempDir())
+	require.ErrorIs(t, err, chat.ErrNotHistory, "a directory")
 }
 
 // What a person gave is named, and not the lock beside it.
@@ -185,7 +179,7 @@ func TestAHistoryWhereNoFileCanBeNamesItsPath(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux has /proc")
 	}
-	_, err := pygent.OpenHistory("/proc/pygent-test")
+	_, err := chat.OpenHistory("/proc/pygent-test")
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	require.ErrorContains(t, err, "open history /proc/pygent-test: no lock can be made beside it: ")
 	require.NotContains(t, err.Error(), ".lock")
@@ -195,9 +189,9 @@ func TestHistoryIsOpenOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "history.json")
-	h := openHistory(t, path)
-	_, err := pygent.OpenHistory(path)
-	require.ErrorIs(t, err, pygent.ErrHistoryInUse)
+	h := testkit.OpenHistory(t, path)
+	_, err := chat.OpenHistory(path)
+	require.ErrorIs(t, err, chat.ErrHistoryInUse)
 	require.ErrorContains(t, err, path)
 	if runtime.GOOS == "linux" {
 		require.ErrorContains(t, err, path+": the file is in use by this process")
@@ -205,15 +199,15 @@ func TestHistoryIsOpenOnce(t *testing.T) {
 
 	link := filepath.Join(dir, "link.json")
 	require.NoError(t, os.Symlink(path, link))
-	_, err = pygent.OpenHistory(link)
-	require.ErrorIs(t, err, pygent.ErrHistoryInUse, "by another name")
+	_, err = chat.OpenHistory(link)
+	require.ErrorIs(t, err, chat.ErrHistoryInUse, "by another name")
 
 	require.NoError(t, h.SetSystem("x"), "the lock outlives a replacement of the file")
-	_, err = pygent.OpenHistory(path)
-	require.ErrorIs(t, err, pygent.ErrHistoryInUse)
+	_, err = chat.OpenHistory(path)
+	require.ErrorIs(t, err, chat.ErrHistoryInUse)
 
 	require.NoError(t, h.Close())
-	openHistory(t, link)
+	testkit.OpenHistory(t, link)
 }
 
 func TestHistoryLockHasOneHolder(t *testing.T) {
@@ -224,11 +218,11 @@ func TestHistoryLockHasOneHolder(t *testing.T) {
 	for range workers {
 		group.Go(func() {
 			for done := 0; done < each; {
-				h, err := pygent.OpenHistory(path)
+				h, err := chat.OpenHistory(path)
 				if err != nil {
 					continue // another process has it open
 				}
-				if h.Append(pygent.UserMessage("x")) == nil {
+				if h.Append(chat.UserMessage("x")) == nil {
 					done++
 				}
 				if h.Close() != nil {
@@ -238,7 +232,7 @@ func TestHistoryLockHasOneHolder(t *testing.T) {
 		})
 	}
 	group.Wait()
-	h := openHistory(t, path)
+	h := testkit.OpenHistory(t, path)
 	require.Empty(t, h.Repairs())
 	require.Equal(t, each*workers, h.Len())
 }
@@ -247,20 +241,20 @@ func TestSetSystem(t *testing.T) {
 	t.Parallel()
 	for _, durable := range []bool{false, true} {
 		t.Run(fmt.Sprintf("durable=%t", durable), func(t *testing.T) {
-			h := pygent.NewHistory()
+			h := chat.NewHistory()
 			path := filepath.Join(t.TempDir(), "history.json")
 			if durable {
-				h = openHistory(t, path)
+				h = testkit.OpenHistory(t, path)
 			}
 			require.NoError(t, h.SetSystem(""))
 			require.Zero(t, h.Len())
-			require.NoError(t, h.Append(pygent.UserMessage("hello")))
+			require.NoError(t, h.Append(chat.UserMessage("hello")))
 			before := h.Conversation()
 
 			require.NoError(t, h.SetSystem("one"))
 			one, oneAll := h.Conversation(), h.Messages()
 			require.NoError(t, h.SetSystem("two"))
-			require.NoError(t, h.Append(pygent.UserMessage("more")))
+			require.NoError(t, h.Append(chat.UserMessage("more")))
 
 			require.Equal(t, `[{"role":"user","content":"hello"}]`, jsonOf(t, before))
 			const withOne = `[{"role":"system","content":"one"},{"role":"user","content":"hello"}]`
@@ -271,7 +265,7 @@ func TestSetSystem(t *testing.T) {
 			require.Equal(t, withTwo, jsonOf(t, h.Messages()))
 			if durable {
 				require.NoError(t, h.Close())
-				h = openHistory(t, path)
+				h = testkit.OpenHistory(t, path)
 				require.Equal(t, withTwo, jsonOf(t, h.Messages()))
 			}
 			require.NoError(t, h.SetSystem(""))
@@ -283,7 +277,7 @@ func TestSetSystem(t *testing.T) {
 func TestSetSystemOfTheSameTextWritesNothing(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "history.json")
-	h := openHistory(t, path)
+	h := testkit.OpenHistory(t, path)
 	require.NoError(t, h.Append(sample()...))
 	before, err := os.Stat(path)
 	require.NoError(t, err)
@@ -296,22 +290,22 @@ func TestSetSystemOfTheSameTextWritesNothing(t *testing.T) {
 
 func TestHistoryRefusesWhatItCannotKeep(t *testing.T) {
 	t.Parallel()
-	bad := map[string]pygent.Message{
+	bad := map[string]chat.Message{
 		"no role":      {Content: "x"},
-		"broken extra": {Role: pygent.RoleUser, Extra: map[string]json.RawMessage{"x": json.RawMessage(`{`)}},
-		"role twice":   {Role: pygent.RoleUser, Extra: map[string]json.RawMessage{"role": json.RawMessage(`5`)}},
-		"call's id twice": pygent.AssistantMessage("", pygent.ToolCall{
+		"broken extra": {Role: chat.RoleUser, Extra: map[string]json.RawMessage{"x": json.RawMessage(`{`)}},
+		"role twice":   {Role: chat.RoleUser, Extra: map[string]json.RawMessage{"role": json.RawMessage(`5`)}},
+		"call's id twice": chat.AssistantMessage("", chat.ToolCall{
 			ID: "a", Extra: map[string]json.RawMessage{"id": json.RawMessage(`5`)},
 		}),
 	}
 	for name, m := range bad {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "history.json")
-			h := openHistory(t, path)
-			require.Error(t, h.Append(pygent.UserMessage("good"), m))
+			h := testkit.OpenHistory(t, path)
+			require.Error(t, h.Append(chat.UserMessage("good"), m))
 			require.Zero(t, h.Len(), "all or nothing")
 
-			memory := pygent.NewHistory(pygent.UserMessage("good"), m)
+			memory := chat.NewHistory(chat.UserMessage("good"), m)
 			require.Equal(t, 1, memory.Len())
 			require.Len(t, memory.Repairs(), 1)
 		})
@@ -320,15 +314,15 @@ func TestHistoryRefusesWhatItCannotKeep(t *testing.T) {
 
 func TestHistoryIsSafeForConcurrentUse(t *testing.T) {
 	t.Parallel()
-	h := openHistory(t, filepath.Join(t.TempDir(), "history.json"))
+	h := testkit.OpenHistory(t, filepath.Join(t.TempDir(), "history.json"))
 	const workers, each = 4, 50
 	var group sync.WaitGroup
 	for w := range workers {
 		group.Go(func() {
 			for i := range each {
-				_ = h.Append(pygent.UserMessage(fmt.Sprint(w, i)))
+				_ = h.Append(chat.UserMessage(fmt.Sprint(w, i)))
 				_ = h.SetSystem(fmt.Sprint(i / 25))
-				_ = append(h.Messages(), pygent.UserMessage("not mine"))
+				_ = append(h.Messages(), chat.UserMessage("not mine"))
 				for _, m := range h.Conversation() {
 					_ = len(m.Content)
 				}
@@ -344,20 +338,20 @@ func TestHistoryIsSafeForConcurrentUse(t *testing.T) {
 // Each must be, byte for byte, the beginning of all later ones.
 func TestConversationIsStable(t *testing.T) {
 	t.Parallel()
-	h := pygent.NewHistory(pygent.SystemMessage("s"))
-	var views [][]pygent.Message
+	h := chat.NewHistory(chat.SystemMessage("s"))
+	var views [][]chat.Message
 	var texts []string
 	for i := range 40 {
 		require.NoError(t, h.Append(
-			pygent.UserMessage(fmt.Sprint("question ", i)),
-			pygent.AssistantMessage("", pygent.ToolCall{Name: "bash", Arguments: "{broken"}, pygent.ToolCall{ID: "same", Name: "bash"}),
+			chat.UserMessage(fmt.Sprint("question ", i)),
+			chat.AssistantMessage("", chat.ToolCall{Name: "bash", Arguments: "{broken"}, chat.ToolCall{ID: "same", Name: "bash"}),
 		))
 		if i%3 == 0 {
-			require.NoError(t, h.Append(pygent.ToolMessage("same", "late first")))
+			require.NoError(t, h.Append(chat.ToolMessage("same", "late first")))
 		}
 		view := h.Conversation()
 		views, texts = append(views, view), append(texts, jsonOf(t, view))
-		require.NoError(t, h.Append(pygent.ToolMessage("", "too late"), pygent.AssistantMessage("ok")))
+		require.NoError(t, h.Append(chat.ToolMessage("", "too late"), chat.AssistantMessage("ok")))
 	}
 	last := strings.TrimSuffix(jsonOf(t, h.Conversation()), "]")
 	for i, view := range views {
@@ -367,15 +361,15 @@ func TestConversationIsStable(t *testing.T) {
 }
 
 func BenchmarkHistoryAppend(b *testing.B) {
-	m := pygent.UserMessage(strings.Repeat("a line of a tool's result\n", 40))
+	m := chat.UserMessage(strings.Repeat("a line of a tool's result\n", 40))
 	for _, kind := range []string{"memory", "file"} {
 		for _, length := range []int{10, 10_000} {
 			b.Run(fmt.Sprintf("%s/messages=%d", kind, length), func(b *testing.B) {
-				h := pygent.NewHistory()
+				h := chat.NewHistory()
 				if kind == "file" {
-					h = openHistory(b, filepath.Join(b.TempDir(), "history.json"))
+					h = testkit.OpenHistory(b, filepath.Join(b.TempDir(), "history.json"))
 				}
-				require.NoError(b, h.Append(slices.Repeat([]pygent.Message{m}, length)...))
+				require.NoError(b, h.Append(slices.Repeat([]chat.Message{m}, length)...))
 				b.ReportAllocs()
 				for b.Loop() {
 					if err := h.Append(m); err != nil {
@@ -411,26 +405,26 @@ func TestChangedFileIsLeftAlone(t *testing.T) {
 		"removed, with": {func(t *testing.T, path string) { require.NoError(t, os.RemoveAll(filepath.Dir(path))) }, ""},
 	}
 	ours := map[string]struct {
-		do   func(h *pygent.History) error
-		want []pygent.Message
+		do   func(h *chat.History) error
+		want []chat.Message
 	}{
 		"append": {
-			func(h *pygent.History) error { return h.Append(pygent.UserMessage("two")) },
-			[]pygent.Message{pygent.SystemMessage("s"), pygent.UserMessage("one"), pygent.UserMessage("two")},
+			func(h *chat.History) error { return h.Append(chat.UserMessage("two")) },
+			[]chat.Message{chat.SystemMessage("s"), chat.UserMessage("one"), chat.UserMessage("two")},
 		},
 		"system message": {
-			func(h *pygent.History) error { return h.SetSystem("t") },
-			[]pygent.Message{pygent.SystemMessage("t"), pygent.UserMessage("one")},
+			func(h *chat.History) error { return h.SetSystem("t") },
+			[]chat.Message{chat.SystemMessage("t"), chat.UserMessage("one")},
 		},
-		"sync":  {(*pygent.History).Sync, []pygent.Message{pygent.SystemMessage("s"), pygent.UserMessage("one")}},
-		"close": {(*pygent.History).Close, []pygent.Message{pygent.SystemMessage("s"), pygent.UserMessage("one")}},
+		"sync":  {(*chat.History).Sync, []chat.Message{chat.SystemMessage("s"), chat.UserMessage("one")}},
+		"close": {(*chat.History).Close, []chat.Message{chat.SystemMessage("s"), chat.UserMessage("one")}},
 	}
 	for change, foreign := range changes {
 		for name, our := range ours {
 			t.Run(change+", then "+name, func(t *testing.T) {
 				path := filepath.Join(t.TempDir(), "dir", "history.json")
-				h := openHistory(t, path)
-				require.NoError(t, h.Append(pygent.SystemMessage("s"), pygent.UserMessage("one")))
+				h := testkit.OpenHistory(t, path)
+				require.NoError(t, h.Append(chat.SystemMessage("s"), chat.UserMessage("one")))
 				foreign.do(t, path)
 				require.NoError(t, our.do(h))
 				require.Len(t, h.Repairs(), 1, "it is said")
@@ -449,14 +443,14 @@ func TestChangedFileIsLeftAlone(t *testing.T) {
 				}
 				want := our.want
 				if name != "close" {
-					want = append(want[:len(want):len(want)], pygent.UserMessage("three"))
+					want = append(want[:len(want):len(want)], chat.UserMessage("three"))
 					require.NoError(t, h.Append(want[len(want)-1]))
 					require.NoError(t, h.SetSystem("last"))
-					want[0] = pygent.SystemMessage("last")
+					want[0] = chat.SystemMessage("last")
 					require.NoError(t, h.Close())
 				}
 				require.Len(t, h.Repairs(), 1, "once")
-				again := openHistory(t, kept)
+				again := testkit.OpenHistory(t, kept)
 				require.Empty(t, again.Repairs())
 				require.Equal(t, jsonOf(t, want), jsonOf(t, again.Messages()))
 			})
@@ -467,24 +461,24 @@ func TestChangedFileIsLeftAlone(t *testing.T) {
 func TestChangedFileOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := memdisk.New()
-	h, err := pygent.OpenHistoryOn(disk, "/h.json")
+	h, err := chat.OpenHistoryOn(disk, "/h.json")
 	require.NoError(t, err)
-	require.NoError(t, h.Append(pygent.UserMessage("one")))
+	require.NoError(t, h.Append(chat.UserMessage("one")))
 	disk.Write("/h.json", []byte("something else"))
 	disk.SetRoom(3)
-	err = h.Append(pygent.UserMessage("two"))
-	require.ErrorIs(t, err, pygent.ErrHistoryChanged)
+	err = h.Append(chat.UserMessage("two"))
+	require.ErrorIs(t, err, chat.ErrHistoryChanged)
 	require.ErrorIs(t, err, syscall.ENOSPC)
 	require.Equal(t, map[string]string{"/h.json": "something else"}, disk.Names())
 	disk.SetRoom(-1)
-	require.NoError(t, h.Append(pygent.UserMessage("three")))
+	require.NoError(t, h.Append(chat.UserMessage("three")))
 	require.NoError(t, h.Close())
 	require.Equal(t, "something else", disk.Names()["/h.json"])
 	found := false
 	for name, content := range disk.Names() {
 		if strings.Contains(name, ".continued-") {
 			found = true
-			require.JSONEq(t, jsonOf(t, []pygent.Message{pygent.UserMessage("one"), pygent.UserMessage("two"), pygent.UserMessage("three")}), content)
+			require.JSONEq(t, jsonOf(t, []chat.Message{chat.UserMessage("one"), chat.UserMessage("two"), chat.UserMessage("three")}), content)
 		}
 	}
 	require.True(t, found)
@@ -495,16 +489,16 @@ func TestChangedFileOnAFullDisk(t *testing.T) {
 func TestOwnFailureIsNoForeignChange(t *testing.T) {
 	t.Parallel()
 	disk := memdisk.New()
-	h, err := pygent.OpenHistoryOn(disk, "/h.json")
+	h, err := chat.OpenHistoryOn(disk, "/h.json")
 	require.NoError(t, err)
-	require.NoError(t, h.Append(pygent.UserMessage("one")))
+	require.NoError(t, h.Append(chat.UserMessage("one")))
 	for failing := range 8 {
 		disk.OffAfter(failing / 2) // fail at each of: the write, the truncation, the closing bracket
 		disk.SetRoom(10 * (failing % 2))
-		_ = h.Append(pygent.UserMessage("more"))
+		_ = h.Append(chat.UserMessage("more"))
 		disk.OffAfter(-1)
 		disk.SetRoom(-1)
-		require.NoError(t, h.Append(pygent.UserMessage("and")))
+		require.NoError(t, h.Append(chat.UserMessage("and")))
 		require.Empty(t, h.Repairs())
 		require.JSONEq(t, jsonOf(t, h.Messages()), disk.Names()["/h.json"])
 	}
@@ -512,9 +506,9 @@ func TestOwnFailureIsNoForeignChange(t *testing.T) {
 	for failing := range 8 {
 		disk.OffAfter(failing) // the same for a replacement of the file
 		_ = h.SetSystem(strings.Repeat("s", failing+1))
-		_ = h.Append(pygent.UserMessage("more"))
+		_ = h.Append(chat.UserMessage("more"))
 		disk.OffAfter(-1)
-		require.NoError(t, h.Append(pygent.UserMessage("and")))
+		require.NoError(t, h.Append(chat.UserMessage("and")))
 		require.Empty(t, h.Repairs())
 		require.JSONEq(t, jsonOf(t, h.Messages()), disk.Names()["/h.json"])
 	}
@@ -564,7 +558,7 @@ func TestAgentTellsThatItsHistoryWasReplacedAfterItsLastRun(t *testing.T) {
 func TestRunOnAFullDiskSaysSoOnce(t *testing.T) {
 	t.Parallel()
 	disk := memdisk.New()
-	h, err := pygent.OpenHistoryOn(disk, "/h.json")
+	h, err := chat.OpenHistoryOn(disk, "/h.json")
 	require.NoError(t, err)
 	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Text("one"), pygenttest.Text("two")), pygent.WithHistory(h))
 	_, err = agent.Step(t.Context(), "go")
@@ -586,7 +580,7 @@ func TestRunOnAFullDiskSaysSoOnce(t *testing.T) {
 func TestSystemMessageOnAFullDiskIsSaidOnce(t *testing.T) {
 	t.Parallel()
 	disk := memdisk.New()
-	h, err := pygent.OpenHistoryOn(disk, "/h.json")
+	h, err := chat.OpenHistoryOn(disk, "/h.json")
 	require.NoError(t, err)
 	disk.SetRoom(100)
 	agent := newAgent(t, pygenttest.NewScriptedModel(), pygent.WithHistory(h))
@@ -598,16 +592,16 @@ func TestHistoryIsOpenOnceUnderAllNames(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path, hard, soft, both := filepath.Join(dir, "h.json"), filepath.Join(dir, "hard.json"), filepath.Join(dir, "soft.json"), filepath.Join(dir, "both.json")
-	h := openHistory(t, path)
-	require.NoError(t, h.Append(pygent.UserMessage("one")))
+	h := testkit.OpenHistory(t, path)
+	require.NoError(t, h.Append(chat.UserMessage("one")))
 	require.NoError(t, os.Link(path, hard))
 	require.NoError(t, os.Symlink("h.json", soft))
 	require.NoError(t, os.Symlink("hard.json", both))
 	inUse := func() {
 		t.Helper()
 		for _, name := range []string{path, hard, soft, both} {
-			_, err := pygent.OpenHistory(name)
-			require.ErrorIs(t, err, pygent.ErrHistoryInUse, name)
+			_, err := chat.OpenHistory(name)
+			require.ErrorIs(t, err, chat.ErrHistoryInUse, name)
 			require.NoFileExists(t, hard+".lock")
 		}
 	}
@@ -620,7 +614,7 @@ func TestHistoryIsOpenOnceUnderAllNames(t *testing.T) {
 	}
 	require.NoError(t, h.Close())
 	for _, name := range []string{path, hard, soft, both} {
-		require.NoError(t, openHistory(t, name).Close())
+		require.NoError(t, testkit.OpenHistory(t, name).Close())
 	}
 }
 
@@ -630,14 +624,14 @@ func TestHistoryBehindADanglingLink(t *testing.T) {
 	dir := t.TempDir()
 	link, file := filepath.Join(dir, "link.json"), filepath.Join(dir, "file.json")
 	require.NoError(t, os.Symlink("file.json", link))
-	h := openHistory(t, link)
-	require.NoError(t, h.Append(pygent.UserMessage("one")))
+	h := testkit.OpenHistory(t, link)
+	require.NoError(t, h.Append(chat.UserMessage("one")))
 	require.NoError(t, h.SetSystem("s"))
 	require.NoError(t, h.Close())
 	info, err := os.Lstat(link)
 	require.NoError(t, err)
 	require.Equal(t, os.ModeSymlink, info.Mode().Type(), "the link is still one")
-	require.Equal(t, 2, openHistory(t, file).Len())
+	require.Equal(t, 2, testkit.OpenHistory(t, file).Len())
 }
 
 func TestErrorsOfOpeningNameThePathOnce(t *testing.T) {
@@ -645,9 +639,9 @@ func TestErrorsOfOpeningNameThePathOnce(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "h.json", "x.json")
 	writeFile(t, filepath.Join(dir, "h.json"), "a file")
-	_, err := pygent.OpenHistory(path)
+	_, err := chat.OpenHistory(path)
 	require.Error(t, err)
-	_, err = pygent.OpenHistory(filepath.Join(dir, "h.json"))
+	_, err = chat.OpenHistory(filepath.Join(dir, "h.json"))
 	require.EqualError(t, err, "open history "+filepath.Join(dir, "h.json")+": not a history of chat messages: no JSON array")
 }
 
@@ -662,20 +656,20 @@ func awayText(n int) string {
 
 // longHistory is the history in a file of a run of so many steps whose results are
 // 30 kB each, in a small window. during is called at each step.
-func longHistory(t *testing.T, path string, steps int, during func(n int)) *pygent.History {
-	h, err := pygent.OpenHistory(path)
+func longHistory(t *testing.T, path string, steps int, during func(n int)) *chat.History {
+	h, err := chat.OpenHistory(path)
 	require.NoError(t, err)
 	n := 0
 	model := pygent.ModelFunc(func(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 		if strings.HasPrefix(req.Messages[len(req.Messages)-1].Text(), "<record>") {
-			return &pygent.ChatResponse{Message: pygent.AssistantMessage("The work so far is summed up here.")}, nil
+			return &pygent.ChatResponse{Message: chat.AssistantMessage("The work so far is summed up here.")}, nil
 		}
 		if n++; n > steps {
-			return &pygent.ChatResponse{Message: pygent.AssistantMessage("", pygent.ToolCall{ID: "s", Name: "stop", Arguments: "{}"})}, nil
+			return &pygent.ChatResponse{Message: chat.AssistantMessage("", chat.ToolCall{ID: "s", Name: "stop", Arguments: "{}"})}, nil
 		}
 		during(n)
-		call := pygent.ToolCall{ID: fmt.Sprint("c", n), Name: "read", Arguments: fmt.Sprintf(`{"n":%d}`, n)}
-		return &pygent.ChatResponse{Message: pygent.AssistantMessage("I go on.", call)}, nil
+		call := chat.ToolCall{ID: fmt.Sprint("c", n), Name: "read", Arguments: fmt.Sprintf(`{"n":%d}`, n)}
+		return &pygent.ChatResponse{Message: chat.AssistantMessage("I go on.", call)}, nil
 	})
 	read := pygent.NewTool("read", "", func(_ context.Context, _ pygent.Runtime, in struct {
 		N int `json:"n"`
@@ -690,11 +684,11 @@ func longHistory(t *testing.T, path string, steps int, during func(n int)) *pyge
 }
 
 // requireWhole checks that every result is in the record as it was said.
-func requireWhole(t *testing.T, msgs []pygent.Message, steps int) {
+func requireWhole(t *testing.T, msgs []chat.Message, steps int) {
 	t.Helper()
 	n := 0
 	for _, m := range msgs {
-		if m.Role == pygent.RoleTool && strings.HasPrefix(m.Content, "part ") {
+		if m.Role == chat.RoleTool && strings.HasPrefix(m.Content, "part ") {
 			n++
 			require.True(t, strings.HasPrefix(m.Content, awayText(n)), "result %d is whole", n) // a note on the limits may follow
 		}

@@ -3,7 +3,7 @@
 // These processes are killed where they have no goroutine but those that every run has.
 // A process with the race detector takes long to start, and opens what they wrote slowly.
 
-package pygent_test
+package chat_test
 
 import (
 	"context"
@@ -17,6 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
+	"github.com/x/pygent/internal/testkit"
 )
 
 const historyChildEnv = "PYGENT_TEST_HISTORY_CHILD"
@@ -30,11 +32,11 @@ func TestHistoryChild(t *testing.T) {
 	if path == "" {
 		return
 	}
-	h, err := pygent.OpenHistory(path)
+	h, err := chat.OpenHistory(path)
 	require.NoError(t, err)
 	filler := strings.Repeat("x", 20_000) // many pages, so that a kill can interrupt a write
 	for i := h.Len(); ; i++ {
-		require.NoError(t, h.Append(pygent.UserMessage(fmt.Sprint(i, " ", filler))))
+		require.NoError(t, h.Append(chat.UserMessage(fmt.Sprint(i, " ", filler))))
 		if i%10 == 5 {
 			require.NoError(t, h.SetSystem(fmt.Sprint("system ", i)))
 			i++ // SetSystem may have added a message: keep the numbers rising
@@ -50,9 +52,9 @@ func TestHistorySurvivesKill(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "history.json")
 	for round := range 8 {
-		accepted := killAfter(t, "TestHistoryChild", historyChildEnv+"="+path, 5+3*round)
+		accepted := testkit.KillAfter(t, "TestHistoryChild", historyChildEnv+"="+path, 5+3*round)
 
-		h, err := pygent.OpenHistory(path)
+		h, err := chat.OpenHistory(path)
 		require.NoError(t, err, "the lock died with its holder")
 		msgs := h.Messages()
 		var last int
@@ -78,19 +80,19 @@ func TestCompactionChild(t *testing.T) {
 	if path == "" {
 		return
 	}
-	h, err := pygent.OpenHistory(path)
+	h, err := chat.OpenHistory(path)
 	require.NoError(t, err)
 	n := h.Len()
 	model := pygent.ModelFunc(func(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 		n++
 		fmt.Printf("accepted %d\n", n)
 		if strings.HasPrefix(req.Messages[1].Text(), "<record>") {
-			return &pygent.ChatResponse{Message: pygent.AssistantMessage("The work so far is summed up here.")}, nil
+			return &pygent.ChatResponse{Message: chat.AssistantMessage("The work so far is summed up here.")}, nil
 		}
-		call := pygent.ToolCall{ID: fmt.Sprint("c", n), Name: "spill", Arguments: fmt.Sprintf(`{"n":%d}`, n)}
-		return &pygent.ChatResponse{Message: pygent.AssistantMessage("", call)}, nil
+		call := chat.ToolCall{ID: fmt.Sprint("c", n), Name: "spill", Arguments: fmt.Sprintf(`{"n":%d}`, n)}
+		return &pygent.ChatResponse{Message: chat.AssistantMessage("", call)}, nil
 	})
-	agent := newAgentOn(t, nowhere{}, model, pygent.WithHistory(h), pygent.WithTools(spill(4_000)), pygent.WithContextWindow(8_000))
+	agent := newAgentOn(t, nowhere{}, model, pygent.WithHistory(h), pygent.WithTools(testkit.Spill(4_000)), pygent.WithContextWindow(8_000))
 	_, err = agent.RunUntilStop(t.Context(), "go on", pygent.MaxSteps(10_000), pygent.MaxToolCalls(10_000))
 	require.NoError(t, err)
 }
@@ -103,11 +105,11 @@ func TestACompactionSurvivesKill(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "history.json")
 	compacted := false
 	for round := range 5 {
-		killAfter(t, "TestCompactionChild", compactionChildEnv+"="+path, 20+7*round)
+		testkit.KillAfter(t, "TestCompactionChild", compactionChildEnv+"="+path, 20+7*round)
 
-		h, err := pygent.OpenHistory(path)
+		h, err := chat.OpenHistory(path)
 		require.NoError(t, err)
-		require.NoError(t, legal(h.Conversation()))
+		require.NoError(t, testkit.CheckStrictly(h.Conversation()))
 		require.Less(t, len(jsonOf(t, h.Conversation())), 60_000, "what was compacted is known")
 		require.Greater(t, len(jsonOf(t, h.Messages())), len(jsonOf(t, h.Conversation())))
 		for _, e := range h.Entries() {

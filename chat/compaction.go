@@ -1,6 +1,7 @@
-package pygent
+package chat
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -9,40 +10,58 @@ import (
 	"github.com/x/pygent/internal/numeral"
 )
 
-// about is what a conversation knows of a message besides.
-type about struct {
-	source  Source
-	outcome Outcome
-	weight  int
+// Compaction says how the conversation before it was made shorter for the model,
+// and is the mark of that in the history. The messages stay in the history; only
+// [History.Conversation], which the model is sent, is shorter. So a session that
+// is resumed sends the same bytes.
+//
+// Without a Summary, old messages have shrunk: results of tools to a line that
+// says what they were, images and files to a line each, and long arguments to
+// their beginning. With a Summary, a message with that text takes their place.
+type Compaction struct {
+	Keep    int    `json:"keep"`              // how many messages at the end stayed as they were
+	Summary string `json:"summary,omitempty"` // the text of the message in whose place the others are gone
+	Pinned  int    `json:"pinned,omitempty"`  // of those others, the one that stayed: the last one of the user, counted from the end; 0 for none
+	Cut     int    `json:"cut,omitempty"`     // what is left, in bytes, of each result among those that stayed; 0 if they are whole
+	Unshown int    `json:"unshown,omitempty"` // how many images and files of results among those that stayed are left out, the oldest first
+
+	// Anew says that a new conversation begins: see pygent.Agent.NewConversation. Nothing
+	// before it is sent but the system message.
+	Anew bool `json:"anew,omitempty"`
+
+	Gone    int   `json:"gone"`               // how many messages have shrunk, or are summed up
+	ByModel bool  `json:"by_model,omitempty"` // the model wrote the summary; else it gave none, and a list of its calls takes its place
+	Before  int64 `json:"before"`             // the tokens of the next request, as estimated
+	After   int64 `json:"after"`
+	Usage   Usage `json:"usage,omitzero"` // what the summary took, on request; that of a run counts in its [TurnEnd]
+}
+
+// String says in a line what was done, for people.
+func (c Compaction) String() string {
+	if c.Anew {
+		return fmt.Sprintf("a new conversation begins; what was said before (%s) stays in the history", numeral.Count(c.Gone, "message"))
+	}
+	var what []string
+	switch {
+	case c.Summary != "" && c.ByModel:
+		what = append(what, "a summary of the model stands for "+numeral.Count(c.Gone, "old message"))
+	case c.Summary != "":
+		what = append(what, "a list of its calls stands for "+numeral.Count(c.Gone, "old message"))
+	case c.Gone > 0:
+		what = append(what, "what tools said in "+numeral.Count(c.Gone, "old message")+" is left out")
+	}
+	if c.Cut > 0 {
+		what = append(what, "the last results are cut")
+	}
+	if c.Unshown > 0 {
+		what = append(what, fmt.Sprintf("%d of the last images or files have no room", c.Unshown))
+	}
+	return fmt.Sprintf("the conversation was compacted from about %d to %d tokens: %s", c.Before, c.After, strings.Join(what, "; "))
 }
 
 // sourceSummary is the source of the message that takes the place of others. The
 // record has no such message.
 const sourceSummary Source = "summary"
-
-// weightOf is what a message that has its JSON weighs: its bytes, except that
-// images and files count by what providers make of them.
-func weightOf(m Message) int {
-	weight := sizeInJSON(m)
-	for i := range m.Parts {
-		p := &m.Parts[i]
-		if url := p.mediaURL(); strings.HasPrefix(url, "data:") || p.ImageURL != "" {
-			weight += p.weight() - len(url)
-		}
-	}
-	return max(weight, 0)
-}
-
-// weight is what an image, a file or a recording weighs.
-func (p *Part) weight() int {
-	switch {
-	case p.ImageURL != "":
-		return compact.Image(mediabudget.Pixels(p.ImageURL))
-	case p.AudioURL != "":
-		return compact.Media("audio", len(p.AudioURL))
-	}
-	return compact.Media("file", len(p.mediaURL()))
-}
 
 // replace puts another message in the place of one. The caller made sure that no
 // view shares the arrays.
@@ -150,8 +169,8 @@ func (c *conversation) countImages() {
 			continue
 		}
 		var urls []string
-		for _, p := range mediaOf(m) {
-			urls = append(urls, p.mediaURL())
+		for _, p := range m.Media() {
+			urls = append(urls, p.MediaURL())
 		}
 		c.images.Add(urls...)
 	}
@@ -171,7 +190,7 @@ func shrunk(m Message, outcome Outcome) Message {
 			m.ToolCalls[i].Arguments = compact.ShrinkArguments(m.ToolCalls[i].Arguments)
 		}
 	default:
-		if len(mediaOf(m)) > 0 {
+		if len(m.Media()) > 0 {
 			m = withoutMedia(m)
 		}
 	}
@@ -194,7 +213,7 @@ func unshow(m Message, left *int) Message {
 	}
 	m.Parts = slices.Clone(m.Parts)
 	for i, p := range m.Parts {
-		if url := p.mediaURL(); url != "" && *left > 0 {
+		if url := p.MediaURL(); url != "" && *left > 0 {
 			m.Parts[i] = Part{Text: mediabudget.NoRoom(url)}
 			*left--
 		}
@@ -212,8 +231,8 @@ func (c *conversation) items() []compact.Item {
 			items[i].Shrunk = weightOf(small)
 		}
 		if items[i].Kind == compact.Shown {
-			for _, p := range mediaOf(m) {
-				items[i].Media = append(items[i].Media, max(p.weight()-len(mediabudget.NoRoom(p.mediaURL())), 0))
+			for _, p := range m.Media() {
+				items[i].Media = append(items[i].Media, max(p.weight()-len(mediabudget.NoRoom(p.MediaURL())), 0))
 			}
 		}
 	}
@@ -278,15 +297,15 @@ func (h *History) lastOfUserWeight() int {
 	return 0
 }
 
-// spokenAnew is how many messages there are since the conversation began anew,
+// countSinceNew is how many messages there are since the conversation began anew,
 // without the system message.
-func (h *History) spokenAnew() int {
+func (h *History) countSinceNew() int {
 	n := 0
-	for _, e := range h.current() {
+	for _, e := range h.activeEntries() {
 		switch {
 		case e.Compaction != nil && e.Compaction.Anew:
 			n = 0
-		case !e.isMark() && e.Message.Role != RoleSystem:
+		case !e.IsMark() && e.Message.Role != RoleSystem:
 			n++
 		}
 	}
@@ -296,13 +315,13 @@ func (h *History) spokenAnew() int {
 // wordsBefore returns what the user said in the messages that a plan leaves out,
 // and in those that earlier compactions left out.
 func (h *History) wordsBefore(items []compact.Item, plan compact.Plan) (words []string) {
-	for _, e := range h.current() {
+	for _, e := range h.activeEntries() {
 		if e.Compaction != nil && e.Compaction.Anew {
 			words = nil
 		}
-		if m := e.Message; m.Role == RoleUser && !saysNothing(m) && isOfUser(m, e.Source) {
+		if m := e.Message; m.Role == RoleUser && !m.IsEmpty() && isOfUser(m, e.Source) {
 			text := m.Text()
-			if media := len(mediaOf(m)); media > 0 {
+			if media := len(m.Media()); media > 0 {
 				text += " [and " + numeral.Count(media, "attachment") + "]"
 			}
 			words = append(words, text)
@@ -317,27 +336,16 @@ func (h *History) wordsBefore(items []compact.Item, plan compact.Plan) (words []
 	return words[:max(len(words)-stay, 0)]
 }
 
-// isOfUser reports whether the user said a message of the user's role. Where its
-// source is not known, its text tells.
-func isOfUser(m Message, source Source) bool {
-	return source == SourceUser || source == "" && !toldToGoOn(m) && !isOfTools(m) && !compact.IsMessage(m.Text())
+// weight returns the weight of what a model is sent, for counting tokens.
+func (h *History) weight() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.legal.weight
 }
 
-// transcript returns messages as they are told to whoever sums them up.
-func transcript(messages []Message, items []compact.Item) []compact.Said {
-	var said []compact.Said
-	for i, m := range messages {
-		s := compact.Said{Role: string(m.Role), Text: m.Text()}
-		if items[i].Kind == compact.Summary {
-			s.Role = "summary"
-		}
-		if media := len(mediaOf(m)); media > 0 {
-			s.Text += " [and " + numeral.Count(media, "attachment") + "]"
-		}
-		for _, call := range m.ToolCalls {
-			s.Calls = append(s.Calls, compact.Called{Tool: call.Name, Arguments: call.Arguments})
-		}
-		said = append(said, s)
-	}
-	return said
+// bytes returns the size of what a model is sent, in bytes of JSON.
+func (h *History) bytes() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.legal.size
 }

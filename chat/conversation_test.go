@@ -1,9 +1,8 @@
-package pygent_test
+package chat_test
 
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,74 +14,26 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/journal/memdisk"
+	"github.com/x/pygent/internal/testkit"
 	"github.com/x/pygent/pygenttest"
 )
 
-// legal returns what a strict provider would reject in a conversation.
-func legal(msgs []pygent.Message) error {
-	ids := map[string]bool{}
-	for i := 0; i < len(msgs); i++ {
-		m := msgs[i]
-		switch {
-		case m.Role == pygent.RoleTool:
-			return fmt.Errorf("message %d: a result without a call", i)
-		case m.ToolCallID != "":
-			return fmt.Errorf("message %d: answers a call but is no result", i)
-		case m.Role != pygent.RoleAssistant && len(m.ToolCalls) > 0:
-			return fmt.Errorf("message %d: only an assistant calls tools", i)
-		case strings.TrimSpace(m.Text()) == "" && len(m.Parts) == 0 && len(m.ToolCalls) == 0:
-			return fmt.Errorf("message %d: it is empty", i)
-		}
-		for n, call := range m.ToolCalls {
-			if err := legalCall(call, ids); err != nil {
-				return fmt.Errorf("message %d: call %d: %w", i, n, err)
-			}
-			if i+1+n >= len(msgs) {
-				return fmt.Errorf("message %d: call %d has no result", i, n)
-			}
-			switch result := msgs[i+1+n]; {
-			case result.Role != pygent.RoleTool || result.ToolCallID != call.ID:
-				return fmt.Errorf("message %d: call %d is not answered in its place", i, n)
-			case result.Parts != nil:
-				return fmt.Errorf("message %d: the result is more than text", i+1+n)
-			}
-		}
-		i += len(m.ToolCalls)
-	}
-	return nil
-}
-
-func legalCall(call pygent.ToolCall, ids map[string]bool) error {
-	var object map[string]json.RawMessage
-	switch {
-	case call.ID == "" || ids[call.ID]:
-		return fmt.Errorf("its id %q is empty or taken", call.ID)
-	case call.Name == "" || len(call.Name) > 64 || strings.Trim(call.Name, nameCharacters) != "":
-		return fmt.Errorf("its name %q is illegal", call.Name)
-	case json.Unmarshal([]byte(call.Arguments), &object) != nil || object == nil:
-		return errors.New("its arguments are no object")
-	}
-	ids[call.ID] = true
-	return nil
-}
-
-const nameCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
-
-func call(id string) pygent.ToolCall {
-	return pygent.ToolCall{ID: id, Name: "bash", Arguments: `{"cmd":"` + id + `"}`}
+func call(id string) chat.ToolCall {
+	return chat.ToolCall{ID: id, Name: "bash", Arguments: `{"cmd":"` + id + `"}`}
 }
 
 func TestConversationIsLegal(t *testing.T) {
 	t.Parallel()
 	const interrupted = "interrupted; it may have taken effect"
-	user, assistant, result := pygent.UserMessage, pygent.AssistantMessage, pygent.ToolMessage
-	image := pygent.Part{ImageURL: "data:image/png;base64,AA=="}
-	type messages = []pygent.Message
+	user, assistant, result := chat.UserMessage, chat.AssistantMessage, chat.ToolMessage
+	image := chat.Part{ImageURL: "data:image/png;base64,AA=="}
+	type messages = []chat.Message
 	tests := map[string]struct{ said, want messages }{
 		"a good one is not touched": {
-			said: messages{pygent.SystemMessage("s"), user("q"), assistant("so", call("a"), call("b")), result("a", "A"), result("b", "B"), assistant("done")},
-			want: messages{pygent.SystemMessage("s"), user("q"), assistant("so", call("a"), call("b")), result("a", "A"), result("b", "B"), assistant("done")},
+			said: messages{chat.SystemMessage("s"), user("q"), assistant("so", call("a"), call("b")), result("a", "A"), result("b", "B"), assistant("done")},
+			want: messages{chat.SystemMessage("s"), user("q"), assistant("so", call("a"), call("b")), result("a", "A"), result("b", "B"), assistant("done")},
 		},
 		"trailing calls are answered": {
 			said: messages{user("q"), assistant("", call("a"), call("b"))},
@@ -106,46 +57,46 @@ func TestConversationIsLegal(t *testing.T) {
 		},
 		"empty and repeated ids are replaced": {
 			said: messages{
-				assistant("", call("a"), pygent.ToolCall{Name: "bash", Arguments: "{}"}, call("a")), result("a", "1"), result("a", "3"), result("", "2"),
+				assistant("", call("a"), chat.ToolCall{Name: "bash", Arguments: "{}"}, call("a")), result("a", "1"), result("a", "3"), result("", "2"),
 				assistant("", call("a")), result("a", "4"),
 			},
 			want: messages{
-				assistant("", call("a"), pygent.ToolCall{ID: "call00001", Name: "bash", Arguments: "{}"}, pygent.ToolCall{ID: "call00002", Name: "bash", Arguments: `{"cmd":"a"}`}),
+				assistant("", call("a"), chat.ToolCall{ID: "call00001", Name: "bash", Arguments: "{}"}, chat.ToolCall{ID: "call00002", Name: "bash", Arguments: `{"cmd":"a"}`}),
 				result("a", "1"), result("call00001", "2"), result("call00002", "3"),
-				assistant("", pygent.ToolCall{ID: "call00003", Name: "bash", Arguments: `{"cmd":"a"}`}), result("call00003", "4"),
+				assistant("", chat.ToolCall{ID: "call00003", Name: "bash", Arguments: `{"cmd":"a"}`}), result("call00003", "4"),
 			},
 		},
 		"a real id that looks like a made one": {
-			said: messages{assistant("", call("call00001"), pygent.ToolCall{Name: "bash", Arguments: "{}"})},
+			said: messages{assistant("", call("call00001"), chat.ToolCall{Name: "bash", Arguments: "{}"})},
 			want: messages{
-				assistant("", call("call00001"), pygent.ToolCall{ID: "call00002", Name: "bash", Arguments: "{}"}),
+				assistant("", call("call00001"), chat.ToolCall{ID: "call00002", Name: "bash", Arguments: "{}"}),
 				result("call00001", interrupted), result("call00002", interrupted),
 			},
 		},
 		"arguments that are no object": {
 			said: messages{assistant("",
-				pygent.ToolCall{ID: "a", Name: "bash", Arguments: `{"cmd":`},
-				pygent.ToolCall{ID: "b", Name: "bash"},
-				pygent.ToolCall{ID: "c", Name: "bash", Arguments: `[1]`},
-				pygent.ToolCall{ID: "d", Name: "bash", Arguments: " {} "}),
+				chat.ToolCall{ID: "a", Name: "bash", Arguments: `{"cmd":`},
+				chat.ToolCall{ID: "b", Name: "bash"},
+				chat.ToolCall{ID: "c", Name: "bash", Arguments: `[1]`},
+				chat.ToolCall{ID: "d", Name: "bash", Arguments: " {} "}),
 				result("a", "A"), result("b", "B"), result("c", "C"), result("d", "D")},
 			want: messages{assistant("",
-				pygent.ToolCall{ID: "a", Name: "bash", Arguments: `{}`},
-				pygent.ToolCall{ID: "b", Name: "bash", Arguments: `{}`},
-				pygent.ToolCall{ID: "c", Name: "bash", Arguments: `{}`},
-				pygent.ToolCall{ID: "d", Name: "bash", Arguments: " {} "}),
+				chat.ToolCall{ID: "a", Name: "bash", Arguments: `{}`},
+				chat.ToolCall{ID: "b", Name: "bash", Arguments: `{}`},
+				chat.ToolCall{ID: "c", Name: "bash", Arguments: `{}`},
+				chat.ToolCall{ID: "d", Name: "bash", Arguments: " {} "}),
 				result("a", "A"), result("b", "B"), result("c", "C"), result("d", "D")},
 		},
 		"names no provider takes": {
-			said: messages{assistant("", pygent.ToolCall{ID: "a", Arguments: "{}"}, pygent.ToolCall{ID: "b", Name: "fetch.é", Arguments: "{}"}, pygent.ToolCall{ID: "c", Name: "functions.bash<|channel|>commentary", Arguments: "{'cmd': 'ls',}"}), result("a", ""), result("b", ""), result("c", "")},
-			want: messages{assistant("", pygent.ToolCall{ID: "a", Name: "unnamed", Arguments: "{}"}, pygent.ToolCall{ID: "b", Name: "_", Arguments: "{}"}, pygent.ToolCall{ID: "c", Name: "bash", Arguments: `{"cmd":"ls"}`}), result("a", ""), result("b", ""), result("c", "")},
+			said: messages{assistant("", chat.ToolCall{ID: "a", Arguments: "{}"}, chat.ToolCall{ID: "b", Name: "fetch.é", Arguments: "{}"}, chat.ToolCall{ID: "c", Name: "functions.bash<|channel|>commentary", Arguments: "{'cmd': 'ls',}"}), result("a", ""), result("b", ""), result("c", "")},
+			want: messages{assistant("", chat.ToolCall{ID: "a", Name: "unnamed", Arguments: "{}"}, chat.ToolCall{ID: "b", Name: "_", Arguments: "{}"}, chat.ToolCall{ID: "c", Name: "bash", Arguments: `{"cmd":"ls"}`}), result("a", ""), result("b", ""), result("c", "")},
 		},
 		"images follow all results": {
 			said: messages{assistant("", call("a"), call("b")),
-				{Role: pygent.RoleTool, ToolCallID: "a", Parts: []pygent.Part{{Text: "see"}, image}},
-				{Role: pygent.RoleTool, ToolCallID: "b", Parts: []pygent.Part{image}}, assistant("ok")},
+				{Role: chat.RoleTool, ToolCallID: "a", Parts: []chat.Part{{Text: "see"}, image}},
+				{Role: chat.RoleTool, ToolCallID: "b", Parts: []chat.Part{image}}, assistant("ok")},
 			want: messages{assistant("", call("a"), call("b")), result("a", "see"), result("b", "The images follow."),
-				{Role: pygent.RoleUser, Parts: []pygent.Part{
+				{Role: chat.RoleUser, Parts: []chat.Part{
 					{Text: "Images in the result of bash (a):"}, image,
 					{Text: "Images in the result of bash (b):"}, image,
 				}}, assistant("ok")},
@@ -155,33 +106,33 @@ func TestConversationIsLegal(t *testing.T) {
 			want: messages{user("q"), assistant("", call("a")), result("a", "A")},
 		},
 		"messages that say nothing are left out": {
-			said: messages{pygent.SystemMessage(" "), user(""), user("q"), {Role: pygent.RoleUser, Parts: []pygent.Part{{Text: "\n"}}},
-				assistant(" \n", call("a")), result("a", ""), user("\t"), assistant("ok"), pygent.SystemMessage("")},
+			said: messages{chat.SystemMessage(" "), user(""), user("q"), {Role: chat.RoleUser, Parts: []chat.Part{{Text: "\n"}}},
+				assistant(" \n", call("a")), result("a", ""), user("\t"), assistant("ok"), chat.SystemMessage("")},
 			want: messages{user("q"), assistant("", call("a")), result("a", ""), assistant("ok")},
 		},
 		"a message of an image alone says something": {
-			said: messages{{Role: pygent.RoleUser, Parts: []pygent.Part{image}}},
-			want: messages{{Role: pygent.RoleUser, Parts: []pygent.Part{image}}},
+			said: messages{{Role: chat.RoleUser, Parts: []chat.Part{image}}},
+			want: messages{{Role: chat.RoleUser, Parts: []chat.Part{image}}},
 		},
 		"a refusal is not empty": {
-			said: messages{{Role: pygent.RoleAssistant, Extra: map[string]json.RawMessage{"refusal": json.RawMessage(`"no"`), "audio": json.RawMessage(`null`)}}},
-			want: messages{{Role: pygent.RoleAssistant, Extra: map[string]json.RawMessage{"refusal": json.RawMessage(`"no"`)}}},
+			said: messages{{Role: chat.RoleAssistant, Extra: map[string]json.RawMessage{"refusal": json.RawMessage(`"no"`), "audio": json.RawMessage(`null`)}}},
+			want: messages{{Role: chat.RoleAssistant, Extra: map[string]json.RawMessage{"refusal": json.RawMessage(`"no"`)}}},
 		},
 		"later system messages are kept": {
-			said: messages{pygent.SystemMessage("1"), user("q"), pygent.SystemMessage("2")},
-			want: messages{pygent.SystemMessage("1"), user("q"), pygent.SystemMessage("2")},
+			said: messages{chat.SystemMessage("1"), user("q"), chat.SystemMessage("2")},
+			want: messages{chat.SystemMessage("1"), user("q"), chat.SystemMessage("2")},
 		},
 		"calls and answers of the wrong roles": {
-			said: messages{{Role: pygent.RoleUser, Content: "q", ToolCalls: []pygent.ToolCall{call("a")}, ToolCallID: "b"}},
+			said: messages{{Role: chat.RoleUser, Content: "q", ToolCalls: []chat.ToolCall{call("a")}, ToolCallID: "b"}},
 			want: messages{user("q")},
 		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			h := pygent.NewHistory(tt.said...)
+			h := chat.NewHistory(tt.said...)
 			require.Equal(t, jsonOf(t, tt.said), jsonOf(t, h.Messages()), "the record stays as it was said")
 			if name != "a refusal is not empty" {
-				require.NoError(t, legal(h.Conversation()))
+				require.NoError(t, testkit.CheckStrictly(h.Conversation()))
 			}
 			require.Equal(t, jsonOf(t, tt.want), jsonOf(t, h.Conversation()))
 		})
@@ -190,7 +141,7 @@ func TestConversationIsLegal(t *testing.T) {
 
 // randomConversation turns bytes into messages of every kind that a history may
 // get.
-func randomConversation(script []byte) []pygent.Message {
+func randomConversation(script []byte) []chat.Message {
 	ids := []string{"a", "b", "c", "call00001", ""}
 	arguments := []string{`{}`, `{"x":1}`, `{`, ``, `null`, `[{}]`, `{}{}`}
 	names := []string{"bash", "", "a b", strings.Repeat("n", 70), "\xff"}
@@ -202,30 +153,30 @@ func randomConversation(script []byte) []pygent.Message {
 		script = script[1:]
 		return int(b)
 	}
-	var msgs []pygent.Message
+	var msgs []chat.Message
 	for len(script) > 0 {
 		switch next() % 8 {
 		case 0:
-			msgs = append(msgs, pygent.UserMessage("u"))
+			msgs = append(msgs, chat.UserMessage("u"))
 		case 1:
-			msgs = append(msgs, pygent.SystemMessage("s"))
+			msgs = append(msgs, chat.SystemMessage("s"))
 		case 2:
-			msgs = append(msgs, pygent.AssistantMessage(" "))
+			msgs = append(msgs, chat.AssistantMessage(" "))
 		case 3, 4:
-			m := pygent.AssistantMessage("")
+			m := chat.AssistantMessage("")
 			for range next() % 4 {
-				m.ToolCalls = append(m.ToolCalls, pygent.ToolCall{
+				m.ToolCalls = append(m.ToolCalls, chat.ToolCall{
 					ID: ids[next()%len(ids)], Name: names[next()%len(names)], Arguments: arguments[next()%len(arguments)],
 				})
 			}
 			msgs = append(msgs, m)
 		case 5:
-			msgs = append(msgs, pygent.Message{
-				Role: pygent.RoleTool, ToolCallID: ids[next()%len(ids)],
-				Parts: []pygent.Part{{ImageURL: "data:image/png;base64,AA=="}, {Text: "t"}},
+			msgs = append(msgs, chat.Message{
+				Role: chat.RoleTool, ToolCallID: ids[next()%len(ids)],
+				Parts: []chat.Part{{ImageURL: "data:image/png;base64,AA=="}, {Text: "t"}},
 			})
 		default:
-			msgs = append(msgs, pygent.ToolMessage(ids[next()%len(ids)], "r"))
+			msgs = append(msgs, chat.ToolMessage(ids[next()%len(ids)], "r"))
 		}
 	}
 	return msgs
@@ -237,7 +188,7 @@ func FuzzConversationIsLegal(f *testing.F) {
 	f.Add([]byte{5, 0, 3, 1, 3, 0, 0, 0, 6, 3, 3, 1, 3, 3, 3}, byte(1))
 	f.Fuzz(func(t *testing.T, script []byte, every byte) {
 		msgs := randomConversation(script)
-		h := pygent.NewHistory()
+		h := chat.NewHistory()
 		var handedOut [][]byte // the JSON of every message that was returned in a view
 		for i, m := range msgs {
 			require.NoError(t, h.Append(m))
@@ -245,7 +196,7 @@ func FuzzConversationIsLegal(f *testing.F) {
 				continue
 			}
 			view := h.Conversation()
-			require.NoError(t, legal(view))
+			require.NoError(t, testkit.CheckStrictly(view))
 			for n, m := range view {
 				b, err := json.Marshal(m)
 				require.NoError(t, err)
@@ -262,7 +213,7 @@ func FuzzConversationIsLegal(f *testing.F) {
 
 // Half a character that one server sent would have another one refuse the conversation.
 func TestAMessageIsTextForEveryServer(t *testing.T) {
-	var m pygent.Message
+	var m chat.Message
 	require.NoError(t, json.Unmarshal([]byte(`{"role":"assistant","content":[{"type":"odd","v":"a\ud83d"}],"reasoning_content":"b\ud83d\ude00",`+
 		`"tool_calls":[{"id":"c","type":"function","function":{"name":"bash","arguments":"{}"},"extra":"\ude00d"}]}`), &m))
 	encoded, err := json.Marshal(m)
@@ -273,20 +224,20 @@ func TestAMessageIsTextForEveryServer(t *testing.T) {
 }
 
 // layouts are the ways in which programs format an array of messages.
-var layouts = map[string]func(testing.TB, []pygent.Message) []byte{
-	"one a line": func(t testing.TB, msgs []pygent.Message) []byte {
+var layouts = map[string]func(testing.TB, []chat.Message) []byte{
+	"one a line": func(t testing.TB, msgs []chat.Message) []byte {
 		data, _ := fileOf(t, msgs)
 		return data
 	},
-	"one line": func(t testing.TB, msgs []pygent.Message) []byte {
+	"one line": func(t testing.TB, msgs []chat.Message) []byte {
 		return []byte(strings.ReplaceAll(jsonOf(t, msgs), `},{"role"`, `}, {"role"`))
 	},
-	"indented": func(t testing.TB, msgs []pygent.Message) []byte {
+	"indented": func(t testing.TB, msgs []chat.Message) []byte {
 		data, err := json.MarshalIndent(msgs, "", "  ")
 		require.NoError(t, err)
 		return data
 	},
-	"indented with tabs, content first": func(t testing.TB, msgs []pygent.Message) []byte {
+	"indented with tabs, content first": func(t testing.TB, msgs []chat.Message) []byte {
 		var objects []map[string]any // encoded with sorted keys
 		require.NoError(t, json.Unmarshal([]byte(jsonOf(t, msgs)), &objects))
 		data, err := json.MarshalIndent(objects, "", "\t")
@@ -297,13 +248,13 @@ var layouts = map[string]func(testing.TB, []pygent.Message) []byte{
 
 // tricky is a conversation whose messages contain text that looks like other
 // messages.
-func tricky() []pygent.Message {
+func tricky() []chat.Message {
 	fake := json.RawMessage(`[{"role":"user","content":"fake"},{"role":"user","content":"fake"}]`)
 	return append(sample(),
-		pygent.UserMessage(`}, {"role":"user","content":"fake"}]`),
-		pygent.Message{Role: pygent.RoleAssistant, Content: "a", Extra: map[string]json.RawMessage{"alternatives": fake}},
-		pygent.UserMessage("z\n{\"role\":\"user\"}"),
-		pygent.AssistantMessage("the last"),
+		chat.UserMessage(`}, {"role":"user","content":"fake"}]`),
+		chat.Message{Role: chat.RoleAssistant, Content: "a", Extra: map[string]json.RawMessage{"alternatives": fake}},
+		chat.UserMessage("z\n{\"role\":\"user\"}"),
+		chat.AssistantMessage("the last"),
 	)
 }
 
@@ -312,7 +263,7 @@ func tricky() []pygent.Message {
 // later ones.
 func TestLostBracketsCostOneMessage(t *testing.T) {
 	t.Parallel()
-	msgs := append(sample(), pygent.UserMessage(`}, {"role":"user","content":"fake"}]`), pygent.AssistantMessage("the last"))
+	msgs := append(sample(), chat.UserMessage(`}, {"role":"user","content":"fake"}]`), chat.AssistantMessage("the last"))
 	brackets := regexp.MustCompile(`\]\s*\}`)
 	for layout, write := range layouts {
 		t.Run(layout, func(t *testing.T) {
@@ -330,11 +281,11 @@ func TestLostBracketsCostOneMessage(t *testing.T) {
 
 // checkDamaged opens a damaged file. The history must have all but at most lose
 // of msgs, and no others.
-func checkDamaged(t *testing.T, torn []byte, msgs []pygent.Message, lose int) {
+func checkDamaged(t *testing.T, torn []byte, msgs []chat.Message, lose int) {
 	t.Helper()
 	disk := memdisk.New()
 	disk.Write("/h.json", torn)
-	h, err := pygent.OpenHistoryOn(disk, "/h.json")
+	h, err := chat.OpenHistoryOn(disk, "/h.json")
 	require.NoError(t, err, "%q", torn)
 	left := map[string]int{}
 	for _, m := range msgs {
@@ -349,7 +300,7 @@ func checkDamaged(t *testing.T, torn []byte, msgs []pygent.Message, lose int) {
 		require.GreaterOrEqual(t, left[text], 0, "invented: %s\n%s\n%q", text, h.Repairs(), torn)
 	}
 	require.GreaterOrEqual(t, h.Len(), len(msgs)-lose, "%s\n%q", h.Repairs(), torn)
-	require.NoError(t, legal(h.Conversation()))
+	require.NoError(t, testkit.CheckStrictly(h.Conversation()))
 	require.NotEmpty(t, h.Repairs())
 	require.NoError(t, h.Close())
 
@@ -362,14 +313,14 @@ func checkDamaged(t *testing.T, torn []byte, msgs []pygent.Message, lose int) {
 	}
 	require.NotEmpty(t, kept, "%q", torn)
 	require.Contains(t, strings.Join(h.Repairs(), "\n"), kept)
-	again, err := pygent.OpenHistoryOn(disk, "/h.json")
+	again, err := chat.OpenHistoryOn(disk, "/h.json")
 	require.NoError(t, err)
 	require.Empty(t, again.Repairs(), "repaired once and for all")
 	require.Equal(t, jsonOf(t, h.Messages()), jsonOf(t, again.Messages()))
 }
 
 // canonical returns the JSON of a message with its fields sorted.
-func canonical(t *testing.T, m pygent.Message) string {
+func canonical(t *testing.T, m chat.Message) string {
 	t.Helper()
 	var fields any
 	require.NoError(t, json.Unmarshal([]byte(jsonOf(t, m)), &fields))
@@ -385,10 +336,10 @@ func TestDamageOfManyKinds(t *testing.T) {
 		copy(d[at:], with)
 		return d
 	}
-	without := func(i int) []pygent.Message { return append(msgs[:i:i], msgs[i+1:]...) }
+	without := func(i int) []chat.Message { return append(msgs[:i:i], msgs[i+1:]...) }
 	for name, tt := range map[string]struct {
 		data []byte
-		want []pygent.Message
+		want []chat.Message
 	}{
 		"in a message":             {damage(ends[3]+10, "\x00\x00\x00"), without(4)},
 		"between messages":         {damage(ends[3], "}"), msgs},
@@ -404,13 +355,13 @@ func TestDamageOfManyKinds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "history.json")
 			require.NoError(t, os.WriteFile(path, tt.data, 0o600))
-			h := openHistory(t, path)
+			h := testkit.OpenHistory(t, path)
 			require.Equal(t, jsonOf(t, tt.want), jsonOf(t, h.Messages()))
 			require.NoError(t, h.Close())
 			kept, err := os.ReadFile(keptOf(t, path)[0])
 			require.NoError(t, err)
 			require.Equal(t, tt.data, kept)
-			h = openHistory(t, path)
+			h = testkit.OpenHistory(t, path)
 			require.Empty(t, h.Repairs(), "repaired once and for all")
 			require.Equal(t, jsonOf(t, tt.want), jsonOf(t, h.Messages()))
 		})
@@ -419,15 +370,15 @@ func TestDamageOfManyKinds(t *testing.T) {
 
 func TestOneZeroedLineOfManyCostsOneMessage(t *testing.T) {
 	t.Parallel()
-	var msgs []pygent.Message
+	var msgs []chat.Message
 	for i := range 101 {
-		msgs = append(msgs, pygent.UserMessage(fmt.Sprint("message ", i)))
+		msgs = append(msgs, chat.UserMessage(fmt.Sprint("message ", i)))
 	}
 	data, ends := fileOf(t, msgs)
 	copy(data[ends[17]+2:ends[18]], make([]byte, 100))
 	path := filepath.Join(t.TempDir(), "history.json")
 	require.NoError(t, os.WriteFile(path, data, 0o600))
-	h := openHistory(t, path)
+	h := testkit.OpenHistory(t, path)
 	require.Equal(t, jsonOf(t, append(msgs[:18:18], msgs[19:]...)), jsonOf(t, h.Messages()))
 	require.Len(t, h.Repairs(), 2)
 	require.Contains(t, h.Repairs()[0], "after message 18")
@@ -438,18 +389,18 @@ func TestUnknownRoleBehindDamageIsNoMessage(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "history.json")
 	writeFile(t, path, `[{"role":"user","content":"x"}, {?}, {"role":"admin","content":"who"}, {"role":"user","content":"y"}]`)
-	h := openHistory(t, path)
+	h := testkit.OpenHistory(t, path)
 	require.Equal(t, `[{"role":"user","content":"x"},{"role":"user","content":"y"}]`, jsonOf(t, h.Messages()))
 }
 
 // What remains of a damaged exchange is a legal conversation, also in the file.
 func TestDamagedExchangeStaysLegal(t *testing.T) {
 	t.Parallel()
-	user, assistant, result := pygent.UserMessage, pygent.AssistantMessage, pygent.ToolMessage
-	image := pygent.Part{ImageURL: "data:image/png;base64,AA=="}
+	user, assistant, result := chat.UserMessage, chat.AssistantMessage, chat.ToolMessage
+	image := chat.Part{ImageURL: "data:image/png;base64,AA=="}
 	const lost = "this result is lost: the file of the conversation was damaged; the call may have taken effect"
 	const orphan = "The file of the conversation was damaged here: the call of this tool is lost. Its result was:\n"
-	type messages = []pygent.Message
+	type messages = []chat.Message
 	for name, tt := range map[string]struct {
 		said messages
 		lose int
@@ -460,12 +411,12 @@ func TestDamagedExchangeStaysLegal(t *testing.T) {
 			messages{user("q"), assistant("", call("a"), call("b")), result("b", "B"), result("a", lost), user("next")},
 		},
 		"the calls": {
-			messages{user("q"), assistant("", call("a"), call("b")), result("a", "A"), {Role: pygent.RoleTool, ToolCallID: "b", Parts: []pygent.Part{{Text: "B"}, image}}, assistant("done")}, 1,
-			messages{user("q"), {Role: pygent.RoleUser, Parts: []pygent.Part{{Text: orphan + "A"}}}, {Role: pygent.RoleUser, Parts: []pygent.Part{{Text: orphan + "B"}, image}}, assistant("done")},
+			messages{user("q"), assistant("", call("a"), call("b")), result("a", "A"), {Role: chat.RoleTool, ToolCallID: "b", Parts: []chat.Part{{Text: "B"}, image}}, assistant("done")}, 1,
+			messages{user("q"), {Role: chat.RoleUser, Parts: []chat.Part{{Text: orphan + "A"}}}, {Role: chat.RoleUser, Parts: []chat.Part{{Text: orphan + "B"}, image}}, assistant("done")},
 		},
 		"calls after open ones": {
 			messages{assistant("", call("a"), call("b")), result("a", "A"), assistant("", call("c")), result("c", "C"), assistant("done")}, 2,
-			messages{assistant("", call("a"), call("b")), result("a", "A"), result("b", lost), {Role: pygent.RoleUser, Parts: []pygent.Part{{Text: orphan + "C"}}}, assistant("done")},
+			messages{assistant("", call("a"), call("b")), result("a", "A"), result("b", lost), {Role: chat.RoleUser, Parts: []chat.Part{{Text: orphan + "C"}}}, assistant("done")},
 		},
 		"the last result": {
 			messages{user("q"), assistant("", call("a")), result("a", "A")}, 2,
@@ -485,11 +436,11 @@ func TestDamagedExchangeStaysLegal(t *testing.T) {
 			copy(data[at:], make([]byte, 10))
 			path := filepath.Join(t.TempDir(), "history.json")
 			require.NoError(t, os.WriteFile(path, data, 0o600))
-			h := openHistory(t, path)
+			h := testkit.OpenHistory(t, path)
 			require.Equal(t, jsonOf(t, tt.want), jsonOf(t, h.Messages()))
-			require.NoError(t, legal(h.Conversation()))
+			require.NoError(t, testkit.CheckStrictly(h.Conversation()))
 			require.NoError(t, h.Close())
-			h = openHistory(t, path)
+			h = testkit.OpenHistory(t, path)
 			require.Empty(t, h.Repairs())
 			require.Equal(t, jsonOf(t, tt.want), jsonOf(t, h.Messages()))
 		})
@@ -501,24 +452,24 @@ func TestDamagedExchangeStaysLegal(t *testing.T) {
 func TestOpenCallsAreAnsweredInTheFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "history.json")
-	writeFile(t, path, jsonOf(t, []pygent.Message{
-		pygent.UserMessage("q"), pygent.AssistantMessage("", call("a"), call("a")), pygent.ToolMessage("a", "A"), pygent.AssistantMessage(""),
-		pygent.UserMessage("go on"), pygent.AssistantMessage("", call("open")),
+	writeFile(t, path, jsonOf(t, []chat.Message{
+		chat.UserMessage("q"), chat.AssistantMessage("", call("a"), call("a")), chat.ToolMessage("a", "A"), chat.AssistantMessage(""),
+		chat.UserMessage("go on"), chat.AssistantMessage("", call("open")),
 	}))
-	h := openHistory(t, path)
+	h := testkit.OpenHistory(t, path)
 	require.Len(t, h.Repairs(), 1)
 	require.Empty(t, keptOf(t, path), "nothing was lost")
 	require.Equal(t, "interrupted; it may have taken effect", h.Messages()[4].Content)
 	require.Equal(t, "open", h.Messages()[6].ToolCalls[0].ID, "a run can be resumed there")
 	require.Equal(t, 7, h.Len())
 	require.NoError(t, h.Close())
-	require.Empty(t, openHistory(t, path).Repairs())
+	require.Empty(t, testkit.OpenHistory(t, path).Repairs())
 }
 
 func TestRunAnswersOpenCallsInTheFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "history.json")
-	writeFile(t, path, jsonOf(t, []pygent.Message{pygent.UserMessage("q"), pygent.AssistantMessage("", call("a"), call("b")), pygent.ToolMessage("a", "A")}))
+	writeFile(t, path, jsonOf(t, []chat.Message{chat.UserMessage("q"), chat.AssistantMessage("", call("a"), call("b")), chat.ToolMessage("a", "A")}))
 	agent, err := pygent.New(pygent.WithHistoryFile(path), pygent.WithDocker(pygent.DockerNever),
 		pygent.WithModel(pygenttest.NewScriptedModel(pygenttest.Text("ok"))))
 	require.NoError(t, err)
@@ -526,7 +477,7 @@ func TestRunAnswersOpenCallsInTheFile(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, pygenttest.CheckConversation(agent.History().Messages()))
 	require.NoError(t, agent.Close())
-	h := openHistory(t, path)
+	h := testkit.OpenHistory(t, path)
 	require.Empty(t, h.Repairs())
 	require.NoError(t, pygenttest.CheckConversation(h.Messages()))
 }
@@ -561,13 +512,13 @@ func TestByteOrderMarkIsRemoved(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "history.json")
 	writeFile(t, path, "\ufeff"+jsonOf(t, sample()))
-	h := openHistory(t, path)
+	h := testkit.OpenHistory(t, path)
 	require.Len(t, h.Repairs(), 1)
 	require.Contains(t, h.Repairs()[0], "byte order mark")
 	require.Equal(t, jsonOf(t, sample()), jsonOf(t, h.Messages()))
 	requirePythonReads(t, path)
 	require.NoError(t, h.Close())
-	require.Empty(t, openHistory(t, path).Repairs())
+	require.Empty(t, testkit.OpenHistory(t, path).Repairs())
 	require.Empty(t, keptOf(t, path))
 }
 
@@ -575,13 +526,13 @@ func TestBytesThatAreNoTextAreReplaced(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "history.json")
 	writeFile(t, path, `[{"role":"user","content":"a`+"\xff"+`b","x":["`+"\xfe"+`"]},{"role":"user","content":"c"}]`)
-	h := openHistory(t, path)
+	h := testkit.OpenHistory(t, path)
 	require.Contains(t, h.Repairs()[0], "message 1")
 	require.Equal(t, "a\ufffdb", h.Messages()[0].Content)
-	require.NoError(t, h.Append(pygent.Message{Role: pygent.RoleUser, Extra: map[string]json.RawMessage{"x": json.RawMessage("\"\xff\"")}}))
+	require.NoError(t, h.Append(chat.Message{Role: chat.RoleUser, Extra: map[string]json.RawMessage{"x": json.RawMessage("\"\xff\"")}}))
 	requirePythonReads(t, path)
 	require.NoError(t, h.Close())
-	require.Empty(t, openHistory(t, path).Repairs())
+	require.Empty(t, testkit.OpenHistory(t, path).Repairs())
 	require.Len(t, keptOf(t, path), 1)
 }
 
@@ -591,7 +542,7 @@ func TestRepairedFileIsReadByPython(t *testing.T) {
 	copy(data[ends[1]+4:], "\x00\x00")
 	path := filepath.Join(t.TempDir(), "history.json")
 	require.NoError(t, os.WriteFile(path, data, 0o600))
-	openHistory(t, path)
+	testkit.OpenHistory(t, path)
 	requirePythonReads(t, path)
 }
 
@@ -612,7 +563,7 @@ func TestUserMessageWithoutContent(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "history.json")
 	writeFile(t, path, `[{"role":"system"},{"role":"user"},{"role":"user","content":null},{"role":"user","content":[]},{"role":"user","content":[{"type":"input_audio","input_audio":{}}]},{"role":"assistant","content":"a"}]`)
-	h := openHistory(t, path)
+	h := testkit.OpenHistory(t, path)
 	require.Empty(t, h.Repairs())
 	require.Equal(t, 6, h.Len())
 	const sent = `{"role":"user","content":[{"type":"input_audio","input_audio":{}}]},{"role":"assistant","content":"a"}]`

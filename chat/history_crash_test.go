@@ -1,28 +1,27 @@
-package pygent_test
+package chat_test
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/journal/memdisk"
+	"github.com/x/pygent/internal/testkit"
 )
 
 // fileOf returns the bytes of a history file with the given messages, and the
 // offset at which each message ends.
-func fileOf(t testing.TB, msgs []pygent.Message) (data []byte, ends []int) {
+func fileOf(t testing.TB, msgs []chat.Message) (data []byte, ends []int) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "history.json")
-	h := openHistory(t, path)
+	h := testkit.OpenHistory(t, path)
 	for _, m := range msgs {
 		require.NoError(t, h.Append(m))
 		info, err := os.Stat(path)
@@ -45,13 +44,13 @@ func keptOf(t testing.TB, path string) []string {
 
 // requireRepaired opens a torn file. It checks that the history has the first
 // whole messages, accepts another one, and leaves a valid file.
-func requireRepaired(t *testing.T, torn []byte, msgs []pygent.Message, whole int) *pygent.History {
+func requireRepaired(t *testing.T, torn []byte, msgs []chat.Message, whole int) *chat.History {
 	t.Helper()
 	disk := memdisk.New()
 	disk.Write("/h.json", torn)
-	h, err := pygent.OpenHistoryOn(disk, "/h.json")
+	h, err := chat.OpenHistoryOn(disk, "/h.json")
 	require.NoError(t, err)
-	want := append(msgs[:whole:whole], pygent.UserMessage("on we go"))
+	want := append(msgs[:whole:whole], chat.UserMessage("on we go"))
 	require.NoError(t, h.Append(want[whole]))
 	require.Equal(t, jsonOf(t, want), jsonOf(t, h.Messages()))
 	require.JSONEq(t, jsonOf(t, want), disk.Names()["/h.json"])
@@ -115,34 +114,10 @@ func TestReplacementCutShortIsSweptAway(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, data, 0o600))
 	require.NoError(t, os.WriteFile(path+".tmp", data[:20], 0o600))
 	require.NoError(t, os.WriteFile(path+".lock", nil, 0o600), "and the lock of the dead does not bind")
-	h := openHistory(t, path)
+	h := testkit.OpenHistory(t, path)
 	require.Empty(t, h.Repairs())
 	require.Equal(t, len(sample()), h.Len())
 	require.NoFileExists(t, path+".tmp")
-}
-
-// killAfter starts a test of this program with a variable in its environment, and kills
-// it after it has accepted n messages. It returns the last message that it reported.
-func killAfter(t *testing.T, test, env string, n int) (accepted int) {
-	t.Helper()
-	self, err := os.Executable()
-	require.NoError(t, err)
-	child := exec.Command(self, "-test.run=^"+test+"$", "-test.v")
-	child.Env = append(os.Environ(), env)
-	out, err := child.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, child.Start())
-	lines := bufio.NewScanner(out)
-	for seen := 0; lines.Scan(); {
-		if _, err := fmt.Sscanf(lines.Text(), "accepted %d", &accepted); err != nil {
-			continue
-		}
-		if seen++; seen == n {
-			require.NoError(t, child.Process.Kill())
-		}
-	}
-	require.Error(t, child.Wait(), "killed")
-	return accepted
 }
 
 // TestRepairChild is the process that TestRepairSurvivesKill kills. It opens
@@ -156,7 +131,7 @@ func TestRepairChild(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	require.NoError(t, err)
 	for i, path := range paths {
-		h, err := pygent.OpenHistory(path)
+		h, err := chat.OpenHistory(path)
 		require.NoError(t, err)
 		fmt.Printf("accepted %d\n", i)
 		require.NoError(t, h.Close())
@@ -171,7 +146,7 @@ func TestRepairSurvivesKill(t *testing.T) {
 		t.Skip("kills or stops processes")
 	}
 	t.Parallel()
-	msgs := []pygent.Message{pygent.UserMessage("first"), pygent.UserMessage("lost"), pygent.UserMessage(strings.Repeat("x", 50_000)), pygent.UserMessage("last")}
+	msgs := []chat.Message{chat.UserMessage("first"), chat.UserMessage("lost"), chat.UserMessage(strings.Repeat("x", 50_000)), chat.UserMessage("last")}
 	data, ends := fileOf(t, msgs)
 	copy(data[ends[0]+3:], "\x00\x00")
 	for _, kill := range []int{1, 3, 6} {
@@ -179,10 +154,10 @@ func TestRepairSurvivesKill(t *testing.T) {
 		for i := range 12 {
 			require.NoError(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("%02d.json", i)), data, 0o600))
 		}
-		killAfter(t, "TestRepairChild", repairChildEnv+"="+dir, kill)
+		testkit.KillAfter(t, "TestRepairChild", repairChildEnv+"="+dir, kill)
 		for i := range 12 {
 			path := filepath.Join(dir, fmt.Sprintf("%02d.json", i))
-			h, err := pygent.OpenHistory(path)
+			h, err := chat.OpenHistory(path)
 			require.NoError(t, err)
 			require.Equal(t, jsonOf(t, append(msgs[:1:1], msgs[2:]...)), jsonOf(t, h.Messages()))
 			require.NoError(t, h.Close())
@@ -206,24 +181,24 @@ func FuzzOpenHistory(f *testing.F) {
 	f.Add(bytes.ReplaceAll(data, []byte("\n{"), []byte(" { ")))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		disk := memdisk.New()
-		open := func() *pygent.History {
-			h, err := pygent.OpenHistoryOn(disk, "/h.json")
+		open := func() *chat.History {
+			h, err := chat.OpenHistoryOn(disk, "/h.json")
 			require.NoError(t, err)
 			return h
 		}
 		disk.Write("/h.json", data)
-		h, err := pygent.OpenHistoryOn(disk, "/h.json")
+		h, err := chat.OpenHistoryOn(disk, "/h.json")
 		if err != nil {
 			require.Equal(t, map[string]string{"/h.json": string(data)}, disk.Names(), "what is refused is not touched")
 			return
 		}
 		found := jsonOf(t, h.Messages())
-		require.NoError(t, legal(h.Conversation()))
+		require.NoError(t, testkit.CheckStrictly(h.Conversation()))
 		require.NoError(t, h.Close())
 		h = open()
 		require.Empty(t, h.Repairs(), "repaired once and for all")
 		require.Equal(t, found, jsonOf(t, h.Messages()))
-		require.NoError(t, h.Append(pygent.ToolMessage("?", "more")))
+		require.NoError(t, h.Append(chat.ToolMessage("?", "more")))
 		said := jsonOf(t, h.Messages())
 		require.NoError(t, h.Close())
 		h = open()
@@ -236,9 +211,9 @@ func FuzzOpenHistory(f *testing.F) {
 // FuzzDamage overwrites a part of a history. The messages outside of that part
 // must be found, and no others.
 func FuzzDamage(f *testing.F) {
-	var msgs []pygent.Message
+	var msgs []chat.Message
 	for i := range 12 {
-		msgs = append(msgs, pygent.UserMessage(fmt.Sprint("message ", i)))
+		msgs = append(msgs, chat.UserMessage(fmt.Sprint("message ", i)))
 	}
 	data, ends := fileOf(f, msgs)
 	f.Add(uint16(100), []byte{0})
@@ -255,9 +230,9 @@ func FuzzDamage(f *testing.F) {
 		copy(torn[at:], with)
 		disk := memdisk.New()
 		disk.Write("/h.json", torn)
-		h, err := pygent.OpenHistoryOn(disk, "/h.json")
+		h, err := chat.OpenHistoryOn(disk, "/h.json")
 		if err != nil {
-			require.ErrorIs(t, err, pygent.ErrNotHistory)
+			require.ErrorIs(t, err, chat.ErrNotHistory)
 			require.Zero(t, at, "only without its beginning it is no history any more")
 			return
 		}

@@ -1,4 +1,4 @@
-package pygent_test
+package chat_test
 
 import (
 	"context"
@@ -17,15 +17,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/journal/memdisk"
+	"github.com/x/pygent/internal/testkit"
 	"github.com/x/pygent/pygenttest"
 )
 
 var errStoreDown = errors.New("the database is down")
 
-func loadHistory(t testing.TB, store pygent.HistoryStore) *pygent.History {
+func loadHistory(t testing.TB, store chat.HistoryStore) *chat.History {
 	t.Helper()
-	h, err := pygent.LoadHistory(t.Context(), store)
+	h, err := chat.LoadHistory(t.Context(), store)
 	require.NoError(t, err)
 	return h
 }
@@ -41,14 +43,7 @@ func failing(method string) (store *pygenttest.MemoryStore, down *atomic.Bool) {
 	}}, down
 }
 
-// actionTool returns a tool without arguments that calls f.
-func actionTool(t *testing.T, name string, f func() string) pygent.Tool {
-	t.Helper()
-	tool := pygent.NewTool(name, "Acts", func(context.Context, pygent.Runtime, struct{}) (string, error) { return f(), nil })
-	return tool
-}
-
-func saidIn(entries []pygent.HistoryEntry) (said []string) {
+func saidIn(entries []chat.HistoryEntry) (said []string) {
 	for _, e := range entries {
 		switch {
 		case e.Turn != nil:
@@ -67,15 +62,15 @@ func TestAHistoryInAStoreIsContinued(t *testing.T) {
 	store := &pygenttest.MemoryStore{}
 	h := loadHistory(t, store)
 	require.NoError(t, h.SetSystem("be brief"))
-	require.NoError(t, h.Append(pygent.UserMessage("hi"), pygent.AssistantMessage("hello")))
+	require.NoError(t, h.Append(chat.UserMessage("hi"), chat.AssistantMessage("hello")))
 	require.NoError(t, h.Close())
-	require.ErrorIs(t, h.Append(pygent.UserMessage("late")), pygent.ErrHistoryClosed)
+	require.ErrorIs(t, h.Append(chat.UserMessage("late")), chat.ErrHistoryClosed)
 
 	h = loadHistory(t, store)
 	require.Equal(t, []string{"system: be brief", "user: hi", "assistant: hello"}, saidIn(h.Entries()))
 	require.NoError(t, h.SetSystem(""))
 	require.NoError(t, h.SetSystem(""))
-	require.NoError(t, h.Append(pygent.UserMessage("more")))
+	require.NoError(t, h.Append(chat.UserMessage("more")))
 	require.NoError(t, h.SetSystem("be long"))
 	require.Equal(t, []string{"system: be long", "user: hi", "assistant: hello", "user: more"}, saidIn(store.Entries()))
 	for i, e := range store.Entries() {
@@ -93,7 +88,7 @@ func TestAMessageIsStoredBeforeItsToolsRun(t *testing.T) {
 		pygenttest.Call("look", map[string]any{}),
 		pygenttest.Call("look", map[string]any{}),
 		pygenttest.Call("stop", map[string]any{})), pygent.WithHistory(loadHistory(t, store)),
-		pygent.WithTools(actionTool(t, "look", func() string {
+		pygent.WithTools(testkit.ActionTool(t, "look", func() string {
 			seen = append(seen, saidIn(store.Entries())[1:])
 			return "done"
 		})))
@@ -114,7 +109,7 @@ func TestNothingRunsWhenItsMessageIsNotStored(t *testing.T) {
 	for _, resumed := range []bool{false, true} {
 		store, down := failing("Append")
 		ran := 0
-		tool := actionTool(t, "act", func() string { ran++; return "done" })
+		tool := testkit.ActionTool(t, "act", func() string { ran++; return "done" })
 		tool.Idempotent = true
 		model := pygenttest.NewScriptedModel(pygenttest.Call("act", map[string]any{}), pygenttest.Call("stop", map[string]any{}))
 		agent := newAgent(t, model, pygent.WithHistory(loadHistory(t, store)), pygent.WithTools(tool),
@@ -158,7 +153,7 @@ func TestEventsAgreeWithTheHistoryWhenTheStoreFails(t *testing.T) {
 			h := loadHistory(t, store)
 			var told []pygent.EventType
 			agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Call("act", map[string]any{}), pygenttest.Call("stop", map[string]any{})),
-				pygent.WithHistory(h), pygent.WithTools(actionTool(t, "act", func() string { return "done" })),
+				pygent.WithHistory(h), pygent.WithTools(testkit.ActionTool(t, "act", func() string { return "done" })),
 				pygent.OnEvent(func(e pygent.Event) {
 					if e.Type == failsAt {
 						down.Store(true)
@@ -185,37 +180,37 @@ func TestAStoreThatChangedIsNamedAsSuch(t *testing.T) {
 	t.Parallel()
 	store := &pygenttest.MemoryStore{}
 	h := loadHistory(t, store)
-	require.NoError(t, h.Append(pygent.UserMessage("ours")))
-	require.NoError(t, store.Append(t.Context(), pygent.HistoryEntry{Seq: 2, Message: pygent.UserMessage("theirs")}))
+	require.NoError(t, h.Append(chat.UserMessage("ours")))
+	require.NoError(t, store.Append(t.Context(), chat.HistoryEntry{Seq: 2, Message: chat.UserMessage("theirs")}))
 	store.Before = func(_ context.Context, method string) error {
 		if method == "Append" {
 			return errStoreDown
 		}
 		return nil
 	}
-	require.ErrorIs(t, h.Append(pygent.UserMessage("more")), errStoreDown)
-	err := h.Append(pygent.UserMessage("again"))
-	require.ErrorIs(t, err, pygent.ErrHistoryChanged)
+	require.ErrorIs(t, h.Append(chat.UserMessage("more")), errStoreDown)
+	err := h.Append(chat.UserMessage("again"))
+	require.ErrorIs(t, err, chat.ErrHistoryChanged)
 	require.EqualError(t, err, "append to history: the store has entries that this history did not write: another program may use the same conversation")
 }
 
 func TestMarksOfALaterVersionStayInTheStore(t *testing.T) {
 	t.Parallel()
 	store := &pygenttest.MemoryStore{}
-	var later pygent.HistoryEntry
+	var later chat.HistoryEntry
 	require.NoError(t, json.Unmarshal([]byte(`{"seq":2,"time":"2030-01-01T00:00:00Z","plan":{"steps":3}}`), &later))
-	require.NoError(t, store.Append(t.Context(), pygent.HistoryEntry{Seq: 1, Message: pygent.UserMessage("one")}, later))
+	require.NoError(t, store.Append(t.Context(), chat.HistoryEntry{Seq: 1, Message: chat.UserMessage("one")}, later))
 	h := loadHistory(t, store)
-	require.NoError(t, h.Append(pygent.UserMessage("two")))
+	require.NoError(t, h.Append(chat.UserMessage("two")))
 	require.Equal(t, []string{"user one", "user two"}, messagesIn(h.Entries()))
 	require.Len(t, h.Conversation(), 2)
 	requireSameEntries(t, h, store)
 	require.EqualValues(t, 3, store.Entries()[2].Seq)
-	require.Error(t, h.Append(pygent.Message{}), "only stores have such marks")
+	require.Error(t, h.Append(chat.Message{}), "only stores have such marks")
 }
 
 // requireSameEntries checks that a store has all that a history has.
-func requireSameEntries(t *testing.T, h *pygent.History, store *pygenttest.MemoryStore) {
+func requireSameEntries(t *testing.T, h *chat.History, store *pygenttest.MemoryStore) {
 	t.Helper()
 	want, err := json.Marshal(h.Entries())
 	require.NoError(t, err)
@@ -244,12 +239,12 @@ func TestAStoreThatFailsIsBroughtUpToDate(t *testing.T) {
 				}
 				return nil
 			})
-			require.Error(t, h.Append(pygent.UserMessage("one"), pygent.AssistantMessage("two")))
+			require.Error(t, h.Append(chat.UserMessage("one"), chat.AssistantMessage("two")))
 			err := h.SetSystem("second")
 			require.Error(t, err)
 			require.Equal(t, 3, h.Len(), "nothing is lost from memory")
 			store.Before, store.After = nil, nil
-			require.NoError(t, h.Append(pygent.UserMessage("three")))
+			require.NoError(t, h.Append(chat.UserMessage("three")))
 			require.Equal(t, []string{"system: first", "user: one", "assistant: two", "user: three"}, saidIn(store.Entries()))
 			requireSameEntries(t, h, store)
 		})
@@ -270,36 +265,38 @@ func TestAStoreThatAnotherHistoryWritesIsNotOverwritten(t *testing.T) {
 	store, down := failing("Append")
 	h, other := loadHistory(t, store), loadHistory(t, store)
 	down.Store(true)
-	require.Error(t, h.Append(pygent.UserMessage("mine")))
+	require.Error(t, h.Append(chat.UserMessage("mine")))
 	down.Store(false)
-	require.NoError(t, other.Append(pygent.UserMessage("theirs")))
-	require.ErrorIs(t, h.Append(pygent.UserMessage("mine too")), pygent.ErrHistoryChanged)
+	require.NoError(t, other.Append(chat.UserMessage("theirs")))
+	require.ErrorIs(t, h.Append(chat.UserMessage("mine too")), chat.ErrHistoryChanged)
 	require.Equal(t, []string{"user: theirs"}, saidIn(store.Entries()))
 }
 
 func TestALoadThatFailsIsAnError(t *testing.T) {
 	t.Parallel()
-	_, err := pygent.LoadHistory(t.Context(), nil)
+	_, err := chat.LoadHistory(t.Context(), nil)
 	require.EqualError(t, err, "load history: no store")
 	store, down := failing("Load")
 	down.Store(true)
-	_, err = pygent.LoadHistory(t.Context(), store)
+	_, err = chat.LoadHistory(t.Context(), store)
 	require.EqualError(t, err, "load history: the database is down")
 	store = &pygenttest.MemoryStore{Before: func(ctx context.Context, _ string) error { <-ctx.Done(); return ctx.Err() }}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = pygent.LoadHistory(ctx, store)
+	_, err = chat.LoadHistory(ctx, store)
 	require.ErrorIs(t, err, context.Canceled)
-	_, err = pygent.LoadHistory(t.Context(), loadOnly{{Message: pygent.Message{Content: "whose?"}}})
+	_, err = chat.LoadHistory(t.Context(), loadOnly{{Message: chat.Message{Content: "whose?"}}})
 	require.EqualError(t, err, "load history: entry 1: no role")
 }
 
 // loadOnly is a store that cannot be written to.
-type loadOnly []pygent.HistoryEntry
+type loadOnly []chat.HistoryEntry
 
-func (l loadOnly) Load(context.Context) ([]pygent.HistoryEntry, error) { return l, nil }
-func (loadOnly) Append(context.Context, ...pygent.HistoryEntry) error  { return errStoreDown }
-func (loadOnly) SetSystem(context.Context, pygent.HistoryEntry) error  { return errStoreDown }
+func (l loadOnly) Load(context.Context) ([]chat.HistoryEntry, error) { return l, nil }
+
+func (loadOnly) Append(context.Context, ...chat.HistoryEntry) error { return errStoreDown }
+
+func (loadOnly) SetSystem(context.Context, chat.HistoryEntry) error { return errStoreDown }
 
 func TestACancelledRunIsStored(t *testing.T) {
 	t.Parallel()
@@ -313,7 +310,7 @@ func TestACancelledRunIsStored(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "kept"))
 	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Call("act", map[string]any{})), pygent.WithHistory(loadHistory(t, store)),
-		pygent.WithTools(actionTool(t, "act", func() string { cancel(); return "done" })))
+		pygent.WithTools(testkit.ActionTool(t, "act", func() string { cancel(); return "done" })))
 	_, err := agent.RunUntilStop(ctx, "go")
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, []string{"user: go", "assistant: calls act", "tool: done", "turn: cancelled"}, saidIn(store.Entries())[1:])
@@ -328,14 +325,14 @@ func TestAStoreThatHangsHoldsNothingUpForLong(t *testing.T) {
 		h := loadHistory(t, store)
 		store.Before = func(context.Context, string) error { once.Do(func() { <-hang }); return nil }
 		begin := time.Now()
-		err := h.Append(pygent.UserMessage("one"))
+		err := h.Append(chat.UserMessage("one"))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorContains(t, err, "did not answer within 10s")
 		require.Equal(t, 15*time.Second, time.Since(begin))
 		require.Equal(t, []string{"user: one"}, saidIn(h.Entries()), "it can still be read")
-		require.ErrorContains(t, h.Append(pygent.UserMessage("two")), "did not answer within 10s")
+		require.ErrorContains(t, h.Append(chat.UserMessage("two")), "did not answer within 10s")
 		close(hang)
-		require.NoError(t, h.Append(pygent.UserMessage("three")))
+		require.NoError(t, h.Append(chat.UserMessage("three")))
 		require.Equal(t, []string{"user: one", "user: two", "user: three"}, saidIn(store.Entries()), "each once, in order")
 	})
 }
@@ -345,14 +342,14 @@ func TestAStoreMayUseItsHistory(t *testing.T) {
 	store := &pygenttest.MemoryStore{}
 	h := loadHistory(t, store)
 	store.Before = func(context.Context, string) error { _ = h.Len(); _ = h.Messages(); return nil }
-	require.NoError(t, h.Append(pygent.UserMessage("one")))
+	require.NoError(t, h.Append(chat.UserMessage("one")))
 }
 
 func TestTheFileIsAHistoryStore(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	pygenttest.TestHistoryStore(t, func(name string) (pygent.HistoryStore, error) {
-		return pygent.OpenFileStore(filepath.Join(dir, name+".json"))
+	pygenttest.TestHistoryStore(t, func(name string) (chat.HistoryStore, error) {
+		return chat.OpenFileStore(filepath.Join(dir, name+".json"))
 	})
 }
 
@@ -360,9 +357,9 @@ func TestTheNumberOfALaterEntryFollowsTheStored(t *testing.T) {
 	t.Parallel()
 	store := &pygenttest.MemoryStore{}
 	require.NoError(t, store.Append(t.Context(),
-		pygent.HistoryEntry{Seq: 5, Message: pygent.UserMessage("a")}, pygent.HistoryEntry{Seq: 6, Message: pygent.AssistantMessage("b")}))
+		chat.HistoryEntry{Seq: 5, Message: chat.UserMessage("a")}, chat.HistoryEntry{Seq: 6, Message: chat.AssistantMessage("b")}))
 	h := loadHistory(t, store)
-	require.NoError(t, h.Append(pygent.UserMessage("c")))
+	require.NoError(t, h.Append(chat.UserMessage("c")))
 	entries := store.Entries()
 	require.EqualValues(t, 7, entries[2].Seq)
 }
@@ -371,29 +368,29 @@ func TestTheNumberOfALaterEntryFollowsTheStored(t *testing.T) {
 // not which was the last.
 func TestARewindWithoutADigestCounts(t *testing.T) {
 	t.Parallel()
-	said := func(m pygent.Message) pygent.HistoryEntry { return pygent.HistoryEntry{Message: m} }
+	said := func(m chat.Message) chat.HistoryEntry { return chat.HistoryEntry{Message: m} }
 	for messages, want := range map[int][]string{
 		0: {}, 1: {"user: one"}, 2: {"user: one", "assistant: two"},
 		4: {"user: one", "assistant: two", "user: three", "assistant: four"},
 		5: {"user: one", "assistant: two", "user: three", "assistant: four"}, // there never were so many
 	} {
-		h := loadHistory(t, loadOnly{said(pygent.UserMessage("one")), said(pygent.AssistantMessage("two")), said(pygent.UserMessage("three")),
-			said(pygent.AssistantMessage("four")), {Rewind: &pygent.Rewind{Messages: messages}}})
+		h := loadHistory(t, loadOnly{said(chat.UserMessage("one")), said(chat.AssistantMessage("two")), said(chat.UserMessage("three")),
+			said(chat.AssistantMessage("four")), {Rewind: &chat.Rewind{Messages: messages}}})
 		require.Equal(t, append(want, "user: five"), append(append([]string{}, saidIn(h.Current())...), "user: five"), messages)
 	}
 }
 
 // runInFile runs an agent whose history is in a file, and returns the file's
 // path and the entries.
-func runInFile(t *testing.T) (path string, entries []pygent.HistoryEntry) {
+func runInFile(t *testing.T) (path string, entries []chat.HistoryEntry) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "history.json")
-	h := openHistory(t, path)
-	require.NoError(t, h.SetInfo(pygent.HistoryInfo{Title: "A title", Dir: "/src"}))
+	h := testkit.OpenHistory(t, path)
+	require.NoError(t, h.SetInfo(chat.HistoryInfo{Title: "A title", Dir: "/src"}))
 	agent := newAgent(t, pygenttest.NewScriptedModel(
 		pygenttest.Call("act", map[string]any{}), pygenttest.Call("stop", map[string]any{}),
 		pygenttest.Call("act", map[string]any{}), pygenttest.Call("stop", map[string]any{})),
-		pygent.WithHistory(h), pygent.WithTools(actionTool(t, "act", func() string { return "done" })))
+		pygent.WithHistory(h), pygent.WithTools(testkit.ActionTool(t, "act", func() string { return "done" })))
 	for range 2 {
 		_, err := agent.RunUntilStop(t.Context(), "go")
 		require.NoError(t, err)
@@ -402,7 +399,7 @@ func runInFile(t *testing.T) (path string, entries []pygent.HistoryEntry) {
 	return path, h.Entries()
 }
 
-func requireEntries(t *testing.T, want, got []pygent.HistoryEntry) {
+func requireEntries(t *testing.T, want, got []chat.HistoryEntry) {
 	t.Helper()
 	w, err := json.Marshal(want)
 	require.NoError(t, err)
@@ -414,9 +411,9 @@ func requireEntries(t *testing.T, want, got []pygent.HistoryEntry) {
 func TestWhatIsKnownOfMessagesComesBackFromTheFile(t *testing.T) {
 	t.Parallel()
 	path, want := runInFile(t)
-	h := openHistory(t, path)
+	h := testkit.OpenHistory(t, path)
 	requireEntries(t, want, h.Entries())
-	require.Equal(t, pygent.SourceUser, h.Entries()[2].Source)
+	require.Equal(t, chat.SourceUser, h.Entries()[2].Source)
 	require.Equal(t, pygent.OutcomeOK, h.Entries()[4].Outcome)
 	turns := 0
 	for _, e := range h.Entries() {
@@ -431,9 +428,9 @@ func TestWhatIsKnownOfMessagesComesBackFromTheFile(t *testing.T) {
 	require.False(t, info.Created.IsZero())
 	require.True(t, info.Updated.After(info.Created))
 
-	require.NoError(t, h.SetInfo(pygent.HistoryInfo{Title: "Another"}))
+	require.NoError(t, h.SetInfo(chat.HistoryInfo{Title: "Another"}))
 	require.NoError(t, h.Close())
-	read, err := pygent.ReadHistory(path)
+	read, err := chat.ReadHistory(path)
 	require.NoError(t, err)
 	requireEntries(t, h.Entries(), read.Entries())
 	require.Equal(t, "Another", read.Info().Title)
@@ -486,12 +483,12 @@ func TestNotesThatAreTornOrStrangeCostOnlyThemselves(t *testing.T) {
 				content = header[:10]
 			}
 			require.NoError(t, os.WriteFile(path+".pygent-meta", []byte(content), 0o600))
-			h := openHistory(t, path)
+			h := testkit.OpenHistory(t, path)
 			require.Empty(t, h.Repairs())
 			require.Equal(t, messagesIn(want), messagesIn(h.Entries()))
-			require.NoError(t, h.SetInfo(pygent.HistoryInfo{Title: name}))
+			require.NoError(t, h.SetInfo(chat.HistoryInfo{Title: name}))
 			require.NoError(t, h.Close())
-			read, err := pygent.ReadHistory(path)
+			read, err := chat.ReadHistory(path)
 			require.NoError(t, err)
 			require.Equal(t, name, read.Info().Title, "a torn line does not spoil the next one")
 		})
@@ -508,9 +505,9 @@ func TestAFileThatOnlyLooksLikeNotesIsLeftAsItIs(t *testing.T) {
 			}
 			const diary = "{\"of\":\"my diary\"}\n"
 			require.NoError(t, os.WriteFile(path+".pygent-meta", []byte(diary), 0o600))
-			h := openHistory(t, path)
-			require.NoError(t, h.SetInfo(pygent.HistoryInfo{Title: "a"}))
-			require.NoError(t, h.Append(pygent.UserMessage("one")))
+			h := testkit.OpenHistory(t, path)
+			require.NoError(t, h.SetInfo(chat.HistoryInfo{Title: "a"}))
+			require.NoError(t, h.Append(chat.UserMessage("one")))
 			require.NoError(t, h.Close())
 			require.Equal(t, "a", h.Info().Title)
 			require.Contains(t, strings.Join(h.Repairs(), "\n"), "h.json.pygent-meta is something else, and is left as it is")
@@ -518,7 +515,7 @@ func TestAFileThatOnlyLooksLikeNotesIsLeftAsItIs(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, diary, string(left))
 
-			read, err := pygent.ReadHistory(path)
+			read, err := chat.ReadHistory(path)
 			require.NoError(t, err)
 			require.Contains(t, messagesIn(read.Entries()), "user one")
 			require.Len(t, read.Repairs(), 1)
@@ -529,26 +526,26 @@ func TestAFileThatOnlyLooksLikeNotesIsLeftAsItIs(t *testing.T) {
 func TestEqualMessagesKeepTheirOwnNotes(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "h.json")
-	h := openHistory(t, path)
-	require.NoError(t, h.Append(pygent.UserMessage("go"), pygent.AssistantMessage("gone")))
+	h := testkit.OpenHistory(t, path)
+	require.NoError(t, h.Append(chat.UserMessage("go"), chat.AssistantMessage("gone")))
 	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Text("gone")), pygent.WithHistory(h))
 	_, err := agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply())
 	require.NoError(t, err)
-	require.NoError(t, h.Append(pygent.UserMessage("go")))
+	require.NoError(t, h.Append(chat.UserMessage("go")))
 	want := h.Entries()
 	require.NoError(t, h.Close())
 
-	h = openHistory(t, path)
+	h = testkit.OpenHistory(t, path)
 	requireEntries(t, want, h.Entries())
 	require.NoError(t, h.SetSystem("another"))
 	require.NoError(t, h.Close())
-	withoutSystem := func(entries []pygent.HistoryEntry) []pygent.HistoryEntry {
-		if entries[0].Message.Role == pygent.RoleSystem {
+	withoutSystem := func(entries []chat.HistoryEntry) []chat.HistoryEntry {
+		if entries[0].Message.Role == chat.RoleSystem {
 			return entries[1:]
 		}
 		return entries
 	}
-	read, err := pygent.ReadHistory(path)
+	read, err := chat.ReadHistory(path)
 	require.NoError(t, err)
 	requireEntries(t, withoutSystem(want), withoutSystem(read.Entries()))
 }
@@ -560,10 +557,10 @@ func TestMarksOfALaterVersionAreSkippedAndKept(t *testing.T) {
 	require.NoError(t, err)
 	later := `{"mark":true,"seq":99,"time":"2030-01-01T00:00:00Z","plan":{"steps":3}}` + "\n"
 	require.NoError(t, os.WriteFile(path+".pygent-meta", append(meta, later...), 0o600))
-	h := openHistory(t, path)
+	h := testkit.OpenHistory(t, path)
 	require.Empty(t, h.Repairs())
 	require.Equal(t, messagesIn(want), messagesIn(h.Entries()))
-	require.NoError(t, h.SetInfo(pygent.HistoryInfo{Title: "after"}))
+	require.NoError(t, h.SetInfo(chat.HistoryInfo{Title: "after"}))
 	require.NoError(t, h.Close())
 	meta, err = os.ReadFile(path + ".pygent-meta")
 	require.NoError(t, err)
@@ -573,14 +570,14 @@ func TestMarksOfALaterVersionAreSkippedAndKept(t *testing.T) {
 func TestAReplayShowsHowCommandsEnded(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "h.json")
-	h := openHistory(t, path)
+	h := testkit.OpenHistory(t, path)
 	agent := newAgent(t, pygenttest.NewScriptedModel(
 		pygenttest.Call("bash", map[string]any{"cmd": "echo broken; exit 3"}), pygenttest.Call("stop", map[string]any{})),
-		pygent.WithHistory(h), pygent.WithRuntime(localRuntime(t)))
+		pygent.WithHistory(h), pygent.WithRuntime(testkit.NewRuntime(t, pygent.NewLocalRuntime)))
 	_, err := agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
 	require.NoError(t, h.Close())
-	read, err := pygent.ReadHistory(path)
+	read, err := chat.ReadHistory(path)
 	require.NoError(t, err)
 	requireEntries(t, h.Entries(), read.Entries())
 	var ended []*pygent.BashResult
@@ -603,7 +600,7 @@ func reversedLines(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-func messagesIn(entries []pygent.HistoryEntry) (texts []string) {
+func messagesIn(entries []chat.HistoryEntry) (texts []string) {
 	for _, e := range entries {
 		if e.Message.Role != "" {
 			texts = append(texts, string(e.Message.Role)+" "+e.Message.Text())
@@ -624,7 +621,7 @@ func TestNotesFollowTheMessagesThatAnotherProgramLeft(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(path, data, 0o600))
 
-	entries := openHistory(t, path).Entries()
+	entries := testkit.OpenHistory(t, path).Entries()
 	last := entries[len(entries)-1]
 	require.NotNil(t, last.Turn)
 	require.Equal(t, want[len(want)-1].Time, last.Time)
@@ -638,7 +635,7 @@ func TestNotesOfARemovedFileAreGone(t *testing.T) {
 	t.Parallel()
 	path, _ := runInFile(t)
 	require.NoError(t, os.Remove(path))
-	h := openHistory(t, path)
+	h := testkit.OpenHistory(t, path)
 	require.Empty(t, h.Entries())
 	require.Empty(t, h.Info())
 }
@@ -646,15 +643,15 @@ func TestNotesOfARemovedFileAreGone(t *testing.T) {
 func TestNotesMoveWithTheFile(t *testing.T) {
 	t.Parallel()
 	path, _ := runInFile(t)
-	h := openHistory(t, path)
+	h := testkit.OpenHistory(t, path)
 	require.NoError(t, os.WriteFile(path, []byte(`[{"role":"user","content":"replaced"}]`), 0o600))
-	require.NoError(t, h.SetInfo(pygent.HistoryInfo{Title: "after"}))
-	require.NoError(t, h.Append(pygent.UserMessage("more")))
+	require.NoError(t, h.SetInfo(chat.HistoryInfo{Title: "after"}))
+	require.NoError(t, h.Append(chat.UserMessage("more")))
 	require.NoError(t, h.Close())
 	moved, err := filepath.Glob(path + ".continued-*[0-9]")
 	require.NoError(t, err)
 	require.Len(t, moved, 1)
-	read, err := pygent.ReadHistory(moved[0])
+	read, err := chat.ReadHistory(moved[0])
 	require.NoError(t, err)
 	requireEntries(t, h.Entries(), read.Entries())
 }
@@ -662,27 +659,27 @@ func TestNotesMoveWithTheFile(t *testing.T) {
 func TestNotesThatCannotBeWrittenFailNothing(t *testing.T) {
 	t.Parallel()
 	disk := memdisk.New()
-	h, err := pygent.OpenHistoryOn(disk, "/h.json")
+	h, err := chat.OpenHistoryOn(disk, "/h.json")
 	require.NoError(t, err)
 	disk.SetRoom(0)
-	require.NoError(t, h.SetInfo(pygent.HistoryInfo{Title: "one"}))
-	require.NoError(t, h.SetInfo(pygent.HistoryInfo{Title: "two"}))
+	require.NoError(t, h.SetInfo(chat.HistoryInfo{Title: "one"}))
+	require.NoError(t, h.SetInfo(chat.HistoryInfo{Title: "two"}))
 	require.Len(t, h.Repairs(), 1, "said once")
 	require.Contains(t, h.Repairs()[0], "no space left")
 	disk.SetRoom(-1)
-	require.NoError(t, h.SetInfo(pygent.HistoryInfo{Title: "three"}))
+	require.NoError(t, h.SetInfo(chat.HistoryInfo{Title: "three"}))
 	require.Equal(t, "three", h.Info().Title)
 }
 
 func TestAHistoryIsReadWhileItIsWritten(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "history.json")
-	h := openHistory(t, path)
+	h := testkit.OpenHistory(t, path)
 	written := make(chan error, 1)
 	const n = 300
 	go func() {
 		for i := range n {
-			if err := h.Append(pygent.UserMessage(strings.Repeat("x", i*97%9000))); err != nil {
+			if err := h.Append(chat.UserMessage(strings.Repeat("x", i*97%9000))); err != nil {
 				written <- err
 				return
 			}
@@ -696,7 +693,7 @@ func TestAHistoryIsReadWhileItIsWritten(t *testing.T) {
 			ended = true
 		default:
 		}
-		read, err := pygent.ReadHistory(path)
+		read, err := chat.ReadHistory(path)
 		require.NoError(t, err)
 		require.Empty(t, read.Repairs())
 		require.GreaterOrEqual(t, read.Len(), seen)
@@ -714,27 +711,27 @@ func TestAHistoryIsReadWhileItIsWritten(t *testing.T) {
 func TestReadHistoryOfWhatIsNone(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	_, err := pygent.ReadHistory(filepath.Join(dir, "none.json"))
+	_, err := chat.ReadHistory(filepath.Join(dir, "none.json"))
 	require.ErrorIs(t, err, fs.ErrNotExist)
-	_, err = pygent.ReadHistory(dir)
-	require.ErrorIs(t, err, pygent.ErrNotHistory)
+	_, err = chat.ReadHistory(dir)
+	require.ErrorIs(t, err, chat.ErrNotHistory)
 	require.ErrorContains(t, err, "read history "+dir)
 
 	path := filepath.Join(dir, "h.json")
 	require.NoError(t, os.WriteFile(path, []byte(`{"settings":1}`), 0o600))
-	_, err = pygent.ReadHistory(path)
-	require.ErrorIs(t, err, pygent.ErrNotHistory)
+	_, err = chat.ReadHistory(path)
+	require.ErrorIs(t, err, chat.ErrNotHistory)
 
 	require.NoError(t, os.WriteFile(path, []byte(`[{"role":"user","content":"whole"},{"role":"user","conte`), 0o600))
-	h, err := pygent.ReadHistory(path)
+	h, err := chat.ReadHistory(path)
 	require.NoError(t, err)
 	require.Equal(t, []string{"user whole"}, messagesIn(h.Entries()))
 	require.Empty(t, h.Repairs())
-	require.NoError(t, h.Append(pygent.UserMessage("another way")))
+	require.NoError(t, h.Append(chat.UserMessage("another way")))
 	require.Equal(t, 2, h.Len())
 
 	require.NoError(t, os.WriteFile(path, []byte(`[{"role":"user","content":"whole"},{"role":1}{,{"role":"user","content":"after"}]`), 0o600))
-	h, err = pygent.ReadHistory(path)
+	h, err = chat.ReadHistory(path)
 	require.NoError(t, err)
 	require.Equal(t, []string{"user whole", "user after"}, messagesIn(h.Entries()))
 	require.NotEmpty(t, h.Repairs())
@@ -750,9 +747,12 @@ func TestWhatIsKnownOfMessagesIsNeverSent(t *testing.T) {
 			pygenttest.Call("act", map[string]any{}), pygenttest.Call("stop", map[string]any{"summary": "s"}),
 			pygenttest.Text("again")).RepeatLast()
 		h := loadHistory(t, &pygenttest.MemoryStore{})
-		require.NoError(t, h.SetInfo(pygent.HistoryInfo{Title: "a secret title"}))
-		agent := newAgent(t, newModel(t, pygent.OpenAIBaseURL(server.URL()), pygent.OpenAIAPI(api)), pygent.WithHistory(h),
-			pygent.WithTools(actionTool(t, "act", func() string { return "done" })))
+		require.NoError(t, h.SetInfo(chat.HistoryInfo{Title: "a secret title"}))
+		model, err := pygent.NewOpenAIModel(pygent.OpenAIEnv(nil), pygent.OpenAIKey("sk-test"), pygent.OpenAIBaseURL(server.URL()), pygent.OpenAIAPI(api))
+		require.NoError(t, err)
+		t.Cleanup(model.CloseIdleConnections)
+		agent := newAgent(t, model, pygent.WithHistory(h),
+			pygent.WithTools(testkit.ActionTool(t, "act", func() string { return "done" })))
 		for range 2 { // the server refuses fields that it does not know
 			_, err := agent.RunUntilStop(t.Context(), "go")
 			require.NoError(t, err)
@@ -770,7 +770,7 @@ func TestWhatIsKnownOfMessagesIsNeverSent(t *testing.T) {
 func TestNotesOfMessagesThatAreNoUTF8(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "h.json")
-	h, err := pygent.OpenHistory(path)
+	h, err := chat.OpenHistory(path)
 	require.NoError(t, err)
 	tool := pygent.NewTool("bytes", "Return bytes", func(context.Context, pygent.Runtime, struct{}) (string, error) { return "a\xff\\ufffd", nil })
 	model := pygenttest.NewScriptedModel(pygenttest.Call("bytes", nil), pygenttest.Text("\xc3("))
@@ -778,12 +778,12 @@ func TestNotesOfMessagesThatAreNoUTF8(t *testing.T) {
 	_, err = agent.RunUntilStop(t.Context(), "b\xfe", pygent.WithEndOnReply())
 	require.NoError(t, err)
 	require.NoError(t, h.Close())
-	read, err := pygent.ReadHistory(path)
+	read, err := chat.ReadHistory(path)
 	require.NoError(t, err)
 	want, got := h.Entries(), read.Entries()
 	require.Len(t, got, len(want))
 	for i := range want {
-		want[i].Message, got[i].Message = pygent.Message{}, pygent.Message{}
+		want[i].Message, got[i].Message = chat.Message{}, chat.Message{}
 	}
 	requireEntries(t, want, got)
 }

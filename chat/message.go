@@ -1,4 +1,4 @@
-package pygent
+package chat
 
 import (
 	"bytes"
@@ -121,16 +121,8 @@ func (m Message) HasImages() bool {
 	return slices.ContainsFunc(m.Parts, func(p Part) bool { return p.ImageURL != "" })
 }
 
-// mediaURL is the URL of what the part shows besides text, empty for a text.
-func (p *Part) mediaURL() string { return cmp.Or(p.ImageURL, p.FileURL, p.AudioURL) }
-
-// mediaOf returns the parts of a message that are images, files and recordings.
-func mediaOf(m Message) []Part {
-	return slices.DeleteFunc(slices.Clone(m.Parts), func(p Part) bool { return p.mediaURL() == "" })
-}
-
-// clone returns a copy that shares no slice and no map with m.
-func (m Message) clone() Message {
+// Clone returns a copy that shares no slice and no map with m.
+func (m Message) Clone() Message {
 	m.Parts = slices.Clone(m.Parts)
 	m.Extra = jsonobj.Clone(m.Extra)
 	if len(m.ToolCalls) > 0 {
@@ -145,7 +137,7 @@ func (m Message) clone() Message {
 func cloneMessages(msgs []Message) []Message {
 	msgs = slices.Clone(msgs)
 	for i := range msgs {
-		msgs[i] = msgs[i].clone()
+		msgs[i] = msgs[i].Clone()
 	}
 	return msgs
 }
@@ -153,11 +145,11 @@ func cloneMessages(msgs []Message) []Message {
 // encodedMessage is a message's JSON together with the message it was made
 // from, so that a changed copy is noticed and encoded anew.
 type encodedMessage struct {
-	src  Message
-	size int                            // of the JSON
-	json atomic.Pointer[[]byte]         // nil after release
-	sent atomic.Pointer[openai.Message] // the message as servers with OpenAI's APIs get it; set when it is first sent
-	away *away                          // set for what is left of a message in memory; then there is no src
+	src     Message
+	size    int                            // of the JSON
+	json    atomic.Pointer[[]byte]         // nil after release
+	sent    atomic.Pointer[openai.Message] // the message as servers with OpenAI's APIs get it; set when it is first sent
+	evicted *evicted                       // set for what is left of a message in memory; then there is no src
 }
 
 // text returns the JSON.
@@ -446,10 +438,10 @@ func sizeInJSON(m Message) int {
 	return m.enc.size
 }
 
-// saysNothing reports whether a message that is not a result has neither text
+// IsEmpty reports whether a message that is not a result has neither text
 // nor image nor call. The model's reasoning alone cannot be sent back, so it
 // counts as nothing; a refusal counts.
-func saysNothing(m Message) bool {
+func (m Message) IsEmpty() bool {
 	if strings.TrimSpace(m.Text()) != "" || m.HasImages() {
 		return false
 	}

@@ -1,6 +1,6 @@
 //go:build unix
 
-package pygent_test
+package chat_test
 
 import (
 	"errors"
@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/chat"
+	"github.com/x/pygent/internal/testkit"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -133,7 +135,7 @@ func TestHugeFilesInTheWorkspaceAreNotRead(t *testing.T) {
 	require.NoError(t, os.Truncate(a.path, 1<<30))
 	took := allocated(func() {
 		_, err := a.agent(t)
-		require.ErrorIs(t, err, pygent.ErrNotHistory)
+		require.ErrorIs(t, err, chat.ErrNotHistory)
 	})
 	require.Less(t, took>>20, uint64(16))
 }
@@ -151,7 +153,7 @@ func TestHistoryInTheWorkspaceIsToldAndWorks(t *testing.T) {
 		require.Len(t, agent.History().Repairs(), 1)
 		require.Contains(t, agent.History().Repairs()[0], "commands can read and change it")
 		_, err = a.agent(t)
-		require.ErrorIs(t, err, pygent.ErrHistoryInUse)
+		require.ErrorIs(t, err, chat.ErrHistoryInUse)
 		require.NoError(t, agent.Close())
 		require.NoFileExists(t, a.path+".lock")
 	}
@@ -175,17 +177,17 @@ func TestHistoryInAWritableDirectoryIsNoLinkOut(t *testing.T) {
 func TestReplacementKeepsPermissions(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "history.json")
-	h := openHistory(t, path)
+	h := testkit.OpenHistory(t, path)
 	require.NoError(t, os.Chmod(path, 0o664))
 	if os.Getuid() == 0 {
 		require.NoError(t, os.Chown(path, 1234, 1235))
 	}
 	require.NoError(t, h.Close())
-	h = openHistory(t, path)
+	h = testkit.OpenHistory(t, path)
 	require.NoError(t, h.SetSystem("s"))
 	requireOthersFile(t, path)
 	require.NoError(t, os.Remove(path))
-	require.NoError(t, h.Append(pygent.UserMessage("it is written anew")))
+	require.NoError(t, h.Append(chat.UserMessage("it is written anew")))
 	requireOthersFile(t, path)
 }
 

@@ -1,4 +1,4 @@
-package pygent
+package chat
 
 import (
 	"context"
@@ -289,7 +289,7 @@ func TestPartsHandOutNoBytesOfTheirOwn(t *testing.T) {
 func TestTheConversationCostsNothing(t *testing.T) {
 	h := NewHistory(slices.Repeat([]Message{UserMessage("a"), AssistantMessage("b")}, 1000)...)
 	require.Zero(t, testing.AllocsPerRun(10, func() {
-		h.conversation()
+		h.toSend()
 	}))
 }
 
@@ -327,7 +327,7 @@ func (s *fileStore) Append(ctx context.Context, entries ...HistoryEntry) error {
 	before := len(s.h.entries)
 	for _, e := range entries {
 		var err error
-		if !e.isMark() {
+		if !e.IsMark() {
 			if e.Message, err = encodeForHistory(e.Message); err != nil {
 				return err
 			}
@@ -411,7 +411,7 @@ func TestOldTextsThatCannotBeReadAreNotLost(t *testing.T) {
 	whole := h.Messages()
 	_, err = h.appendReserved(t.Context(), HistoryEntry{Compaction: &Compaction{Keep: 4}})
 	require.NoError(t, err)
-	require.Positive(t, h.away)
+	require.Positive(t, h.evicted)
 	sent := h.Conversation()
 
 	disk.blind.Store(true)

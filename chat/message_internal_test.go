@@ -1,4 +1,4 @@
-package pygent
+package chat
 
 import (
 	"testing"
@@ -12,14 +12,14 @@ func TestMessagesAreReadOnceToBeSent(t *testing.T) {
 	t.Parallel()
 	m, err := UserMessage("Go.").encoded()
 	require.NoError(t, err)
-	first, err := encodeAll([]Message{m})
+	first, err := encodeMessages([]Message{m})
 	require.NoError(t, err)
 	m.Role = RoleSystem
-	changed, err := encodeAll([]Message{m})
+	changed, err := encodeMessages([]Message{m})
 	require.NoError(t, err)
 	m.Role = RoleUser
-	second, err := encodeAll([]Message{m})
+	second, err := encodeMessages([]Message{m})
 	require.NoError(t, err)
-	require.Same(t, first[0].enc.forOpenAI(), second[0].enc.forOpenAI())
-	require.NotSame(t, first[0].enc.forOpenAI(), changed[0].enc.forOpenAI())
+	require.Same(t, first[0], second[0])
+	require.NotSame(t, first[0], changed[0])
 }

@@ -1,12 +1,13 @@
 //go:build !race
 
-package pygent
+package chat
 
 import (
 	"encoding/base64"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/x/pygent/internal/mediabudget"
 )
 
 // What is sent has at most 8 MiB of images; the size that a run goes by counts all
@@ -19,7 +20,7 @@ func TestTheSizeOfAConversationLacksImagesThatAreLeftOut(t *testing.T) {
 	url := "data:image/png;base64," + base64.StdEncoding.EncodeToString(make([]byte, 3<<20))
 	h := NewHistory(UserMessage("go"))
 	for range 8 {
-		require.NoError(t, h.Append(Message{Role: RoleUser, Parts: []Part{{Text: imagesOfResults}, {ImageURL: url}}}))
+		require.NoError(t, h.Append(Message{Role: RoleUser, Parts: []Part{{Text: mediabudget.OfResults(false)}, {ImageURL: url}}}))
 	}
 	sent := 0
 	for _, m := range h.Conversation() {
