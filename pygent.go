@@ -28,7 +28,8 @@
 //     or typed with [NewTool].
 //   - [TaskManager] has background agents work on tasks, each in a workspace of
 //     its own. Models delegate to it by tools.
-//   - [History] is the conversation, in memory, in a file or in a store of yours.
+//   - [History] is the conversation, in memory, in a file or in a store of yours; package
+//     chat has it, with messages, requests and answers.
 //   - [Config] is what files and environment variables say.
 //
 // # Promises
