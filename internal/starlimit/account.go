@@ -62,6 +62,9 @@ func Do(ctx context.Context, thread *starlark.Thread, l Limits, f func() error) 
 	}
 	stop := context.AfterFunc(ctx, func() { a.end(thread, context.Cause(ctx)) })
 	defer stop()
+	if ctx.Err() != nil { // AfterFunc calls beside the program, which may be fast
+		a.end(thread, context.Cause(ctx))
+	}
 	a.run(thread)
 	err := f()
 	a.pause()
