@@ -36,7 +36,7 @@ func (s *session) deliver(text, typed string) {
 		parts, missing, err := s.agent.AttachMentioned(ctx, typed)
 		parts = append(parts, faces.Dragged(typed)...)
 		temporary := len(missing) > 0 && s.describe().Temporary
-		stopped := context.Cause(ctx) == errInterrupted
+		stopped := context.Cause(ctx) == faces.ErrInterrupted
 		cancel(nil)
 		s.post(func() {
 			s.input.attaching = nil

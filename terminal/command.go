@@ -13,6 +13,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/cut"
+	"github.com/x/pygent/internal/faces"
 	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/safecall"
 	"github.com/x/pygent/internal/slash"
@@ -312,7 +313,7 @@ func (s *session) isAway() bool { return s.command != nil && s.command.away }
 func (s *session) stopCommand() {
 	c := s.command
 	c.stopped = true
-	c.cancel(errInterrupted)
+	c.cancel(faces.ErrInterrupted)
 	if c.away {
 		s.tty.endReads()
 	}

@@ -6,6 +6,7 @@ import (
 
 	uv "github.com/charmbracelet/ultraviolet"
 
+	"github.com/x/pygent/internal/faces"
 	"github.com/x/pygent/internal/livearea"
 	"github.com/x/pygent/internal/slash"
 )
@@ -102,7 +103,7 @@ func (s *session) global(name string, e uv.KeyPressEvent) {
 // interruptible reports whether there is something that Esc interrupts: a command or a turn,
 // once. It never leaves, and the draft stays.
 func (s *session) interruptible() bool {
-	return s.leaving == nil && (s.command != nil && !s.command.stopped || s.turn != nil && !s.turn.interrupted)
+	return s.leaving == nil && (s.command != nil && !s.command.stopped || s.turn != nil && !s.turn.Interrupted)
 }
 
 // focus returns the editor that keys go to, or the one that is hidden by a question.
@@ -133,10 +134,10 @@ func (s *session) ctrlC() {
 	case (m == nil || m.free) && !s.input.editor.empty():
 		s.input.editor.clear()
 		s.input.history.rest()
-	case s.leaving.goesOn(), s.input.warned, s.turn != nil && s.turn.interrupted, s.turn == nil && s.command != nil && s.command.stopped:
+	case s.leaving.goesOn(), s.input.warned, s.turn != nil && s.turn.Interrupted, s.turn == nil && s.command != nil && s.command.stopped:
 		s.leave()
 	case s.input.attaching != nil:
-		s.input.attaching.cancel(errInterrupted)
+		s.input.attaching.cancel(faces.ErrInterrupted)
 	case s.command != nil && s.turn != nil && !s.command.stopped:
 		s.stopCommand() // the turn goes on, and another Ctrl-C interrupts it
 	case s.turn != nil || s.command != nil:

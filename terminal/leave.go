@@ -13,6 +13,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/export"
+	"github.com/x/pygent/internal/faces"
 	"github.com/x/pygent/internal/pathname"
 	"github.com/x/pygent/internal/safecall"
 )
@@ -46,7 +47,7 @@ func (s *session) leave() {
 		s.leaving = &leaving{}
 		s.askWhatRuns()
 	case l.cancel != nil:
-		l.cancel(errInterrupted)
+		l.cancel(faces.ErrInterrupted)
 	case l.decided && !l.looked:
 		s.leaveFiles()
 	}
@@ -137,7 +138,7 @@ func (s *session) updateLeave() {
 func (s *session) leaveTurn() {
 	s.leaving.decided = true
 	if s.input.attaching != nil {
-		s.input.attaching.cancel(errInterrupted)
+		s.input.attaching.cancel(faces.ErrInterrupted)
 	}
 	if s.command != nil && !s.command.stopped {
 		s.stopCommand()

@@ -123,7 +123,7 @@ func (s *session) shut(m *menu) {
 // withdraw takes a menu away whose answer nobody waits for any more. A person who
 // is about to press Enter for it does not mean to send the draft.
 func (s *session) withdraw(m *menu) {
-	byPerson := s.turn != nil && s.turn.interrupted
+	byPerson := s.turn != nil && s.turn.Interrupted
 	s.input.recalled = s.menu() == m && !m.shownAt.IsZero() && !byPerson
 	s.shut(m)
 }

@@ -46,8 +46,8 @@ func TestFilesThatAreReadTooLateAnswerNoQuestion(t *testing.T) {
 		ended turn
 		held  int
 	}{
-		"a question":    {turn{Outcome: faces.Outcome{Result: &pygent.Result{Status: pygent.StatusAwaitingUser}}}, 1},
-		"a failed turn": {turn{Outcome: faces.Outcome{Err: errInterrupted}}, 1},
+		"a question":    {turn{Turn: faces.Turn{Outcome: faces.Outcome{Result: &pygent.Result{Status: pygent.StatusAwaitingUser}}}}, 1},
+		"a failed turn": {turn{Turn: faces.Turn{Outcome: faces.Outcome{Err: faces.ErrInterrupted}}}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := onBroken(t)
@@ -82,7 +82,7 @@ func TestAMessageThatIsNotSentIsFoundAgain(t *testing.T) {
 			s.input.editor.set("look at @a.txt")
 			s.submit()
 			s.input.editor.set(draft)
-			s.input.attaching.cancel(errInterrupted)
+			s.input.attaching.cancel(faces.ErrInterrupted)
 			(<-s.posts)()
 			require.Equal(t, hint, s.display.hinted)
 			if draft != "" {

@@ -55,7 +55,7 @@ func (s *session) status(now time.Time) string {
 	case s.turn != nil:
 		words, keys := cmp.Or(s.doing.Words, "Working"), "Ctrl-C interrupts"
 		switch {
-		case s.turn.interrupted:
+		case s.turn.Interrupted:
 			keys = "Ctrl-C again leaves"
 		case s.command != nil && s.command.stopped:
 			words, keys = "Interrupting your command", "Ctrl-C interrupts the turn"

@@ -15,21 +15,13 @@ import (
 	"github.com/x/pygent/internal/numeral"
 )
 
-// errInterrupted is the cause of a context that Ctrl-C ended.
-var errInterrupted = errors.New("interrupted by the user")
-
-// turn is a run of the agent. It is over when the run has returned and all of its
-// events were shown.
+// turn is a run of the agent.
 type turn struct {
-	cancel      context.CancelCauseFunc
-	began       time.Time
-	message     string // what the user said, until the agent has it; to be given back if it never does
-	parts       []pygent.Part
-	interrupted bool
-	messages    int // how many the history had when it began
-
-	returned      bool
-	faces.Outcome // once it has
+	faces.Turn
+	began    time.Time
+	message  string // what the user said, until the agent has it; to be given back if it never does
+	parts    []pygent.Part
+	messages int // how many the history had when it began
 }
 
 // send makes a turn that begins with a message.
@@ -43,21 +35,13 @@ func (s *session) send(text string, parts ...pygent.Part) {
 // resume makes a turn that goes on with an interrupted run.
 func (s *session) resume() { s.begin("", s.agent.Resume) }
 
-// begin makes a turn. It waits for the run in a goroutine.
+// begin makes a turn.
 func (s *session) begin(message string, run faces.RunFunc) {
-	ctx, cancel := context.WithCancelCause(s.ctx)
-	t := &turn{cancel: cancel, began: time.Now(), message: message, messages: s.agent.History().Len()}
+	t := &turn{began: time.Now(), message: message, messages: s.agent.History().Len()}
 	s.turn, s.display.changed = t, true
 	s.withdrawOffer()
 	s.doing.Is("Beginning", t.began)
-	s.background(func() {
-		outcome := faces.Turn(ctx, run)
-		cancel(nil)
-		s.post(func() {
-			t.returned, t.Outcome = true, outcome
-			s.endTurn()
-		})
-	})
+	t.Begin(s.ctx, run, s.background, s.post, s.endTurn)
 }
 
 // interrupt ends the command of the session that goes on, or the turn.
@@ -72,15 +56,14 @@ func (s *session) interrupt() {
 }
 
 func (s *session) interruptTurn() {
-	s.turn.interrupted = true
-	s.turn.cancel(errInterrupted)
+	s.turn.Interrupt()
 	s.doing.Is("Interrupting", time.Now())
 }
 
 // endTurn ends the turn if it is over.
 func (s *session) endTurn() {
 	t := s.turn
-	if t == nil || !t.returned || s.seen < t.Last {
+	if t == nil || !t.Over(s.seen) {
 		return
 	}
 	s.finishText()
@@ -96,7 +79,7 @@ func (s *session) endTurn() {
 		s.agentClosed()
 	case s.leaving != nil && s.leaving.decided:
 		s.leaveFiles()
-	case t.GoesWell() && !t.interrupted:
+	case t.GoesWell() && !t.Interrupted:
 		s.sendUnheard()
 	default:
 		s.queue.Hold(s.agent)
@@ -115,7 +98,7 @@ func (s *session) outcome(t *turn) {
 		s.input.editor.set(t.message)
 	}
 	switch {
-	case t.interrupted && !t.GoesWell() && !t.Asks():
+	case t.Cut():
 		s.say(kindEnd, s.theme.warn("■ Interrupted")+s.theme.dim(s.facts(t)))
 		return
 	case errors.Is(t.Err, pygent.ErrAgentClosed): // see agentClosed

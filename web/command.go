@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/faces"
 	"github.com/x/pygent/internal/plain"
 )
 
@@ -34,8 +35,8 @@ func (s *Server) postCommand(c call) (any, error) {
 	var answer map[string]any
 	err = one.errand(c.Context(), "Running "+oneLine(head(name, maxFact)), func(ctx context.Context) error {
 		result, err := one.agent.RunCommand(ctx, in.Line, nil)
-		if err != nil && errors.Is(context.Cause(ctx), errInterrupted) {
-			err = errInterrupted
+		if err != nil && errors.Is(context.Cause(ctx), faces.ErrInterrupted) {
+			err = faces.ErrInterrupted
 		}
 		result.Output = plain.Clean(result.Output)
 		answer = map[string]any{"output": result.Output, "leave": result.Leave}

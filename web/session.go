@@ -328,7 +328,7 @@ func (s *session) tellState() {
 func (s *session) words() (words string, since time.Time) {
 	d := &s.view.doing
 	switch {
-	case s.turn != nil && s.turn.interrupted:
+	case s.turn != nil && s.turn.Interrupted:
 		return "Stopping", d.Since
 	case s.turn != nil:
 		return cmp.Or(d.WithStart(d.Words), "Working"), d.Since

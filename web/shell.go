@@ -67,7 +67,7 @@ func (s *Server) postShell(c call) (any, error) {
 
 // answer is how the command ended, for a program.
 func (sh *shell) answer() (any, error) {
-	if sh.err != nil && !errors.Is(sh.err, errInterrupted) {
+	if sh.err != nil && !errors.Is(sh.err, faces.ErrInterrupted) {
 		return nil, sh.err
 	}
 	return map[string]any{
@@ -86,7 +86,7 @@ func (s *Server) deleteShell(c call) (any, error) {
 		if one.shell == nil {
 			return fail(http.StatusConflict, "nothing", "no command of yours goes on")
 		}
-		one.shell.cancel(errInterrupted)
+		one.shell.cancel(faces.ErrInterrupted)
 		return nil
 	})
 }
@@ -113,8 +113,8 @@ func (s *session) startShell(line string) (*shell, error) {
 		result, err := safecall.Outlive(ctx, func() (pygent.BashResult, error) {
 			return s.agent.Runtime().Bash(ctx, line, pygent.BashTimeout(pygent.NoLimit), pygent.BashOutput(show))
 		})
-		if errors.Is(context.Cause(ctx), errInterrupted) {
-			err = errInterrupted
+		if errors.Is(context.Cause(ctx), faces.ErrInterrupted) {
+			err = faces.ErrInterrupted
 		}
 		sh.result, sh.err = result, err
 		s.post(func() { s.endShell(sh) })
@@ -139,7 +139,7 @@ func (s *session) endShell(sh *shell) {
 	s.server.use(s)
 	end := pygent.ToolResult{Bash: &sh.result, Outcome: pygent.OutcomeOK}
 	switch {
-	case errors.Is(sh.err, errInterrupted):
+	case errors.Is(sh.err, faces.ErrInterrupted):
 		end.Outcome = pygent.OutcomeInterrupted
 	case sh.err != nil:
 		end = pygent.ToolResult{IsError: true, Outcome: pygent.OutcomeFailed, Content: sh.err.Error()}

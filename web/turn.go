@@ -11,19 +11,11 @@ import (
 	"github.com/x/pygent/internal/faces"
 )
 
-// errInterrupted is the cause of a context that the stop button ended.
-var errInterrupted = errors.New("interrupted by the user")
-
-// turn is a run of the agent. It is over when the run has returned and all of its events
-// were shown.
+// turn is a run of the agent.
 type turn struct {
-	cancel      context.CancelCauseFunc
-	interrupted bool
-	message     *pygent.Message // with which it begins; nil for none
-	messages    int             // that the history had before
-
-	returned      bool
-	faces.Outcome // once it has
+	faces.Turn
+	message  *pygent.Message // with which it begins; nil for none
+	messages int             // that the history had before
 }
 
 // send makes a turn that begins with a message.
@@ -37,21 +29,13 @@ func (s *session) send(msg pygent.Message) {
 	s.turn.message = &msg
 }
 
-// startTurn makes a turn. It waits for the run in a goroutine.
+// startTurn makes a turn.
 func (s *session) startTurn(run faces.RunFunc) {
-	ctx, cancel := context.WithCancelCause(s.ctx)
-	t := &turn{cancel: cancel, messages: s.agent.State().Messages}
+	t := &turn{messages: s.agent.State().Messages}
 	s.turn, s.stalled = t, false
 	s.asks.withdrawOffer(s)
 	s.view.doing.Is("Beginning", time.Now())
-	s.background(func() {
-		outcome := faces.Turn(ctx, run)
-		cancel(nil)
-		s.post(func() {
-			t.returned, t.Outcome = true, outcome
-			s.endTurn()
-		})
-	})
+	t.Begin(s.ctx, run, s.background, s.post, s.endTurn)
 }
 
 // interrupt ends the turn that goes on, or else the errands, or else the person's command
@@ -59,21 +43,20 @@ func (s *session) startTurn(run faces.RunFunc) {
 func (s *session) interrupt() {
 	switch {
 	case s.turn != nil:
-		s.turn.interrupted = true
-		s.turn.cancel(errInterrupted)
+		s.turn.Interrupt()
 	case len(s.errands) > 0:
 		for _, e := range s.errands {
-			e.cancel(errInterrupted)
+			e.cancel(faces.ErrInterrupted)
 		}
 	case s.shell != nil:
-		s.shell.cancel(errInterrupted)
+		s.shell.cancel(faces.ErrInterrupted)
 	}
 }
 
 // endTurn ends the turn if it is over.
 func (s *session) endTurn() {
 	t := s.turn
-	if t == nil || !t.returned || s.seen < t.Last {
+	if t == nil || !t.Over(s.seen) {
 		return
 	}
 	s.turn = nil
@@ -87,7 +70,7 @@ func (s *session) endTurn() {
 	switch {
 	case errors.Is(t.Err, pygent.ErrAgentClosed):
 		s.agentClosed()
-	case t.GoesWell() && !t.interrupted:
+	case t.GoesWell() && !t.Interrupted:
 		s.sendUnheard()
 	default:
 		s.stalled = true
@@ -109,7 +92,7 @@ func (s *session) waits(t *turn) bool {
 // outcome shows how a turn ended. One that the button came too late for ended by itself.
 func (s *session) outcome(t *turn) {
 	switch {
-	case t.interrupted && !t.GoesWell() && !t.Asks():
+	case t.Cut():
 		s.view.endLine("Stopped", t.Result)
 		return
 	case errors.Is(t.Err, pygent.ErrAgentClosed): // see agentClosed

@@ -5,6 +5,7 @@ package faces
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 
 	"github.com/x/pygent"
@@ -20,8 +21,35 @@ type Outcome struct {
 	Last   int64 // the number of the run's last event, after which a face has shown all of it
 }
 
-// Turn makes a run that a reply ends.
-func Turn(ctx context.Context, run RunFunc) Outcome {
+// ErrInterrupted is the cause of a context that the person has ended.
+var ErrInterrupted = errors.New("interrupted by the user")
+
+// Turn is a run of the agent that a person began. It is over when the run has returned and
+// all of its events were shown. It belongs to the goroutine that has the state of a face.
+type Turn struct {
+	Outcome          // once the run has returned
+	Interrupted bool // the person has interrupted it
+
+	cancel   context.CancelCauseFunc
+	returned bool
+}
+
+// Begin makes a run that a reply ends, and waits for it in a goroutine of the face, which
+// background starts. Then post has ended called by the goroutine that has the turn.
+func (t *Turn) Begin(ctx context.Context, run RunFunc, background func(func()), post func(func()) bool, ended func()) {
+	ctx, t.cancel = context.WithCancelCause(ctx)
+	background(func() {
+		outcome := runOf(ctx, run)
+		t.cancel(nil)
+		post(func() {
+			t.returned, t.Outcome = true, outcome
+			ended()
+		})
+	})
+}
+
+// runOf makes the run of a turn.
+func runOf(ctx context.Context, run RunFunc) Outcome {
 	var last atomic.Int64
 	result, err := run(ctx, pygent.WithEndOnReply(), pygent.WithEndOnStartFailure(), pygent.OnEvent(func(e pygent.Event) {
 		if e.Type == pygent.EventRunEnd && e.Task == "" {
@@ -30,6 +58,18 @@ func Turn(ctx context.Context, run RunFunc) Outcome {
 	}))
 	return Outcome{result, err, last.Load()}
 }
+
+// Interrupt ends the run.
+func (t *Turn) Interrupt() {
+	t.Interrupted = true
+	t.cancel(ErrInterrupted)
+}
+
+// Over reports whether the turn is over, for a face that has shown the events up to a number.
+func (t *Turn) Over(seen int64) bool { return t.returned && seen >= t.Last }
+
+// Cut reports whether the interruption ended the turn, and did not come too late for that.
+func (t *Turn) Cut() bool { return t.Interrupted && !t.GoesWell() && !t.Asks() }
 
 // GoesWell reports whether the model ended the turn itself, and asks nothing.
 func (o Outcome) GoesWell() bool {
