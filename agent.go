@@ -58,7 +58,7 @@ type Agent struct {
 	asking    safecall.Pausable           // closed while somebody decides about hosts, or about a call of the agent or one of its tasks
 	question  safecall.Baton              // held while the user is asked a question
 	asksHosts func() bool                 // whether somebody decides about hosts; nil where nobody does
-	commands  map[string]Command          // those that are not built in, by name; never changed
+	commands  commandSet
 
 	busy   safecall.Baton // held by the current run
 	mu     sync.Mutex     // guards the fields below

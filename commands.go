@@ -139,8 +139,11 @@ func (c Command) ways() (n int) {
 	return n
 }
 
+// commandSet has the commands of an agent that are not built in, by name. It never changes.
+type commandSet map[string]Command
+
 // commandSet returns the registered commands and those of the options.
-func (o *options) commandSet() (map[string]Command, error) {
+func (o *options) commandSet() (commandSet, error) {
 	registeredCommands.RLock()
 	all := maps.Clone(registeredCommands.byName)
 	registeredCommands.RUnlock()
@@ -165,8 +168,11 @@ func (o *options) commandSet() (map[string]Command, error) {
 
 // Commands returns the agent's commands, sorted by name. Those that every agent
 // has, /compact, /exit, /help, /new and /resume, have neither Run, Script nor Message.
-func (a *Agent) Commands() []Command {
-	all := slices.AppendSeq(slices.Clone(builtinCommands), maps.Values(a.commands))
+func (a *Agent) Commands() []Command { return a.commands.all() }
+
+// all returns the commands and those that are built in, sorted by name.
+func (s commandSet) all() []Command {
+	all := slices.AppendSeq(slices.Clone(builtinCommands), maps.Values(s))
 	slices.SortFunc(all, func(a, b Command) int { return cmp.Compare(a.Name, b.Name) })
 	return all
 }
@@ -217,7 +223,7 @@ func (a *Agent) RunCommand(ctx context.Context, line string, out io.Writer) (Com
 		return CommandResult{}, errNoCommandLine
 	}
 	to := slash.NewOutput(out, maxCommandOutput)
-	result, err := a.runCommand(ctx, name, args, to)
+	result, err := a.commands.run(ctx, a, name, args, to)
 	result.Output = to.End()
 	return result, err
 }
@@ -225,14 +231,18 @@ func (a *Agent) RunCommand(ctx context.Context, line string, out io.Writer) (Com
 // errNoCommandLine refuses a line that is a message.
 var errNoCommandLine = errors.New(`a command begins with "/", and its name has no other`)
 
-func (a *Agent) runCommand(ctx context.Context, name, args string, out *slash.Output) (CommandResult, error) {
-	name = a.meant(name)
-	if isBuiltinCommand(name) {
-		return a.runBuiltinCommand(ctx, name, args, out)
+// run carries out a command of an agent.
+func (s commandSet) run(ctx context.Context, a *Agent, name, args string, out *slash.Output) (CommandResult, error) {
+	name = s.canonicalName(name)
+	switch {
+	case name == "help":
+		return CommandResult{}, s.help(strings.TrimPrefix(args, "/"), out)
+	case isBuiltinCommand(name):
+		return runBuiltinCommand(ctx, a, name, args, out)
 	}
-	c, ok := a.commands[name]
+	c, ok := s[name]
 	if !ok {
-		return CommandResult{}, slash.Unknown(name, a.commandLike(name))
+		return CommandResult{}, slash.Unknown(name, s.nearestName(name))
 	}
 	result, err := safecall.Outlive(ctx, func() (CommandResult, error) { return c.run(ctx, a, args, out) })
 	a.logPanic("command /"+name, err)
@@ -242,21 +252,18 @@ func (a *Agent) runCommand(ctx context.Context, name, args string, out *slash.Ou
 	return result, err
 }
 
-// meant returns the name of a command as it is listed: /quit is /exit, unless it was
-// registered as another one.
-func (a *Agent) meant(name string) string {
-	if _, other := a.commands[name]; name == "quit" && !other {
+// canonicalName returns the name of a command as it is listed: /quit is /exit, unless it
+// was registered as another one.
+func (s commandSet) canonicalName(name string) string {
+	if _, other := s[name]; name == "quit" && !other {
 		return "exit"
 	}
 	return name
 }
 
-// commandLike returns the name of the command that a misspelt one may mean.
-func (a *Agent) commandLike(name string) string {
-	var names []string
-	for _, c := range a.Commands() {
-		names = append(names, c.Name)
-	}
+// nearestName returns the name of the command that a misspelt one may mean.
+func (s commandSet) nearestName(name string) string {
+	names := s.names("")
 	if other := otherNames[strings.ToLower(name)]; slices.Contains(names, other) {
 		return other
 	}
@@ -291,10 +298,9 @@ func (c Command) run(ctx context.Context, a *Agent, args string, out *slash.Outp
 	return CommandResult{Message: &msg}, nil
 }
 
-func (a *Agent) runBuiltinCommand(ctx context.Context, name, args string, out io.Writer) (CommandResult, error) {
+// runBuiltinCommand carries out one that every agent has, but for /help.
+func runBuiltinCommand(ctx context.Context, a *Agent, name, args string, out io.Writer) (CommandResult, error) {
 	switch {
-	case name == "help":
-		return CommandResult{}, a.help(strings.TrimPrefix(args, "/"), out)
 	case args != "":
 		return CommandResult{}, fmt.Errorf("/%s: it takes no arguments", name)
 	case name == "compact":
@@ -314,21 +320,16 @@ func (a *Agent) runBuiltinCommand(ctx context.Context, name, args string, out io
 }
 
 // help explains a command or, without a name, lists all of them.
-func (a *Agent) help(name string, out io.Writer) error {
-	entries := a.commandEntries()
-	name = a.meant(name)
-	if name != "" && !slices.ContainsFunc(entries, func(e slash.Entry) bool { return e.Name == name }) {
-		return slash.Unknown(name, a.commandLike(name))
-	}
-	return slash.Help(entries, name, out)
-}
-
-func (a *Agent) commandEntries() []slash.Entry {
+func (s commandSet) help(name string, out io.Writer) error {
 	var entries []slash.Entry
-	for _, c := range a.Commands() {
+	for _, c := range s.all() {
 		entries = append(entries, slash.Entry{Name: c.Name, Usage: c.Usage, Summary: c.Summary, Help: c.Help})
 	}
-	return entries
+	name = s.canonicalName(name)
+	if name != "" && !slices.ContainsFunc(entries, func(e slash.Entry) bool { return e.Name == name }) {
+		return slash.Unknown(name, s.nearestName(name))
+	}
+	return slash.Help(entries, name, out)
 }
 
 // Completion is a way to go on with a line that is being typed.
@@ -365,10 +366,10 @@ func (a *Agent) CompleteCommand(ctx context.Context, line string) ([]Completion,
 	}
 	at := strings.IndexFunc(rest, unicode.IsSpace)
 	if at < 0 {
-		return a.completeName(rest), nil
+		return a.commands.completeName(rest), nil
 	}
 	words, from := slash.Typed(rest[at:])
-	all, err := a.argumentsOf(ctx, rest[:at], words)
+	all, err := a.commands.completeArgument(ctx, a, rest[:at], words)
 	if err != nil {
 		return nil, fmt.Errorf("complete /%s: %w", rest[:at], err)
 	}
@@ -384,8 +385,8 @@ func (a *Agent) CompleteCommand(ctx context.Context, line string) ([]Completion,
 }
 
 // completeName returns the commands whose names begin with a text.
-func (a *Agent) completeName(typed string) (list []Completion) {
-	for _, c := range a.Commands() {
+func (s commandSet) completeName(typed string) (list []Completion) {
+	for _, c := range s.all() {
 		if !strings.HasPrefix(c.Name, typed) {
 			continue
 		}
@@ -398,13 +399,16 @@ func (a *Agent) completeName(typed string) (list []Completion) {
 	return list
 }
 
-// argumentsOf returns what a command offers for the last of its arguments.
-func (a *Agent) argumentsOf(ctx context.Context, name string, words []string) ([]string, error) {
-	if name == "help" {
-		return a.namesForHelp(words), nil
-	}
-	c := a.commands[name]
-	if c.Complete == nil {
+// completeArgument returns what a command offers for the last of its arguments.
+func (s commandSet) completeArgument(ctx context.Context, a *Agent, name string, words []string) ([]string, error) {
+	c := s[name]
+	switch {
+	case name == "help" && len(words) == 1:
+		if strings.HasPrefix(words[0], "/") {
+			return s.names("/"), nil
+		}
+		return s.names(""), nil
+	case c.Complete == nil:
 		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, completeWithin)
@@ -414,16 +418,10 @@ func (a *Agent) argumentsOf(ctx context.Context, name string, words []string) ([
 	return list, err
 }
 
-func (a *Agent) namesForHelp(words []string) (names []string) {
-	if len(words) > 1 {
-		return nil
-	}
-	slash := ""
-	if strings.HasPrefix(words[0], "/") {
-		slash = "/"
-	}
-	for _, c := range a.Commands() {
-		names = append(names, slash+c.Name)
+// names returns the names of all commands, each after a prefix.
+func (s commandSet) names(prefix string) (names []string) {
+	for _, c := range s.all() {
+		names = append(names, prefix+c.Name)
 	}
 	return names
 }
