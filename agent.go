@@ -37,7 +37,7 @@ type Agent struct {
 	wiring
 	banned  *denylist.List
 	opts    options
-	log     *slog.Logger
+	callbacks
 	logFrom int64 // how long the program's log was when the agent was made
 	seq     atomic.Int64
 
@@ -47,10 +47,6 @@ type Agent struct {
 	replay    *eventqueue.Replay[Event]
 	changed   changeLog
 	unheard   unheard
-
-	handling safecall.Reentry // knows which goroutines run event handlers of the agent
-	calling  safecall.Reentry // knows which goroutines run its tools and approvals, or loop over its events
-	foreign  safecall.Calls   // calls of handlers, tools, models and the like that have not returned
 
 	approver  approval.Approver[FaceUser]
 	allowed   *sessionRules               // what was allowed for the session, also in tasks
@@ -134,7 +130,7 @@ func newAgent(ctx context.Context, o options) (*Agent, error) {
 		return nil, err
 	}
 	o.settle()
-	a := &Agent{opts: o, logFrom: o.logSize(), log: o.logger, prompt: o.prompt, persona: o.persona.orDefault(), ended: make(chan struct{})}
+	a := &Agent{opts: o, logFrom: o.logSize(), callbacks: callbacks{log: o.logger}, prompt: o.prompt, persona: o.persona.orDefault(), ended: make(chan struct{})}
 	if err := a.prepare(&o); err != nil {
 		return nil, err
 	}
@@ -340,7 +336,7 @@ const (
 // although it was cancelled is left behind, and named by an error that matches
 // [ErrLeftBehind].
 func (a *Agent) Close() error {
-	if a.closesItself() {
+	if a.inCallback() || a.tasks.inCallback() {
 		return fmt.Errorf("close the agent: %w", ErrInCallback)
 	}
 	if !a.markClosed() {
@@ -360,7 +356,7 @@ func (a *Agent) Close() error {
 	a.removeSkills()
 	err = errors.Join(err, a.extensions.closing())
 	a.keeper.Closing()
-	cleanup := a.cleanup()
+	cleanup := a.cleanUp(a.runtime, a.opts.lent)
 	err = errors.Join(err, cleanup, a.keeper.Close(cleanup == nil), a.closeHistory(), a.extensions.close())
 	a.tellGitChanges()
 	ctx, cancel = context.WithTimeout(context.Background(), safecall.Grace)
@@ -368,16 +364,6 @@ func (a *Agent) Close() error {
 	a.eventsHandled(ctx)
 	a.replay.End()
 	return errors.Join(err, a.leftBehind())
-}
-
-// closesItself reports whether Close is called by code that it would wait for:
-// code of the agent or of one of its tasks.
-func (a *Agent) closesItself() bool {
-	if a.inCallback() {
-		return true
-	}
-	m := a.tasks.made()
-	return m != nil && !a.tasks.given && m.closesItself()
 }
 
 // markClosed refuses further runs and cancels the one that goes on. It reports
@@ -393,23 +379,46 @@ func (a *Agent) markClosed() bool {
 	return first
 }
 
-// cleanup cleans up the runtime unless it was lent. Runtimes of this package take
-// a bounded time. Close waits for the caller's own at most cleanupWithin.
-func (a *Agent) cleanup() error {
-	if a.opts.lent {
+// callbacks is the code of others that runs for an agent: its tools, its model, handlers
+// of its events and the like.
+type callbacks struct {
+	handling safecall.Reentry // knows which goroutines run handlers of events
+	calling  safecall.Reentry // knows which goroutines run other code, or loop over the events
+	foreign  safecall.Calls   // that have not returned
+	log      *slog.Logger
+}
+
+// callbacksOf returns those of an agent, which may be nil.
+func callbacksOf(a *Agent) *callbacks {
+	if a == nil {
+		return nil
+	}
+	return &a.callbacks
+}
+
+// inHandler reports whether the caller is a handler of events. Nil callbacks have none.
+func (c *callbacks) inHandler() bool { return c != nil && c.handling.Inside() }
+
+// inCallback reports whether the caller is code of others. Nil callbacks have none.
+func (c *callbacks) inCallback() bool { return c.inHandler() || c != nil && c.calling.Inside() }
+
+// cleanUp cleans up a runtime unless it was lent. Those of this package take a bounded time. The caller's
+// own is waited for at most cleanupWithin.
+func (c *callbacks) cleanUp(rt Runtime, lent bool) error {
+	if lent {
 		return nil
 	}
 	ctx := context.Background()
-	if _, ours := a.runtime.(*workspaceRuntime); !ours {
+	if _, ours := rt.(*workspaceRuntime); !ours {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, cleanupWithin, errCleanupSlow)
 		defer cancel()
 	}
 	_, err := safecall.Outlive(ctx, func() (struct{}, error) {
-		defer a.enter(&a.calling, "the runtime's Cleanup")()
-		return struct{}{}, a.runtime.Cleanup()
+		defer c.enter(&c.calling, "the runtime's Cleanup")()
+		return struct{}{}, rt.Cleanup()
 	})
-	a.logPanic("cleanup", err)
+	c.logPanic("cleanup", err)
 	if errors.Is(err, errCleanupSlow) {
 		return nil // leftBehind reports it
 	}
@@ -420,8 +429,8 @@ var errCleanupSlow = errors.New("the clean-up took too long")
 
 // leftBehind returns an error that names the calls that have not returned and
 // that nothing waits for any more.
-func (a *Agent) leftBehind() error {
-	names := a.foreign.Names()
+func (c *callbacks) leftBehind() error {
+	names := c.foreign.Names()
 	if len(names) == 0 {
 		return nil
 	}
@@ -449,16 +458,15 @@ func (a *Agent) tellGitChanges() {
 	}
 }
 
-// enter notes that this goroutine runs foreign code for the agent, until it
-// calls leave. With this, Close can refuse to wait for its own caller, and can
+// enter records that this goroutine runs code of others, until it calls leave. With this, Close can refuse to wait for its own caller, and can
 // name the code that it leaves behind.
-func (a *Agent) enter(inside *safecall.Reentry, what string) (leave func()) {
-	return a.enterAs(inside, safecall.Current(), what)
+func (c *callbacks) enter(inside *safecall.Reentry, what string) (leave func()) {
+	return c.enterAs(inside, safecall.Current(), what)
 }
 
 // enterAs is enter for a goroutine that knows its own id.
-func (a *Agent) enterAs(inside *safecall.Reentry, self safecall.Goroutine, what string) (leave func()) {
-	outside, returned := inside.Enter(self), a.foreign.Enter(what)
+func (c *callbacks) enterAs(inside *safecall.Reentry, self safecall.Goroutine, what string) (leave func()) {
+	outside, returned := inside.Enter(self), c.foreign.Enter(what)
 	return func() {
 		returned()
 		outside()
@@ -466,7 +474,7 @@ func (a *Agent) enterAs(inside *safecall.Reentry, self safecall.Goroutine, what 
 }
 
 // logPanic logs err with its stack if it is a panic. what names the code.
-func (a *Agent) logPanic(what string, err error) { logPanic(a.log, what, err) }
+func (c *callbacks) logPanic(what string, err error) { logPanic(c.log, what, err) }
 
 func logPanic(log *slog.Logger, what string, err error) {
 	var p *safecall.PanicError

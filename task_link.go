@@ -301,7 +301,7 @@ func (m *TaskManager) decide(ctx context.Context, r *taskRecord, request Approva
 	if ctx.Err() != nil {
 		return Decision{Reason: "the task ended before its turn to be asked about came"}
 	}
-	if w := m.worker(r); w != nil && w.coversNow(request.Call) {
+	if m.covers(r, request.Call) {
 		return Decision{Allow: true, By: byRule} // decided while this question waited for its turn
 	}
 	decision, err := safecall.Outlive(ctx, func() (Decision, error) {
@@ -318,11 +318,15 @@ func (m *TaskManager) decide(ctx context.Context, r *taskRecord, request Approva
 	return decision
 }
 
-// coversNow reports whether a decision for the session covers a call of the tool
-// that has its name now.
-func (a *Agent) coversNow(call ToolCall) bool {
-	tool, err := a.tools.lookup(call.Name, a.runtime)
-	return err == nil && a.allowed.Has(a.sessionScope(tool, call).key)
+// covers reports whether a decision for the session covers a call that a task makes, of
+// the tool that has its name now.
+func (m *TaskManager) covers(r *taskRecord, call ToolCall) bool {
+	worker := m.worker(r)
+	if worker == nil {
+		return false
+	}
+	tool, err := worker.tools.lookup(call.Name, worker.runtime)
+	return err == nil && worker.allowed.Has(worker.sessionScope(tool, call).key)
 }
 
 // pauseSteps pauses the time limits of the steps in which agents may be waiting
@@ -391,11 +395,9 @@ func (m *TaskManager) closesItself() bool {
 	if m.callbacks.Inside() {
 		return true
 	}
-	agents, workers := []*Agent{m.opts.owner}, []*Agent{}
-	for _, r := range m.tasks.Records() {
-		agents, workers = append(agents, r.Value.agent), append(workers, m.worker(r))
-	}
-	return slices.ContainsFunc(agents, (*Agent).inHandler) || slices.ContainsFunc(workers, (*Agent).inCallback)
+	return callbacksOf(m.opts.owner).inHandler() || slices.ContainsFunc(m.tasks.Records(), func(r *taskRecord) bool {
+		return callbacksOf(r.Value.agent).inHandler() || callbacksOf(m.worker(r)).inCallback()
+	})
 }
 
 // waitsForItself reports whether Wait for a task is called by code that it
@@ -409,11 +411,11 @@ func (m *TaskManager) waitsForItself(ctx context.Context, id string) bool {
 	if r == nil {
 		return false
 	}
-	if m.worker(r).inCallback() {
+	if callbacksOf(m.worker(r)).inCallback() {
 		return true
 	}
 	for up := r; up != nil; up = up.Up {
-		if up.Value.agent.inHandler() {
+		if callbacksOf(up.Value.agent).inHandler() {
 			return true
 		}
 	}
@@ -435,11 +437,3 @@ func (m *TaskManager) worker(r *taskRecord) *Agent {
 	defer m.mu.Unlock()
 	return r.Value.worker
 }
-
-// inHandler reports whether the caller is an event handler of the agent. A nil
-// agent has none.
-func (a *Agent) inHandler() bool { return a != nil && a.handling.Inside() }
-
-// inCallback reports whether the caller is an event handler, a tool or an
-// approval.
-func (a *Agent) inCallback() bool { return a.inHandler() || a != nil && a.calling.Inside() }

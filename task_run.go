@@ -622,6 +622,13 @@ func (a *Agent) openTasks(ctx context.Context) ([]TaskStatus, error) {
 	return m.Tasks(ctx, TaskFilter{Parent: a.id, States: []TaskState{TaskQueued, TaskRunning, TaskAwaitingUser}})
 }
 
+// inCallback reports whether the caller is code that closing the agent's own tasks would
+// wait for.
+func (t *lazyTasks) inCallback() bool {
+	m := t.made()
+	return m != nil && !t.given && m.closesItself()
+}
+
 // bringsRuntime reports whether tasks get a runtime from the manager's options.
 func (t *lazyTasks) bringsRuntime() bool { return t.options().runtime }
 
@@ -1013,7 +1020,7 @@ func (t *localTask) Close() error {
 	end := agent.Close
 	t.mu.Lock()
 	if t.abandoned { // Close would wait for its run
-		end = agent.cleanup
+		end = func() error { return agent.cleanUp(agent.runtime, agent.opts.lent) }
 	}
 	t.mu.Unlock()
 	err := safecall.Within(closeAgent, end)
