@@ -137,7 +137,8 @@ func newAgent(ctx context.Context, o options) (*Agent, error) {
 	if err := a.open(ctx, &o); err != nil {
 		return nil, errors.Join(err, a.extensions.close())
 	}
-	a.prepareTaskTools()
+	a.sources = toolSources{given: o.sources, tools: a.tools, runtime: a.runtime, calls: &a.callbacks, isClosed: a.isClosed}
+	a.tools.tasks = newTaskTools(a.tasks.options().personas, a.tasks.mayBegin(o.rules, o.depth, a.runtime))
 	a.git = gitwatch.NewWatch(keptDirs(a.runtime)...)
 	a.keeper.Ready()
 	a.logStart()
@@ -172,7 +173,7 @@ func (a *Agent) prepare(o *options) (err error) {
 	if a.id, err = o.agentID(); err != nil {
 		return err
 	}
-	if err := a.prepareTasks(); err != nil {
+	if err := a.tasks.prepare(o, a); err != nil {
 		return err
 	}
 	return cmp.Or(a.wire(o), a.checkCostLimit())
@@ -352,7 +353,7 @@ func (a *Agent) Close() error {
 	} else {
 		defer a.foreign.Enter("the run")() // so that leftBehind names it
 	}
-	err := errors.Join(a.closeTasks(), a.closeSources())
+	err := errors.Join(a.tasks.close(), a.sources.close())
 	a.removeSkills()
 	err = errors.Join(err, a.extensions.closing())
 	a.keeper.Closing()

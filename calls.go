@@ -361,7 +361,7 @@ func (r *run) checkStop(ctx context.Context, result *ToolResult, so *answers) *T
 
 // openTasks names the delegated tasks that are still at work, or ask something.
 func (r *run) openTasks(ctx context.Context) []string {
-	tasks, err := r.agent.openTasks(ctx)
+	tasks, err := r.agent.tasks.open(ctx, r.agent.id)
 	if err != nil {
 		r.agent.log.Warn("open tasks are not known", "error", err)
 	}

@@ -214,7 +214,7 @@ func (r *run) steps(ctx context.Context, msg string) error {
 	if err := r.checkCost(); err != nil {
 		return r.fail(err)
 	}
-	if err := r.agent.openSources(ctx); err != nil {
+	if err := r.agent.sources.openAll(ctx); err != nil {
 		if ctx.Err() != nil {
 			return r.interrupted(ctx)
 		}

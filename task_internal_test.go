@@ -34,19 +34,19 @@ func TestOpenTasksAreThoseAtWork(t *testing.T) {
 	require.NoError(t, err)
 	defer agent.Close()
 
-	open, err := agent.openTasks(t.Context())
+	open, err := agent.tasks.open(t.Context(), agent.id)
 	require.NoError(t, err)
 	require.Empty(t, open, "none was ever started")
 	id, err := agent.Tasks().StartTask(t.Context(), "work", agent.Runtime())
 	require.NoError(t, err)
-	open, err = agent.openTasks(t.Context())
+	open, err = agent.tasks.open(t.Context(), agent.id)
 	require.NoError(t, err)
 	require.Len(t, open, 1)
 	require.Equal(t, id, open[0].ID)
 	close(gate)
 	_, err = agent.Tasks().Wait(t.Context(), id)
 	require.NoError(t, err)
-	open, err = agent.openTasks(t.Context())
+	open, err = agent.tasks.open(t.Context(), agent.id)
 	require.NoError(t, err)
 	require.Empty(t, open, "it rests")
 }
@@ -63,7 +63,7 @@ func TestTasksAddToWhatTheyInheritApart(t *testing.T) {
 	require.NoError(t, err)
 	defer agent.Close()
 	add := func(name string) options {
-		return applyOptions([]Option{agent.inherited(), agent.rulesBelow().option(), WithBannedCommands(name), WithBannedApps(name), WithApprovalFor(name)})
+		return applyOptions([]Option{agent.inherited(), agent.opts.rulesBelow(agent.id, nil, nil).option(), WithBannedCommands(name), WithBannedApps(name), WithApprovalFor(name)})
 	}
 	one, two := add("one"), add("two")
 	for name, o := range map[string]options{"one": one, "two": two} {

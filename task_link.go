@@ -209,8 +209,17 @@ func (m *TaskManager) handle(r *taskRecord, e Event) {
 	m.emit(e)
 	for up := r; up != nil; up = up.Up {
 		if up.Value.agent != nil {
-			up.Value.agent.emitTask(m.life, e)
+			m.emitTo(up.Value.agent, e)
 		}
+	}
+}
+
+// emitTo passes on an event of a task to an agent above it. It waits only for the agent's
+// own handler, because followers of a run may be waiting for the task.
+func (m *TaskManager) emitTo(a *Agent, e Event) {
+	if !a.isClosed() || !a.tasks.given {
+		a.emit(e)
+		a.eventsHandled(m.life)
 	}
 }
 

@@ -543,33 +543,34 @@ type lazyTasks struct {
 	manager *TaskManager
 }
 
-// prepareTasks checks the options of the manager even if it is never made.
-func (a *Agent) prepareTasks() error {
-	if a.opts.manager != nil {
-		a.tasks.manager, a.tasks.given = a.opts.manager, true
+// prepare checks the options of the manager even if it is never made.
+func (t *lazyTasks) prepare(from *options, owner *Agent) error {
+	if from.manager != nil {
+		t.manager, t.given = from.manager, true
 		return nil
 	}
-	o, err := newTaskManagerOptions(a.opts.tasks)
+	o, err := newTaskManagerOptions(from.tasks)
 	if err != nil {
 		return err
 	}
 	var run runOptions
-	setAll(&run, a.opts.run, RunOption.setRun)
-	o.owner = a
+	setAll(&run, from.run, RunOption.setRun)
+	o.owner = owner
 	o.limits = o.limits.or(Limits{
 		MaxSteps:     run.MaxSteps,
 		MaxToolCalls: run.MaxToolCalls,
 		StepTimeout:  run.StepTimeout,
 	})
-	a.tasks.opts = o
+	t.opts = o
 	return nil
 }
 
 // Tasks returns the manager of the tasks that the agent delegates: the one of
 // [WithTaskManager], or the agent's own, which Close closes. Tasks started
 // there have the agent as their parent.
-func (a *Agent) Tasks() *TaskManager {
-	t := &a.tasks
+func (a *Agent) Tasks() *TaskManager { return a.tasks.make() }
+
+func (t *lazyTasks) make() *TaskManager {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.manager == nil {
@@ -578,25 +579,25 @@ func (a *Agent) Tasks() *TaskManager {
 	return t.manager
 }
 
-// closeTasks closes the agent's own manager. If that is made later, it is
+// close closes the agent's own manager. If that is made later, it is
 // closed from the start. No lock is held meanwhile, because handlers of the
 // last events may ask for the manager.
-func (a *Agent) closeTasks() error {
-	if a.tasks.given {
+func (t *lazyTasks) close() error {
+	if t.given {
 		return nil
 	}
-	a.tellUncollected()
-	return a.Tasks().Close()
+	t.emitUncollected()
+	return t.make().Close()
 }
 
 // mostUncollected is for how many tasks it is told which of their files go.
 const mostUncollected = 5
 
-// tellUncollected tells which files go with the agent's tasks. Those of the tasks of a
+// emitUncollected emits which files go with the agent's tasks. Those of the tasks of a
 // task are nobody's but that task's.
-func (a *Agent) tellUncollected() {
-	m := a.tasks.made()
-	if m == nil || a.opts.depth > 0 {
+func (t *lazyTasks) emitUncollected() {
+	m := t.made()
+	if m == nil || m.opts.owner.opts.depth > 0 {
 		return
 	}
 	local, ok := m.exec.(interface{ uncollected() []string })
@@ -605,21 +606,21 @@ func (a *Agent) tellUncollected() {
 	}
 	all := local.uncollected()
 	for _, text := range all[:min(len(all), mostUncollected)] {
-		a.emit(Event{Type: EventNotice, Text: text})
+		m.opts.owner.emit(Event{Type: EventNotice, Text: text})
 	}
 	if more := len(all) - mostUncollected; more > 0 {
-		a.emit(Event{Type: EventNotice, Text: "and so did " + numeral.Count(more, "other task")})
+		m.opts.owner.emit(Event{Type: EventNotice, Text: "and so did " + numeral.Count(more, "other task")})
 	}
 }
 
-// openTasks returns the tasks that the agent delegated and that are still at
-// work, or ask something, the oldest first.
-func (a *Agent) openTasks(ctx context.Context) ([]TaskStatus, error) {
-	m := a.tasks.made()
+// open returns the tasks that an agent delegated and that are still at work, or ask
+// something, the oldest first.
+func (t *lazyTasks) open(ctx context.Context, parent string) ([]TaskStatus, error) {
+	m := t.made()
 	if m == nil {
 		return nil, nil
 	}
-	return m.Tasks(ctx, TaskFilter{Parent: a.id, States: []TaskState{TaskQueued, TaskRunning, TaskAwaitingUser}})
+	return m.Tasks(ctx, TaskFilter{Parent: parent, States: []TaskState{TaskQueued, TaskRunning, TaskAwaitingUser}})
 }
 
 // inCallback reports whether the caller is code that closing the agent's own tasks would
@@ -629,8 +630,17 @@ func (t *lazyTasks) inCallback() bool {
 	return m != nil && !t.given && m.closesItself()
 }
 
-// bringsRuntime reports whether tasks get a runtime from the manager's options.
-func (t *lazyTasks) bringsRuntime() bool { return t.options().runtime }
+// mayBegin reports whether an agent of a depth can have tasks: it is not as deep as agents
+// may be already, and its runtime can make another of its kind, or the manager's options
+// give one. Otherwise the delegation tools are of no use.
+func (t *lazyTasks) mayBegin(rules TaskRules, depth int, rt Runtime) bool {
+	if rules.MaxDepth != 0 && depth >= limitOr(rules.MaxDepth, 0) {
+		return false
+	}
+	_, ours := RuntimeAs[*workspaceRuntime](rt)
+	_, makes := RuntimeAs[TaskRuntimeMaker](rt)
+	return t.options().runtime || ours || makes
+}
 
 // options are those of the manager, which need not be made for it.
 func (t *lazyTasks) options() taskManagerOptions {
@@ -673,19 +683,6 @@ func newID() string {
 	var b [5]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return hex.EncodeToString(b[:])
-}
-
-// emitTask passes on an event of a task that the agent delegated, or of a task
-// of that one. It waits only for the agent's own handler, because followers of
-// a run may be waiting for the task.
-func (a *Agent) emitTask(ctx context.Context, e Event) {
-	a.mu.Lock()
-	closed := a.closed
-	a.mu.Unlock()
-	if !closed || !a.tasks.given {
-		a.emit(e)
-		a.eventsHandled(ctx)
-	}
 }
 
 // logger returns the manager's logger, which is that of the agents that work on
@@ -970,7 +967,7 @@ func (t *localTask) employ(agent *Agent, began filediff.Inventory) bool {
 func (t *localTask) Park() {
 	if agent := t.worker(); agent != nil {
 		if rt, ok := RuntimeAs[*workspaceRuntime](agent.Runtime()); ok && !agent.opts.lent {
-			if err := agent.closeSources(); err != nil { // their servers end with the container; the next run opens them again
+			if err := agent.sources.close(); err != nil { // their servers end with the container; the next run opens them again
 				t.host.logger().Warn("the tools of a task at rest", "task", t.spec.ID, "error", err)
 			}
 			rt.Park()

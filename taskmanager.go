@@ -533,18 +533,17 @@ func (r TaskRules) option() Option {
 	})
 }
 
-// rulesBelow returns the rules for the tasks that the agent delegates.
-func (a *Agent) rulesBelow() TaskRules {
-	from := &a.opts
-	_, disabled := a.tools.names()
+// rulesBelow returns the rules for the tasks that an agent delegates which has these
+// options, tools that are disabled, and the setting whether commands are confirmed.
+func (from *options) rulesBelow(id string, disabled []string, confirm *bool) TaskRules {
 	return TaskRules{
-		Root:           cmp.Or(from.rules.Root, a.id),
+		Root:           cmp.Or(from.rules.Root, id),
 		BannedCommands: slices.Clone(from.banned),
 		BannedApps:     slices.Clone(from.bannedApps),
 		DisabledTools:  disabled,
 		ApprovalFor:    slices.Clone(from.approvalFor),
 		ApproveAll:     from.approveAll,
-		ConfirmBash:    a.approver.Confirm(),
+		ConfirmBash:    confirm,
 	}
 }
 
@@ -722,7 +721,8 @@ func (m *TaskManager) spec(r *taskRecord) TaskSpec {
 func (m *TaskManager) rules(r *taskRecord) TaskRules {
 	rules := TaskRules{Root: r.ID}
 	if by := r.Value.agent; by != nil {
-		rules = by.rulesBelow()
+		_, disabled := by.tools.names()
+		rules = by.opts.rulesBelow(by.id, disabled, by.approver.Confirm())
 	}
 	if rules.MaxDepth = m.deepest(r); rules.MaxDepth == math.MaxInt {
 		rules.MaxDepth = NoLimit

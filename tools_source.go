@@ -94,16 +94,22 @@ func (o *options) tooling() (*Registry, error) {
 // closeSourceWithin bounds how long Close waits for the sources of tools.
 const closeSourceWithin = 10 * time.Second
 
-// toolSources are the open sources of an agent.
+// toolSources are the sources of an agent's tools.
 type toolSources struct {
+	given    []namedSource
+	tools    *Registry // gets theirs
+	runtime  Runtime   // in which they are opened
+	calls    *callbacks
+	isClosed func() bool // reports whether the agent is
+
 	mu   sync.Mutex // guards open
 	open map[string]*openSource
 }
 
 // openSource is a source that is being opened or open.
 type openSource struct {
-	name  string
-	agent *Agent
+	name string
+	of   *toolSources
 
 	mu     sync.Mutex // guards the fields below; held while the tools change
 	over   bool       // closed, or given up
@@ -111,21 +117,21 @@ type openSource struct {
 	closer io.Closer
 }
 
-// openSources opens the sources that are not open yet, or whose server ended, at
-// the same time.
-func (a *Agent) openSources(ctx context.Context) error {
-	if len(a.opts.sources) == 0 {
+// openAll opens the sources that are not open yet, or whose server ended, at the same
+// time.
+func (t *toolSources) openAll(ctx context.Context) error {
+	if len(t.given) == 0 {
 		return nil
 	}
 	var all sync.WaitGroup
-	failed := make([]error, len(a.opts.sources))
-	for i, s := range a.opts.sources {
-		a.sources.mu.Lock()
-		before := a.sources.open[s.name]
-		a.sources.mu.Unlock()
+	failed := make([]error, len(t.given))
+	for i, s := range t.given {
+		t.mu.Lock()
+		before := t.open[s.name]
+		t.mu.Unlock()
 		all.Go(func() {
-			if before == nil || a.sourceEnded(ctx, before) {
-				failed[i] = a.openSource(ctx, s)
+			if before == nil || t.hasEnded(ctx, before) {
+				failed[i] = t.openOne(ctx, s)
 			}
 		})
 	}
@@ -133,9 +139,8 @@ func (a *Agent) openSources(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// sourceEnded reports whether the server of a source ended, and closes the source
-// then.
-func (a *Agent) sourceEnded(ctx context.Context, o *openSource) bool {
+// hasEnded reports whether the server of a source ended, and closes the source then.
+func (t *toolSources) hasEnded(ctx context.Context, o *openSource) bool {
 	o.mu.Lock()
 	server, asks := o.closer.(ToolServer)
 	o.mu.Unlock()
@@ -143,44 +148,44 @@ func (a *Agent) sourceEnded(ctx context.Context, o *openSource) bool {
 		return false
 	}
 	alive, err := safecall.Outlive(ctx, func() (bool, error) {
-		defer a.enter(&a.calling, "the tool source "+o.name)()
+		defer t.calls.enter(&t.calls.calling, "the tool source "+o.name)()
 		return server.Alive(), nil
 	})
 	if alive || ctx.Err() != nil {
 		return false
 	}
-	a.logPanic("tool source "+o.name, err)
-	if err := a.closeSource(o); err != nil { // as it may be for a server that ended
-		a.log.Debug("close a tool source whose server ended", "source", o.name, "error", err)
+	t.calls.logPanic("tool source "+o.name, err)
+	if err := t.closeOne(o); err != nil { // as it may be for a server that ended
+		t.calls.log.Debug("close a tool source whose server ended", "source", o.name, "error", err)
 	}
-	a.tools.tellChange()
-	a.sources.mu.Lock()
-	defer a.sources.mu.Unlock()
-	delete(a.sources.open, o.name)
+	t.tools.tellChange()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.open, o.name)
 	return true
 }
 
-func (a *Agent) openSource(ctx context.Context, s namedSource) error {
-	o := &openSource{name: s.name, agent: a}
+func (t *toolSources) openOne(ctx context.Context, s namedSource) error {
+	o := &openSource{name: s.name, of: t}
 	_, err := safecall.Outlive(ctx, func() (struct{}, error) {
-		defer a.enter(&a.calling, "the tool source "+s.name)()
-		closer, err := s.open(ctx, a.runtime, o.set)
+		defer t.calls.enter(&t.calls.calling, "the tool source "+s.name)()
+		closer, err := s.open(ctx, t.runtime, o.set)
 		return struct{}{}, errors.Join(err, o.opened(closer))
 	})
-	a.logPanic("tool source "+s.name, err)
+	t.calls.logPanic("tool source "+s.name, err)
 	if err != nil {
-		closed := a.closeSource(o) // what it returned beside the error
+		closed := t.closeOne(o) // what it returned beside the error
 		if o.hasGiven() {
-			a.tools.tellChange()
+			t.tools.tellChange()
 		}
 		return errors.Join(fmt.Errorf("tool source %s: %w", s.name, err), closed)
 	}
-	a.sources.mu.Lock()
-	defer a.sources.mu.Unlock()
-	if a.sources.open == nil {
-		a.sources.open = map[string]*openSource{}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.open == nil {
+		t.open = map[string]*openSource{}
 	}
-	a.sources.open[s.name] = o
+	t.open[s.name] = o
 	return nil
 }
 
@@ -210,22 +215,22 @@ func (o *openSource) set(tools ...Tool) error {
 	if err := o.replace(tools); err != nil {
 		return fmt.Errorf("tool source %s: %w", o.name, err)
 	}
-	o.agent.tools.tellChange()
+	o.of.tools.tellChange()
 	return nil
 }
 
 func (o *openSource) replace(tools []Tool) error {
-	useless := o.agent.tools.useless(tools, o.agent.runtime) // asks the tools, which may call set
+	useless := o.of.tools.useless(tools, o.of.runtime) // asks the tools, which may call set
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch {
 	case !o.over:
-	case o.agent.isClosed():
+	case o.of.isClosed():
 		return fmt.Errorf("%w: %w", ErrSourceClosed, ErrAgentClosed)
 	default:
 		return ErrSourceClosed
 	}
-	err := o.agent.tools.setSource(o.name, tools, useless)
+	err := o.of.tools.setSource(o.name, tools, useless)
 	o.gave = o.gave || err == nil
 	return err
 }
@@ -235,7 +240,7 @@ func (o *openSource) close() error {
 	o.mu.Lock()
 	closer := o.closer
 	o.over, o.closer = true, nil
-	err := o.agent.tools.setSource(o.name, nil, nil)
+	err := o.of.tools.setSource(o.name, nil, nil)
 	o.mu.Unlock()
 	if closer != nil {
 		err = closer.Close()
@@ -243,16 +248,16 @@ func (o *openSource) close() error {
 	return err
 }
 
-// closeSources closes the agent's sources, at the same time.
-func (a *Agent) closeSources() error {
-	a.sources.mu.Lock()
-	open := a.sources.open
-	a.sources.open = nil
-	a.sources.mu.Unlock()
+// close closes the sources, at the same time.
+func (t *toolSources) close() error {
+	t.mu.Lock()
+	open := t.open
+	t.open = nil
+	t.mu.Unlock()
 	var all sync.WaitGroup
 	failed := make(chan error, len(open))
 	for _, o := range open {
-		all.Go(func() { failed <- a.closeSource(o) })
+		all.Go(func() { failed <- t.closeOne(o) })
 	}
 	all.Wait()
 	close(failed)
@@ -263,12 +268,12 @@ func (a *Agent) closeSources() error {
 	return errors.Join(errs...)
 }
 
-func (a *Agent) closeSource(o *openSource) error {
+func (t *toolSources) closeOne(o *openSource) error {
 	err := safecall.Within(closeSourceWithin, func() error {
-		defer a.enter(&a.calling, "the tool source "+o.name)()
+		defer t.calls.enter(&t.calls.calling, "the tool source "+o.name)()
 		return o.close()
 	})
-	a.logPanic("tool source "+o.name, err)
+	t.calls.logPanic("tool source "+o.name, err)
 	if err == nil || errors.Is(err, safecall.ErrLeftBehind) { // leftBehind reports that
 		return nil
 	}

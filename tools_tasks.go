@@ -185,7 +185,7 @@ func tellTaskStatus(ctx context.Context, _ Runtime, in taskStatusInput) (*ToolRe
 		return nil, err
 	}
 	if len(mine) == 0 {
-		return &ToolResult{Content: cmp.Or(call.agent.lostTask(""), "you have delegated no tasks")}, nil
+		return &ToolResult{Content: cmp.Or(lostTask(call.agent.history.ActiveMessages(), ""), "you have delegated no tasks")}, nil
 	}
 	// A model that has not heard yet that a task rests waits for nothing more.
 	if wait := min(secondsOf(in.Wait), maxTaskWait); wait > 0 && !slices.ContainsFunc(mine, call.agent.notices.news) {
@@ -215,17 +215,17 @@ func tasksOf(ctx context.Context, tasks *TaskManager, agent *Agent, id string) (
 			err = taskError(id, ErrUnknownTask)
 		}
 		if errors.Is(err, ErrUnknownTask) {
-			err = fmt.Errorf("%w; %s", err, cmp.Or(agent.lostTask(id), "task_status without task_id lists those there are"))
+			err = fmt.Errorf("%w; %s", err, cmp.Or(lostTask(agent.history.ActiveMessages(), id), "task_status without task_id lists those there are"))
 		}
 		return []TaskStatus{s}, err
 	}
 	return tasks.Tasks(ctx, TaskFilter{Parent: agent.id})
 }
 
-// lostTask says that a task which the conversation began is gone, or that all are if
+// lostTask says that a task which a conversation began is gone, or that all are if
 // id is empty: tasks end with their process. It is empty if there was none.
-func (a *Agent) lostTask(id string) string {
-	for _, m := range a.history.ActiveMessages() {
+func lostTask(conversation []Message, id string) string {
+	for _, m := range conversation {
 		if m.Role != chat.RoleTool {
 			continue
 		}
@@ -451,21 +451,6 @@ func delegationOf(tool string) delegation {
 	return ofStarted
 }
 
-// mayDelegate reports whether the agent can have tasks: it is not as deep as
-// agents may be already, and its runtime can make another of its kind, or the
-// manager's options give one. Otherwise the delegation tools are of no use.
-func (a *Agent) mayDelegate() bool {
-	if rules := a.opts.rules; rules.MaxDepth != 0 && a.opts.depth >= limitOr(rules.MaxDepth, 0) {
-		return false
-	}
-	if a.tasks.bringsRuntime() {
-		return true
-	}
-	_, ours := RuntimeAs[*workspaceRuntime](a.runtime)
-	_, makes := RuntimeAs[TaskRuntimeMaker](a.runtime)
-	return ours || makes
-}
-
 // taskTools is what a registry knows of its agent's tasks.
 type taskTools struct {
 	none     bool                          // the agent cannot delegate; set before its first run
@@ -478,11 +463,10 @@ type taskTools struct {
 // personas a model learns by list_personas only.
 const maxPersonaNames = 1 << 10
 
-// prepareTaskTools fits the delegation tools to the agent: to whether it may
-// delegate, and to the personas there are.
-func (a *Agent) prepareTaskTools() {
-	personas := a.tasks.options().personas
-	tools := taskTools{none: !a.mayDelegate(), personas: len(personas)}
+// newTaskTools fits the delegation tools to an agent: to the personas there are, and to
+// whether it may delegate.
+func newTaskTools(personas []Persona, mayDelegate bool) taskTools {
+	tools := taskTools{none: !mayDelegate, personas: len(personas)}
 	var names []string
 	bytes := 0
 	for _, p := range personas {
@@ -502,7 +486,7 @@ func (a *Agent) prepareTaskTools() {
 			}
 		}
 	}
-	a.tools.tasks = tools
+	return tools
 }
 
 // noteStarted notes that the agent has a task, so that the model is given the
