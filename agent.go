@@ -35,8 +35,8 @@ type Agent struct {
 	toldAtFirst []string // what New told of; set by New
 	tools       *Registry
 	wiring
-	banned  *denylist.List
-	opts    options
+	banned *denylist.List
+	opts   options
 	callbacks
 	logFrom int64 // how long the program's log was when the agent was made
 	seq     atomic.Int64
@@ -58,8 +58,6 @@ type Agent struct {
 
 	busy   safecall.Baton // held by the current run
 	mu     sync.Mutex     // guards the fields below
-	model  agentModel
-	listed listedModels // the names of the server of the model
 	cancel context.CancelCauseFunc
 	closed bool
 	ended  chan struct{} // closed at the end of Close; set by New
@@ -176,7 +174,7 @@ func (a *Agent) prepare(o *options) (err error) {
 	if err := a.tasks.prepare(o, a); err != nil {
 		return err
 	}
-	return cmp.Or(a.wire(o), a.checkCostLimit())
+	return cmp.Or(a.wiring.wrap(o), a.pricing.checkFor(o.run))
 }
 
 // open opens the extensions, the conversation and the workspace. If it fails, only

@@ -175,7 +175,7 @@ func (i insideAgent) Agent() *Agent { return i.agent }
 func (i insideAgent) IsClosed() bool { return i.agent.isClosed() }
 
 // ModelName is the name of the model that is asked for, empty if that is not known.
-func (i insideAgent) ModelName() string { return i.agent.currentModel().asked() }
+func (i insideAgent) ModelName() string { return i.agent.model.current().asked() }
 
 // Emit tells an event.
 func (i insideAgent) Emit(e Event) { i.agent.emit(e) }
@@ -254,7 +254,7 @@ func (i insideAgent) Restoring(ctx context.Context, f func(context.Context) (Res
 		}
 		use := ContextUse{Estimated: true, Window: a.window("")}
 		if specs, err := a.refreshSystem(r.ctx); err == nil {
-			use.Used = a.memoryOf(a.currentModel()).gauge.Tokens(a.requestWeight(specs))
+			use.Used = a.memoryOf(a.model.current()).gauge.Tokens(a.requestWeight(specs))
 		}
 		r.emit(Event{Type: EventRestored, Restored: &done, Text: done.String(), Context: use, Messages: a.history.MessageCount()})
 		return nil

@@ -634,7 +634,7 @@ func (r *run) traceTool(ctx context.Context, tool Tool, call ToolCall) (*ToolRes
 	a, began := r.agent, time.Now()
 	t := &ToolTrace{Persona: a.Persona().Name, Call: call, Description: tool.Description}
 	ctx, end := trace(ctx, a.extensions, func(l *Lifecycle) traceFunc[ToolTrace] { return l.TraceTool }, t)
-	t.Result, t.Err = a.callTool(ctx, tool, call, json.RawMessage(call.Arguments))
+	t.Result, t.Err = a.callTool(ctx, a.runtime, tool, call, json.RawMessage(call.Arguments))
 	end()
 	if a.log.Enabled(ctx, slog.LevelDebug) {
 		a.log.LogAttrs(ctx, slog.LevelDebug, "tool called", slog.String("agent", a.id), slog.Int("step", r.result.Steps),

@@ -92,7 +92,7 @@ var errSummarySpent = errors.New("the summary of the conversation spent what was
 // window. It ends the run if the request cannot fit at all.
 func (r *run) fit(ctx context.Context, specs []chat.ToolSpec) error {
 	a := r.agent
-	gauge := &a.memoryOf(a.currentModel()).gauge
+	gauge := &a.memoryOf(a.model.current()).gauge
 	tokens := gauge.Tokens(a.requestWeight(specs))
 	r.askWindow(tokens)
 	if a.history.Bytes() > maxConversation && !a.opts.compaction.Disabled {
@@ -132,7 +132,7 @@ func (r *run) fit(ctx context.Context, specs []chat.ToolSpec) error {
 // warnOfSmallWindow warns once of a window that is half full before anything is said.
 func (r *run) warnOfSmallWindow(specs []chat.ToolSpec, room int64) {
 	a := r.agent
-	m := a.memoryOf(a.currentModel())
+	m := a.memoryOf(a.model.current())
 	prefix := m.gauge.Tokens(a.history.SystemWeight() + toolsWeight(specs))
 	if m.small || room >= 2*prefix || m.given(a.window("")) == 0 {
 		return
@@ -146,7 +146,7 @@ func (r *run) warnOfSmallWindow(specs []chat.ToolSpec, room int64) {
 func (r *run) insteadOfFull(specs []chat.ToolSpec) string {
 	const larger = "a model with a larger window, or give this one a larger one (" + looptext.WidenedBy + "; if it has one, set WithContextWindow or context_window)"
 	a := r.agent
-	all, gauge := a.window(""), &a.memoryOf(a.currentModel()).gauge
+	all, gauge := a.window(""), &a.memoryOf(a.model.current()).gauge
 	most, of := all/5*4, window.Share(a.memory.given(all)) // else hardly anything can be said
 	prefix := gauge.Tokens(a.history.SystemWeight() + toolsWeight(specs))
 	said := gauge.Tokens(a.history.LastOfUserWeight())
@@ -180,7 +180,7 @@ func (r *run) askInWindow(ctx context.Context, specs []chat.ToolSpec) (*ChatResp
 	if !errors.As(err, &api) || !api.ContextTooLarge || ctx.Err() != nil {
 		return resp, err
 	}
-	a.memoryOf(a.currentModel()).learn(api.Message, a.requestWeight(specs))
+	a.memoryOf(a.model.current()).learn(api.Message, a.requestWeight(specs))
 	if a.opts.compaction.Disabled {
 		return nil, err
 	}
@@ -200,7 +200,7 @@ func (r *run) askInWindow(ctx context.Context, specs []chat.ToolSpec) (*ChatResp
 // goal is how short the conversation is to become.
 func (r *run) goal(specs []chat.ToolSpec, always bool) compact.Goal {
 	a := r.agent
-	gauge := &a.memoryOf(a.currentModel()).gauge
+	gauge := &a.memoryOf(a.model.current()).gauge
 	room := cmp.Or(a.room(""), usualWindow)
 	_, to := a.opts.compaction.marks()
 	share := func(percent int64) int { return gauge.Weight(room * percent / 100) }
@@ -221,7 +221,7 @@ func (r *run) goal(specs []chat.ToolSpec, always bool) compact.Goal {
 // little to be worth it.
 func (r *run) compact(ctx context.Context, specs []chat.ToolSpec, goal compact.Goal) (*chat.Compaction, error) {
 	a := r.agent
-	gauge := &a.memoryOf(a.currentModel()).gauge
+	gauge := &a.memoryOf(a.model.current()).gauge
 	messages, items := a.history.ForPlan()
 	plan := compact.Make(items, goal)
 	sendable := plan.Before <= goal.Most // else each byte counts
@@ -301,7 +301,7 @@ func (r *run) askSummary(ctx context.Context, said []compact.Said, most int) (st
 	const bytesOfWord = 8
 	a := r.agent
 	room := cmp.Or(a.room(""), usualWindow)
-	record := compact.Transcript(said, min(a.memoryOf(a.currentModel()).gauge.Weight(room)/2, mostRecord))
+	record := compact.Transcript(said, min(a.memoryOf(a.model.current()).gauge.Weight(room)/2, mostRecord))
 	resp, err := r.askOften(ctx, ChatRequest{Messages: []Message{
 		chat.SystemMessage(compact.Instructions),
 		chat.UserMessage(compact.Question(record, max(most/bytesOfWord, 100))),
@@ -408,7 +408,7 @@ func (r *run) beginAnew(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	gauge := &a.memoryOf(a.currentModel()).gauge
+	gauge := &a.memoryOf(a.model.current()).gauge
 	done := chat.Compaction{Anew: true, Gone: said, Before: gauge.Tokens(a.requestWeight(specs))}
 	done.After = gauge.Tokens(a.history.WeightAfter(&done) + toolsWeight(specs))
 	return r.mark(done)
@@ -421,7 +421,7 @@ func (r *run) nothingToCompact(specs []chat.ToolSpec) error {
 		return fmt.Errorf("%w: nothing was said yet", ErrNothingToCompact)
 	}
 	weight, prefix := a.requestWeight(specs), a.history.SystemWeight()+toolsWeight(specs)
-	gauge := &a.memoryOf(a.currentModel()).gauge
+	gauge := &a.memoryOf(a.model.current()).gauge
 	return fmt.Errorf("%w: about %d of its %d tokens are the system message and the tools; the last message of the user and the last exchange stay too, and a summary of the rest would not be shorter",
 		ErrNothingToCompact, gauge.Tokens(prefix), gauge.Tokens(weight))
 }
@@ -519,7 +519,7 @@ const mostWindow = 1e12
 
 // window returns how many tokens the model's window holds; 0 if it is not known.
 func (a *Agent) window(answered string) int64 {
-	model := a.currentModel()
+	model := a.model.current()
 	m := a.memoryOf(model)
 	known := min(cmp.Or(a.opts.window, m.told.Load(), window.Of(m.model), window.Of(answered)), mostWindow)
 	if learned := m.learned(); learned > 0 && (known == 0 || learned < known) {
@@ -578,7 +578,7 @@ func (a *Agent) room(answered string) int64 {
 	if all == 0 {
 		return 0
 	}
-	model := a.currentModel()
+	model := a.model.current()
 	most := all
 	if a.opts.window == 0 && a.memory.learned() == 0 && a.memory.told.Load() == 0 {
 		most = cmp.Or(min(all, window.Input(model.asked())), all)
@@ -600,7 +600,7 @@ const (
 // answer.
 func (r *run) askWindow(tokens int64) {
 	a := r.agent
-	model := a.currentModel()
+	model := a.model.current()
 	m := a.memoryOf(model)
 	teller, ok := model.given.(windowTeller)
 	if !ok || m.asked || a.opts.window > 0 || tokens < windowWorthAsking {
@@ -629,14 +629,14 @@ func (r *run) contextUse(resp *ChatResponse) ContextUse {
 	a := r.agent
 	use := ContextUse{Used: resp.Usage.Total() - resp.Usage.ReasoningTokens, Window: a.window(resp.Model)}
 	if resp.Usage.PromptTokens == 0 {
-		use.Used, use.Estimated = a.memoryOf(a.currentModel()).gauge.Tokens(a.requestWeight(r.specs)), true
+		use.Used, use.Estimated = a.memoryOf(a.model.current()).gauge.Tokens(a.requestWeight(r.specs)), true
 	}
 	return use
 }
 
 // counted takes what the server says about the tokens of a request of a weight.
 func (r *run) counted(weight int, u Usage) {
-	m := r.agent.memoryOf(r.agent.currentModel())
+	m := r.agent.memoryOf(r.agent.model.current())
 	m.unlearn(weight, u.PromptTokens)
 	expected := m.gauge.Tokens(weight)
 	if m.gauge.Report(weight, u.PromptTokens) && !m.warned {

@@ -344,7 +344,7 @@ func (a *Agent) logStart() {
 	for _, warning := range a.opts.warnings {
 		a.log.Warn("configuration", "what", warning)
 	}
-	a.log.Info("agent made", "agent", a.id, "persona", a.persona.Name, "model", modelInLog(a.model.given, a.model.name),
+	a.log.Info("agent made", "agent", a.id, "persona", a.persona.Name, "model", modelInLog(a.model.chosen.given, a.model.chosen.name),
 		"docker", a.UseDocker(), "messages", a.history.Len())
 }
 

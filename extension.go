@@ -239,7 +239,7 @@ func trace[T any](ctx context.Context, all extensions, of func(*Lifecycle) trace
 // traced is r.do for those who trace runs.
 func (r *run) traced(ctx context.Context, msg string) (*Result, error) {
 	a := r.agent
-	t := &RunTrace{Persona: a.Persona().Name, Model: a.currentModel().asked()}
+	t := &RunTrace{Persona: a.Persona().Name, Model: a.model.current().asked()}
 	ctx, end := trace(ctx, a.extensions, func(l *Lifecycle) traceFunc[RunTrace] { return l.TraceRun }, t)
 	result, err := r.do(ctx, msg)
 	t.Result, t.Err = result, failed(err)

@@ -543,7 +543,7 @@ func (r *run) takeMistake(ctx context.Context, m *openai.Mistake) (*ChatResponse
 // finished.
 func (r *run) tookMessage(resp *ChatResponse) error {
 	msg, a := resp.Message, r.agent
-	entry := chat.HistoryEntry{Message: msg, Usage: resp.Usage, Model: a.currentModel().asked(), Weight: a.requestWeight(r.specs)}
+	entry := chat.HistoryEntry{Message: msg, Usage: resp.Usage, Model: a.model.current().asked(), Weight: a.requestWeight(r.specs)}
 	return r.keep(entry, func() Event {
 		r.result.Message, r.result.told = msg, true
 		first := r.replies == 0 || r.trouble.CutBy != ""
@@ -583,7 +583,7 @@ func (r *run) tookReply(ctx context.Context, resp *ChatResponse) {
 	r.written = r.writtenIn(resp.Message.Text())
 	if r.written.Tool != "" && !r.written.Example() && !r.judge.Explains(resp.Message.Text(), r.written.Quotes()) {
 		why := ""
-		if r.agent.currentModel().leavesCalls() {
+		if r.agent.model.current().leavesCalls() {
 			why = ": " + needsParser
 		}
 		r.emit(Event{Type: EventNotice, Step: r.result.Steps, Text: fmt.Sprintf("the model printed a tool call as text instead of calling it (%s, in %s)%s", r.written.Tool, r.written.Form, why)})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/x/pygent/internal/pasted"
 	"github.com/x/pygent/internal/safecall"
@@ -69,19 +70,65 @@ type agentModel struct {
 	name    string // as the provider calls it; empty for the model's own default
 }
 
+// modelChoice is the model that an agent asks, which may change while the agent works. It
+// is safe for concurrent use.
+type modelChoice struct {
+	middleware []func(Model) Model // which wraps each model; never changed
+
+	mu     sync.Mutex // guards what follows
+	chosen agentModel
+	listed listedModels // by the server of the model
+}
+
+// current returns the model for the next call.
+func (c *modelChoice) current() agentModel {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.chosen
+}
+
+// set changes the model, or only its name if m is nil, and returns what is chosen now.
+func (c *modelChoice) set(m Model, name string) (next agentModel, err error) {
+	next.name = pasted.Trim(name)
+	if m != nil {
+		if next.wrapped, err = wrapModel(m, c.middleware); err != nil {
+			return next, err
+		}
+		next.given = m
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if m == nil {
+		next.given, next.wrapped = c.chosen.given, c.chosen.wrapped
+	}
+	c.chosen = next
+	return next, nil
+}
+
+// isDeployment reports whether all answers of the model come from one deployment of
+// Azure's, whatever they name.
+func (c *modelChoice) isDeployment() bool {
+	of, ok := c.current().given.(*OpenAIModel)
+	return ok && len(c.middleware) == 0 && of.client.Azure()
+}
+
 // wiring is what goes with the calls of an agent's model and tools.
 type wiring struct {
+	model      modelChoice
+	pricing    pricing
 	handleTool ToolHandler // runs tool calls within the middleware; nil for none
 	extensions extensions
 	meter      meter
 }
 
-// wire gives the agent its model and its tools, as middleware wraps them.
-func (a *Agent) wire(o *options) (err error) {
-	if a.model, err = o.chooseModel(); err != nil {
+// wrap takes the model and the tools of some options, as middleware wraps them.
+func (w *wiring) wrap(o *options) (err error) {
+	w.pricing = pricing{o.prices, &w.model}
+	w.model.middleware = o.modelMiddleware
+	if w.model.chosen, err = o.chooseModel(); err != nil {
 		return err
 	}
-	a.handleTool, err = wrapTools(o.toolMiddleware)
+	w.handleTool, err = wrapTools(o.toolMiddleware)
 	return err
 }
 
@@ -129,37 +176,17 @@ func wrapModel(m Model, mw []func(Model) Model) (Model, error) {
 // the new model. Tasks that are delegated afterwards use it too; those at work
 // keep theirs.
 func (a *Agent) SetModel(m Model, name string) error {
-	a.mu.Lock()
-	closed := a.closed
-	next := agentModel{a.model.given, a.model.wrapped, pasted.Trim(name)}
-	a.mu.Unlock()
-	if closed {
+	if a.isClosed() {
 		return ErrAgentClosed
 	}
-	if m != nil {
-		wrapped, err := wrapModel(m, a.opts.modelMiddleware)
-		a.logPanic("model middleware", err)
-		if err != nil {
-			return fmt.Errorf("set the model: %w", err)
-		}
-		next.given, next.wrapped = m, wrapped
+	next, err := a.model.set(m, name)
+	a.logPanic("model middleware", err)
+	if err != nil {
+		return fmt.Errorf("set the model: %w", err)
 	}
-	a.mu.Lock()
-	if m == nil { // another call may have changed the model meanwhile
-		next.given, next.wrapped = a.model.given, a.model.wrapped
-	}
-	a.model = next
-	a.mu.Unlock()
 	a.log.Info("model set", "agent", a.id, "model", modelInLog(next.given, name))
 	a.tellSettings()
 	return nil
-}
-
-// currentModel returns the model for the next call.
-func (a *Agent) currentModel() agentModel {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.model
 }
 
 // ToolHandler runs a tool call in a runtime. It is what a [ToolMiddleware]
@@ -248,22 +275,22 @@ func callApproved(ctx context.Context, rt Runtime, call ToolCall) (*ToolResult, 
 	return of.tool.call(ctx, rt, of.args)
 }
 
-// callTool runs an approved call of a tool, within the agent's middleware.
-func (a *Agent) callTool(ctx context.Context, tool Tool, call ToolCall, args json.RawMessage) (*ToolResult, error) {
-	if a.handleTool == nil {
-		return tool.call(ctx, a.runtime, args)
+// callTool runs an approved call of a tool in a runtime, within the agent's middleware.
+func (w *wiring) callTool(ctx context.Context, rt Runtime, tool Tool, call ToolCall, args json.RawMessage) (*ToolResult, error) {
+	if w.handleTool == nil {
+		return tool.call(ctx, rt, args)
 	}
 	call.Arguments = string(args)
 	ctx = context.WithValue(ctx, approvedKey{}, &approvedCall{tool, call, args})
 	around := Tool{Name: tool.Name, Run: func(ctx context.Context, rt Runtime, _ json.RawMessage) (*ToolResult, error) {
-		result, err := a.handleTool(ctx, rt, call)
+		result, err := w.handleTool(ctx, rt, call)
 		var inner *ToolError
 		if errors.As(err, &inner) && inner.Tool == tool.Name {
 			err = inner.Err
 		}
 		return result, err
 	}}
-	return around.call(ctx, a.runtime, args)
+	return around.call(ctx, rt, args)
 }
 
 // wrapping is what the options say about middleware and extensions.

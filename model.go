@@ -226,7 +226,7 @@ func (r *run) askForSummary(ctx context.Context) error {
 func (r *run) askOften(ctx context.Context, req ChatRequest, delta func(Delta)) (*ChatResponse, error) {
 	calls := retry.Policy(r.agent.opts.retry).Begin()
 	for attempt := 1; ; attempt++ {
-		model := r.agent.currentModel()
+		model := r.agent.model.current()
 		req.Model = model.name
 		if delta != nil {
 			r.emit(Event{Type: EventModelStart, Step: r.result.Steps, Model: model.asked(), Attempt: attempt, Messages: r.agent.history.MessageCount()})
@@ -430,8 +430,8 @@ func (m *OpenAIModel) ListModels(ctx context.Context) ([]string, error) {
 // asked until it has answered once. Its list is left out, and listed is false, when
 // it does not answer before ctx ends.
 func (a *Agent) ModelNames(ctx context.Context) (names []string, listed bool) {
-	model := a.currentModel()
-	theirs := a.listedModels(ctx)
+	model := a.model.current()
+	theirs := a.model.list(ctx, &a.callbacks, a.isClosed())
 	names = slices.Concat([]string{model.name, agentModel{given: model.given}.asked()}, theirs)
 	names = slices.AppendSeq(names, maps.Keys(a.Usage().Models))
 	names = slices.AppendSeq(names, maps.Keys(a.opts.prices))
@@ -439,12 +439,12 @@ func (a *Agent) ModelNames(ctx context.Context) (names []string, listed bool) {
 	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "" }), len(theirs) > 0
 }
 
-// listedModels returns what the server of the agent's model lists; nothing if that is
-// not known.
-func (a *Agent) listedModels(ctx context.Context) []string {
-	a.mu.Lock()
-	given, known, closed := a.model.given, a.listed, a.closed
-	a.mu.Unlock()
+// list returns what the server of the model lists; nothing if that is not known. A closed
+// agent asks it nothing.
+func (c *modelChoice) list(ctx context.Context, calls *callbacks, closed bool) []string {
+	c.mu.Lock()
+	given, known := c.chosen.given, c.listed
+	c.mu.Unlock()
 	lister, ok := given.(modelLister)
 	if !ok || closed || ctx == nil {
 		return nil
@@ -453,16 +453,16 @@ func (a *Agent) listedModels(ctx context.Context) []string {
 		return known.names
 	}
 	names, err := safecall.Outlive(ctx, func() ([]string, error) {
-		defer a.enter(&a.calling, "the model's ListModels")()
+		defer calls.enter(&calls.calling, "the model's ListModels")()
 		return lister.ListModels(ctx)
 	})
-	a.logPanic("the model's ListModels", err)
+	calls.logPanic("the model's ListModels", err)
 	if err != nil || len(names) == 0 {
 		return nil
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.listed = listedModels{given, names}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.listed = listedModels{given, names}
 	return names
 }
 

@@ -78,7 +78,7 @@ type Setup struct {
 // left out, except that bash calls need approval.
 func (a *Agent) Setup() Setup {
 	a.mu.Lock()
-	o, model, persona := a.opts, a.model, a.persona
+	o, model, persona := a.opts, a.model.current(), a.persona
 	a.mu.Unlock()
 	if o.confirmBash = a.approver.Confirm(); o.confirmBash == nil || !*o.confirmBash {
 		_, o.confirmBash = a.approver.BeforeFace()

@@ -281,7 +281,7 @@ func (a *Agent) settings() Settings {
 	unoffered := a.tools.unoffered(a.runtime)
 	asks, confirms := a.approvalSettings()
 	a.mu.Lock()
-	model := a.model
+	model := a.model.current()
 	settings := Settings{
 		Model:    model.name,
 		Persona:  a.persona,

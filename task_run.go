@@ -471,7 +471,7 @@ func (m *TaskManager) agentOptions(by *Agent, rules TaskRules) []Option {
 // runtime, handlers and limits, is its own.
 func (a *Agent) inherited() Option {
 	a.mu.Lock()
-	from, model, persona := a.opts, a.model, a.persona
+	from, model, persona := a.opts, a.model.current(), a.persona
 	a.mu.Unlock()
 	return option(func(o *options) {
 		o.model, o.modelName, o.openai = model.given, model.name, slices.Clip(from.openai)

@@ -289,7 +289,7 @@ func (r *run) takeWritten(resp *ChatResponse, thoughts string) {
 	if len(msg.ToolCalls)+len(msg.Parts) > 0 || text == "" || resp.FinishReason == chat.FinishFilter {
 		return
 	}
-	written, ok := parse(r.agent.currentModel().leavesCalls(), text)
+	written, ok := parse(r.agent.model.current().leavesCalls(), text)
 	if !ok {
 		return
 	}

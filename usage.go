@@ -156,25 +156,23 @@ func priceOf(prices map[string]Price, model string) (Price, bool) {
 	return p, ok
 }
 
-// priceOf finds the price of an answer. That of the name that was asked for counts
-// where it names what answers: a deployment, or the latest version of a model.
-func (a *Agent) priceOf(answered string) (Price, bool) {
-	if len(a.opts.prices) == 0 {
-		return Price{}, false
-	}
-	p, ok := priceOf(a.opts.prices, answered)
-	model := a.currentModel()
-	if asked := model.asked(); !ok && (a.isDeployment(model) || dated.ReplaceAllString(answered, "-latest") == asked) {
-		return priceOf(a.opts.prices, asked)
-	}
-	return p, ok
+// pricing is what the answers of an agent's model cost.
+type pricing struct {
+	prices map[string]Price // of models, by name
+	model  *modelChoice
 }
 
-// isDeployment reports whether all answers of a model come from one deployment of
-// Azure's, whatever they name.
-func (a *Agent) isDeployment(m agentModel) bool {
-	of, ok := m.given.(*OpenAIModel)
-	return ok && len(a.opts.modelMiddleware) == 0 && of.client.Azure()
+// priceOf finds the price of an answer. That of the name that was asked for counts
+// where it names what answers: a deployment, or the latest version of a model.
+func (l pricing) priceOf(answered string) (Price, bool) {
+	if len(l.prices) == 0 {
+		return Price{}, false
+	}
+	p, ok := priceOf(l.prices, answered)
+	if asked := l.model.current().asked(); !ok && (l.model.isDeployment() || dated.ReplaceAllString(answered, "-latest") == asked) {
+		return priceOf(l.prices, asked)
+	}
+	return p, ok
 }
 
 // checkCost refuses a run whose cost is limited if that of the model is not known.
@@ -182,14 +180,14 @@ func (r *run) checkCost() error {
 	if r.budget.Limit()[budget.Cost] == 0 {
 		return nil
 	}
-	return r.agent.checkCost()
+	return r.agent.pricing.check()
 }
 
-// checkCost returns an error if the cost of the agent's model is not known.
-func (a *Agent) checkCost() error {
-	model := a.currentModel()
+// check returns an error if the cost of the model is not known.
+func (l pricing) check() error {
+	model := l.model.current()
 	asked := model.asked()
-	if _, priced := priceOf(a.opts.prices, asked); priced {
+	if _, priced := priceOf(l.prices, asked); priced {
 		return nil
 	}
 	if m, ok := model.given.(interface{ ReportsCost() bool }); ok {
@@ -204,12 +202,12 @@ func (a *Agent) checkCost() error {
 	return fmt.Errorf("the cost cannot be limited: the model %s has no price: [prices] in ~/.pygent.toml or WithPrices gives it one; or leave the limit out (--max-cost, limits.max_cost, PYGENT_MAX_COST)", asked)
 }
 
-// checkCostLimit is checkCost for the limit that holds for all runs of the agent.
-func (a *Agent) checkCostLimit() error {
-	if o, err := newRunOptions(a.opts.run, nil); err != nil || o.MaxCost == 0 {
+// checkFor is check for the limit that holds for all runs of an agent.
+func (l pricing) checkFor(runs []RunOption) error {
+	if o, err := newRunOptions(runs, nil); err != nil || o.MaxCost == 0 {
 		return err
 	}
-	return a.checkCost()
+	return l.check()
 }
 
 // ReportsCost reports whether answers of the model's server say what they cost.
@@ -218,7 +216,7 @@ func (m *OpenAIModel) ReportsCost() bool { return m.client.ReportsCost() }
 // spend counts what an answer has used, and sets what it costs.
 func (r *run) spend(resp *ChatResponse) {
 	u := plausible(resp.Usage)
-	price, known := r.agent.priceOf(resp.Model)
+	price, known := r.agent.pricing.priceOf(resp.Model)
 	switch {
 	case known:
 		u.Cost = price.of(u)
@@ -263,7 +261,7 @@ func (r *run) withinBudget(ctx context.Context, model string, delta func(Delta))
 	if limit == (budget.Sums{}) {
 		return ctx, delta, func(err error) error { return err }
 	}
-	price, _ := r.agent.priceOf(model)
+	price, _ := r.agent.pricing.priceOf(model)
 	ctx, cancel := context.WithCancelCause(ctx)
 	bytes, calls := 0, map[int]int{}
 	used := func() Usage { return Usage{CompletionTokens: int64(bytes / bytesOfToken)} }
@@ -308,7 +306,7 @@ func (r *run) addUp() {
 	if used := r.used.report(); len(used.Models) > 1 {
 		r.result.Models = used.Models
 	}
-	if len(r.agent.opts.prices) > 0 || r.result.Cost > 0 {
+	if len(r.agent.pricing.prices) > 0 || r.result.Cost > 0 {
 		unpriced := append(r.agent.meter.unpricedSince(r.unpriced), cmp.Or(r.opts.before, &Result{}).Unpriced...)
 		slices.Sort(unpriced)
 		r.result.Unpriced = slices.Compact(unpriced)
