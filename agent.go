@@ -74,7 +74,7 @@ type Agent struct {
 	followed    jobtrack.Book // what its model knows of its jobs
 	recalled    bool          // the jobs of the conversation are among them; guarded by busy
 
-	memory   memory           // guarded by busy
+	window   contextWindow    // guarded by busy
 	keeper   checkpointKeeper // set by New
 	skills   agentSkills
 	findings findings
@@ -186,6 +186,7 @@ func (a *Agent) open(ctx context.Context, o *options) error {
 	if err := a.openConversation(o); err != nil {
 		return err
 	}
+	a.window = contextWindow{history: a.history, model: &a.model, set: o.window}
 	if err := o.saved.snapshot.checkUnused(a.history, o.historyFile); err != nil {
 		return errors.Join(err, a.closeHistory())
 	}

@@ -248,13 +248,13 @@ func (i insideAgent) Entries() []chat.HistoryEntry { return i.agent.history.Acti
 // Restoring has f lead the conversation back, as a run of its own, and tells what it did.
 func (i insideAgent) Restoring(ctx context.Context, f func(context.Context) (Restored, error)) (done Restored, err error) {
 	a := i.agent
-	err = a.aside(ctx, func(r *run) error {
+	err = a.exclusive(ctx, func(r *run) error {
 		if done, err = f(r.ctx); err != nil {
 			return err
 		}
-		use := ContextUse{Estimated: true, Window: a.window("")}
+		use := ContextUse{Estimated: true, Window: a.window.size("")}
 		if specs, err := a.refreshSystem(r.ctx); err == nil {
-			use.Used = a.memoryOf(a.model.current()).gauge.Tokens(a.requestWeight(specs))
+			use.Used = a.window.gauge().Tokens(a.window.weight(specs))
 		}
 		r.emit(Event{Type: EventRestored, Restored: &done, Text: done.String(), Context: use, Messages: a.history.MessageCount()})
 		return nil

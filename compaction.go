@@ -92,8 +92,8 @@ var errSummarySpent = errors.New("the summary of the conversation spent what was
 // window. It ends the run if the request cannot fit at all.
 func (r *run) fit(ctx context.Context, specs []chat.ToolSpec) error {
 	a := r.agent
-	gauge := &a.memoryOf(a.model.current()).gauge
-	tokens := gauge.Tokens(a.requestWeight(specs))
+	gauge := a.window.gauge()
+	tokens := gauge.Tokens(a.window.weight(specs))
 	r.askWindow(tokens)
 	if a.history.Bytes() > maxConversation && !a.opts.compaction.Disabled {
 		if _, err := r.compact(ctx, specs, r.goal(specs, false).Harder(a.history.Weight())); err != nil {
@@ -104,7 +104,7 @@ func (r *run) fit(ctx context.Context, specs []chat.ToolSpec) error {
 		r.end(StatusContextFull, errConversation.Error())
 		return errConversation
 	}
-	room := a.room("")
+	room := a.window.room("")
 	if room == 0 {
 		return nil
 	}
@@ -114,15 +114,15 @@ func (r *run) fit(ctx context.Context, specs []chat.ToolSpec) error {
 		if _, err := r.compact(ctx, specs, r.goal(specs, false)); err != nil {
 			return err
 		}
-		tokens = gauge.Tokens(a.requestWeight(specs))
+		tokens = gauge.Tokens(a.window.weight(specs))
 	}
-	most := a.window("")
+	most := a.window.size("")
 	if !gauge.Calibrated() {
 		most += most / 4 // an estimate alone must not end a run that may fit
 	}
 	if tokens > most {
 		err := fmt.Errorf("the conversation needs about %d tokens, %d of them for the system message and the tools, and %s: %s",
-			tokens, gauge.Tokens(a.history.SystemWeight()+toolsWeight(specs)), window.Holds(a.memory.given(a.window(""))), r.insteadOfFull(specs))
+			tokens, gauge.Tokens(a.history.SystemWeight()+toolsWeight(specs)), window.Holds(a.window.memory.given(a.window.size(""))), r.insteadOfFull(specs))
 		r.end(StatusContextFull, err.Error())
 		return err
 	}
@@ -132,9 +132,9 @@ func (r *run) fit(ctx context.Context, specs []chat.ToolSpec) error {
 // warnOfSmallWindow warns once of a window that is half full before anything is said.
 func (r *run) warnOfSmallWindow(specs []chat.ToolSpec, room int64) {
 	a := r.agent
-	m := a.memoryOf(a.model.current())
+	m := a.window.current()
 	prefix := m.gauge.Tokens(a.history.SystemWeight() + toolsWeight(specs))
-	if m.small || room >= 2*prefix || m.given(a.window("")) == 0 {
+	if m.small || room >= 2*prefix || m.given(a.window.size("")) == 0 {
 		return
 	}
 	m.small = true
@@ -146,8 +146,8 @@ func (r *run) warnOfSmallWindow(specs []chat.ToolSpec, room int64) {
 func (r *run) insteadOfFull(specs []chat.ToolSpec) string {
 	const larger = "a model with a larger window, or give this one a larger one (" + looptext.WidenedBy + "; if it has one, set WithContextWindow or context_window)"
 	a := r.agent
-	all, gauge := a.window(""), &a.memoryOf(a.model.current()).gauge
-	most, of := all/5*4, window.Share(a.memory.given(all)) // else hardly anything can be said
+	all, gauge := a.window.size(""), a.window.gauge()
+	most, of := all/5*4, window.Share(a.window.memory.given(all)) // else hardly anything can be said
 	prefix := gauge.Tokens(a.history.SystemWeight() + toolsWeight(specs))
 	said := gauge.Tokens(a.history.LastOfUserWeight())
 	switch {
@@ -168,7 +168,7 @@ func (r *run) insteadOfFull(specs []chat.ToolSpec) string {
 func (r *run) askInWindow(ctx context.Context, specs []chat.ToolSpec) (*ChatResponse, error) {
 	a := r.agent
 	ask := func() (*ChatResponse, error) {
-		weight := a.requestWeight(specs)
+		weight := a.window.weight(specs)
 		resp, err := r.askOften(ctx, ChatRequest{Messages: a.history.ToSend(), Tools: specs, MustCall: r.judge.Demanded && len(specs) > 0}, r.delta)
 		if err == nil {
 			r.counted(weight, resp.Usage)
@@ -180,7 +180,7 @@ func (r *run) askInWindow(ctx context.Context, specs []chat.ToolSpec) (*ChatResp
 	if !errors.As(err, &api) || !api.ContextTooLarge || ctx.Err() != nil {
 		return resp, err
 	}
-	a.memoryOf(a.model.current()).learn(api.Message, a.requestWeight(specs))
+	a.window.current().learn(api.Message, a.window.weight(specs))
 	if a.opts.compaction.Disabled {
 		return nil, err
 	}
@@ -200,8 +200,8 @@ func (r *run) askInWindow(ctx context.Context, specs []chat.ToolSpec) (*ChatResp
 // goal is how short the conversation is to become.
 func (r *run) goal(specs []chat.ToolSpec, always bool) compact.Goal {
 	a := r.agent
-	gauge := &a.memoryOf(a.model.current()).gauge
-	room := cmp.Or(a.room(""), usualWindow)
+	gauge := a.window.gauge()
+	room := cmp.Or(a.window.room(""), usualWindow)
 	_, to := a.opts.compaction.marks()
 	share := func(percent int64) int { return gauge.Weight(room * percent / 100) }
 	goal := compact.Goal{
@@ -221,7 +221,7 @@ func (r *run) goal(specs []chat.ToolSpec, always bool) compact.Goal {
 // little to be worth it.
 func (r *run) compact(ctx context.Context, specs []chat.ToolSpec, goal compact.Goal) (*chat.Compaction, error) {
 	a := r.agent
-	gauge := &a.memoryOf(a.model.current()).gauge
+	gauge := a.window.gauge()
 	messages, items := a.history.ForPlan()
 	plan := compact.Make(items, goal)
 	sendable := plan.Before <= goal.Most // else each byte counts
@@ -251,7 +251,7 @@ func (r *run) mark(done chat.Compaction) error {
 	r.nested = nestedInstructions{} // the model may not have it any more
 	kept := done                    // the history has its own
 	return r.keep(chat.HistoryEntry{Compaction: &kept}, func() Event {
-		return Event{Type: EventCompacted, Compaction: &done, Context: ContextUse{Used: done.After, Estimated: true, Window: r.agent.window("")}}
+		return Event{Type: EventCompacted, Compaction: &done, Context: ContextUse{Used: done.After, Estimated: true, Window: r.agent.window.size("")}}
 	})
 }
 
@@ -300,8 +300,8 @@ func (r *run) askSummary(ctx context.Context, said []compact.Said, most int) (st
 	}
 	const bytesOfWord = 8
 	a := r.agent
-	room := cmp.Or(a.room(""), usualWindow)
-	record := compact.Transcript(said, min(a.memoryOf(a.model.current()).gauge.Weight(room)/2, mostRecord))
+	room := cmp.Or(a.window.room(""), usualWindow)
+	record := compact.Transcript(said, min(a.window.gauge().Weight(room)/2, mostRecord))
 	resp, err := r.askOften(ctx, ChatRequest{Messages: []Message{
 		chat.SystemMessage(compact.Instructions),
 		chat.UserMessage(compact.Question(record, max(most/bytesOfWord, 100))),
@@ -324,15 +324,15 @@ func (r *run) askSummary(ctx context.Context, said []compact.Said, most int) (st
 // matches [ErrNothingToCompact] for a short conversation, and says why. If the model
 // gives no summary, a list of its last calls takes its place.
 func (a *Agent) Compact(ctx context.Context) (done chat.Compaction, err error) {
-	err = a.aside(ctx, func(r *run) error {
+	err = a.exclusive(ctx, func(r *run) error {
 		done, err = r.compactNow(r.ctx)
 		return err
 	})
 	return done, err
 }
 
-// aside calls f with a run that has no steps.
-func (a *Agent) aside(ctx context.Context, f func(*run) error) error {
+// exclusive calls f with a run that has no steps.
+func (a *Agent) exclusive(ctx context.Context, f func(*run) error) error {
 	o, err := newRunOptions(a.opts.run, nil)
 	if err != nil {
 		return err
@@ -389,7 +389,7 @@ func (r *run) compactNow(ctx context.Context) (chat.Compaction, error) {
 // It is a run of its own: while another goes on, the error is [ErrAgentBusy]. If
 // nothing was said, it does nothing.
 func (a *Agent) NewConversation(ctx context.Context) error {
-	return a.aside(ctx, func(r *run) error { return r.beginAnew(r.ctx) })
+	return a.exclusive(ctx, func(r *run) error { return r.beginAnew(r.ctx) })
 }
 
 func (r *run) beginAnew(ctx context.Context) error {
@@ -408,8 +408,8 @@ func (r *run) beginAnew(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	gauge := &a.memoryOf(a.model.current()).gauge
-	done := chat.Compaction{Anew: true, Gone: said, Before: gauge.Tokens(a.requestWeight(specs))}
+	gauge := a.window.gauge()
+	done := chat.Compaction{Anew: true, Gone: said, Before: gauge.Tokens(a.window.weight(specs))}
 	done.After = gauge.Tokens(a.history.WeightAfter(&done) + toolsWeight(specs))
 	return r.mark(done)
 }
@@ -420,8 +420,8 @@ func (r *run) nothingToCompact(specs []chat.ToolSpec) error {
 	if a.history.MessageCount() == 0 {
 		return fmt.Errorf("%w: nothing was said yet", ErrNothingToCompact)
 	}
-	weight, prefix := a.requestWeight(specs), a.history.SystemWeight()+toolsWeight(specs)
-	gauge := &a.memoryOf(a.model.current()).gauge
+	weight, prefix := a.window.weight(specs), a.history.SystemWeight()+toolsWeight(specs)
+	gauge := a.window.gauge()
 	return fmt.Errorf("%w: about %d of its %d tokens are the system message and the tools; the last message of the user and the last exchange stay too, and a summary of the rest would not be shorter",
 		ErrNothingToCompact, gauge.Tokens(prefix), gauge.Tokens(weight))
 }
@@ -483,8 +483,17 @@ func (m *OpenAIModel) ContextWindow(ctx context.Context, name string) int64 {
 	return m.client.Window(ctx, name)
 }
 
+// contextWindow is the window of an agent's model, and how much of it the conversation
+// fills. The run that goes on is the only one to use it.
+type contextWindow struct {
+	history conversation
+	model   *modelChoice
+	set     int64 // by [WithContextWindow]; 0 for the default
+	memory  memory
+}
+
 // memory is what an agent knows about the window of its model, and about the
-// tokens of its conversation. The run that goes on is the only one to use it.
+// tokens of its conversation.
 type memory struct {
 	model   string // that the rest is about, as it is asked for
 	gauge   compact.Gauge
@@ -496,13 +505,13 @@ type memory struct {
 	small   bool // it was warned that the window is small
 }
 
-// memoryOf returns what is known about the model that is asked now. It begins with what the
+// current returns what is known about the model that is asked now. It begins with what the
 // provider counted last for that model in the conversation.
-func (a *Agent) memoryOf(model agentModel) *memory {
-	m := &a.memory
-	if name := model.asked(); m.told == nil || m.model != name {
+func (w *contextWindow) current() *memory {
+	m := &w.memory
+	if name := w.model.current().asked(); m.told == nil || m.model != name {
 		*m = memory{model: name, told: new(atomic.Int64), warned: m.warned}
-		for _, e := range slices.Backward(a.history.AllEntries()) {
+		for _, e := range slices.Backward(w.history.AllEntries()) {
 			if e.Model != name {
 				continue
 			}
@@ -517,11 +526,13 @@ func (a *Agent) memoryOf(model agentModel) *memory {
 // mostWindow is the largest window that is believed, so that no sum overflows.
 const mostWindow = 1e12
 
-// window returns how many tokens the model's window holds; 0 if it is not known.
-func (a *Agent) window(answered string) int64 {
-	model := a.model.current()
-	m := a.memoryOf(model)
-	known := min(cmp.Or(a.opts.window, m.told.Load(), window.Of(m.model), window.Of(answered)), mostWindow)
+// gauge returns what counts the tokens of requests to the model that is asked now.
+func (w *contextWindow) gauge() *compact.Gauge { return &w.current().gauge }
+
+// size returns how many tokens the model's window holds; 0 if it is not known.
+func (w *contextWindow) size(answered string) int64 {
+	m := w.current()
+	known := min(cmp.Or(w.set, m.told.Load(), window.Of(m.model), window.Of(answered)), mostWindow)
 	if learned := m.learned(); learned > 0 && (known == 0 || learned < known) {
 		return learned
 	}
@@ -573,14 +584,14 @@ func (m *memory) unlearn(weight int, tokens int64) {
 
 // room returns how many tokens a request may have, so that there is room for the
 // answer; 0 if that is not known.
-func (a *Agent) room(answered string) int64 {
-	all := a.window(answered)
+func (w *contextWindow) room(answered string) int64 {
+	all := w.size(answered)
 	if all == 0 {
 		return 0
 	}
-	model := a.model.current()
+	model := w.model.current()
 	most := all
-	if a.opts.window == 0 && a.memory.learned() == 0 && a.memory.told.Load() == 0 {
+	if w.set == 0 && w.memory.learned() == 0 && w.memory.told.Load() == 0 {
 		most = cmp.Or(min(all, window.Input(model.asked())), all)
 	}
 	if limited, ok := model.given.(*OpenAIModel); ok {
@@ -601,9 +612,9 @@ const (
 func (r *run) askWindow(tokens int64) {
 	a := r.agent
 	model := a.model.current()
-	m := a.memoryOf(model)
+	m := a.window.current()
 	teller, ok := model.given.(windowTeller)
-	if !ok || m.asked || a.opts.window > 0 || tokens < windowWorthAsking {
+	if !ok || m.asked || a.window.set > 0 || tokens < windowWorthAsking {
 		return
 	}
 	m.asked = true
@@ -627,16 +638,16 @@ func (r *run) askWindow(tokens int64) {
 // contextUse returns how full the window is after an answer.
 func (r *run) contextUse(resp *ChatResponse) ContextUse {
 	a := r.agent
-	use := ContextUse{Used: resp.Usage.Total() - resp.Usage.ReasoningTokens, Window: a.window(resp.Model)}
+	use := ContextUse{Used: resp.Usage.Total() - resp.Usage.ReasoningTokens, Window: a.window.size(resp.Model)}
 	if resp.Usage.PromptTokens == 0 {
-		use.Used, use.Estimated = a.memoryOf(a.model.current()).gauge.Tokens(a.requestWeight(r.specs)), true
+		use.Used, use.Estimated = a.window.gauge().Tokens(a.window.weight(r.specs)), true
 	}
 	return use
 }
 
 // counted takes what the server says about the tokens of a request of a weight.
 func (r *run) counted(weight int, u Usage) {
-	m := r.agent.memoryOf(r.agent.model.current())
+	m := r.agent.window.current()
 	m.unlearn(weight, u.PromptTokens)
 	expected := m.gauge.Tokens(weight)
 	if m.gauge.Report(weight, u.PromptTokens) && !m.warned {
@@ -647,9 +658,9 @@ func (r *run) counted(weight int, u Usage) {
 	}
 }
 
-// requestWeight is what a request weighs, for counting tokens.
-func (a *Agent) requestWeight(specs []chat.ToolSpec) int {
-	return a.history.Weight() + toolsWeight(specs)
+// weight is what a request weighs, for counting tokens.
+func (w *contextWindow) weight(specs []chat.ToolSpec) int {
+	return w.history.Weight() + toolsWeight(specs)
 }
 
 func toolsWeight(specs []chat.ToolSpec) int {

@@ -543,7 +543,7 @@ func (r *run) takeMistake(ctx context.Context, m *openai.Mistake) (*ChatResponse
 // finished.
 func (r *run) tookMessage(resp *ChatResponse) error {
 	msg, a := resp.Message, r.agent
-	entry := chat.HistoryEntry{Message: msg, Usage: resp.Usage, Model: a.model.current().asked(), Weight: a.requestWeight(r.specs)}
+	entry := chat.HistoryEntry{Message: msg, Usage: resp.Usage, Model: a.model.current().asked(), Weight: a.window.weight(r.specs)}
 	return r.keep(entry, func() Event {
 		r.result.Message, r.result.told = msg, true
 		first := r.replies == 0 || r.trouble.CutBy != ""
