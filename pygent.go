@@ -125,22 +125,18 @@ const NoLimit = -1
 // the more general setting applies, or else the default. JSON has times as
 // numbers of seconds, with fractions.
 type Limits struct {
-	MaxSteps     int           `json:"max_steps,omitempty"`      // default 20; the command pygent sets 100
-	MaxToolCalls int           `json:"max_tool_calls,omitempty"` // default as for [MaxToolCalls]
-	MaxTokens    int64         `json:"max_tokens,omitempty"`     // prompts and answers together; default none; for a task a share of the run's limit: see [TaskManager]
-	MaxCost      float64       `json:"max_cost,omitempty"`       // in the currency of [WithPrices]; default as for MaxTokens: see [MaxCost]
-	StepTimeout  time.Duration `json:"-"`                        // for each step; default none, for a task 5 minutes; step_timeout_seconds in JSON
-	MaxTime      time.Duration `json:"-"`                        // default none, for a task 20 minutes, including its start; max_time_seconds in JSON
+	MaxSteps     int           `json:"max_steps,omitempty"`                        // default 20; the command pygent sets 100
+	MaxToolCalls int           `json:"max_tool_calls,omitempty"`                   // default as for [MaxToolCalls]
+	MaxTokens    int64         `json:"max_tokens,omitempty"`                       // prompts and answers together; default none; for a task a share of the run's limit: see [TaskManager]
+	MaxCost      float64       `json:"max_cost,omitempty"`                         // in the currency of [WithPrices]; default as for MaxTokens: see [MaxCost]
+	StepTimeout  time.Duration `json:"-" seconds:"step_timeout_seconds,omitempty"` // for each step; default none, for a task 5 minutes
+	MaxTime      time.Duration `json:"-" seconds:"max_time_seconds,omitempty"`     // default none, for a task 20 minutes, including its start
 }
 
 // MarshalJSON encodes the times in seconds.
 func (l Limits) MarshalJSON() ([]byte, error) {
 	type plain Limits
-	return json.Marshal(struct {
-		plain
-		StepTimeout jsonobj.Seconds `json:"step_timeout_seconds,omitempty"`
-		MaxTime     jsonobj.Seconds `json:"max_time_seconds,omitempty"`
-	}{plain(l), jsonobj.Seconds(l.StepTimeout), jsonobj.Seconds(l.MaxTime)})
+	return jsonobj.MarshalSeconds(plain(l))
 }
 
 // UnmarshalJSON is the inverse of MarshalJSON.
