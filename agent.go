@@ -16,7 +16,6 @@ import (
 	"github.com/x/pygent/internal/denylist"
 	"github.com/x/pygent/internal/eventqueue"
 	"github.com/x/pygent/internal/gitrepo/gitwatch"
-	"github.com/x/pygent/internal/jobtrack"
 	"github.com/x/pygent/internal/safecall"
 )
 
@@ -68,11 +67,8 @@ type Agent struct {
 	tasks   lazyTasks
 	notices taskNotices
 
-	git         *gitwatch.Watch
-	ranCommands atomic.Bool // a command may have run in the runtime and left processes behind
-	jobs        toldJobs
-	followed    jobtrack.Book // what its model knows of its jobs
-	recalled    bool          // the jobs of the conversation are among them; guarded by busy
+	git  *gitwatch.Watch
+	jobs agentJobs
 
 	window   contextWindow    // guarded by busy
 	keeper   checkpointKeeper // set by New
@@ -152,7 +148,8 @@ func newAgent(ctx context.Context, o options) (*Agent, error) {
 func (a *Agent) prepare(o *options) (err error) {
 	a.keeper = noCheckpoints{a}
 	a.meter.above = o.spends
-	a.busy, a.refresh, a.question, a.jobs.telling = safecall.NewBaton(), safecall.NewBaton(), safecall.NewBaton(), safecall.NewBaton()
+	a.busy, a.refresh, a.question = safecall.NewBaton(), safecall.NewBaton(), safecall.NewBaton()
+	a.jobs.begin(a)
 	a.replay = eventqueue.NewReplay(keptBefore, keptBytesBefore, mergeDeltas, sizeOf)
 	a.state.Since = time.Now()
 	a.allowed = cmp.Or(o.allowed, &sessionRules{})
@@ -206,6 +203,7 @@ func (a *Agent) openWorkspace(ctx context.Context, o *options) error {
 	if a.runtime, err = a.openRuntime(ctx, putsBack); err != nil {
 		return err
 	}
+	a.jobs.runtime = a.runtime
 	if err = o.saved.snapshot.fill(ctx, a); err == nil {
 		err = a.keeper.Fill(ctx)
 	}

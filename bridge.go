@@ -276,9 +276,14 @@ func (i insideAgent) Complete(ctx context.Context) error {
 // entries that it had.
 func (i insideAgent) Rewound(ctx context.Context, done *Restored, before []chat.HistoryEntry) {
 	a := i.agent
-	a.followed.Forget()
-	a.recalled = false
-	done.Jobs = len(runningJobs(a.latestJobs(ctx)))
+	a.jobs.known.Forget()
+	a.jobs.recalled = false
+	jobs, err := a.Jobs(ctx)
+	if err != nil {
+		a.log.Debug("background jobs are not known", "error", err)
+		jobs = a.State().Jobs
+	}
+	done.Jobs = len(runningJobs(jobs))
 	was := slices.DeleteFunc(slices.Clone(before), func(e chat.HistoryEntry) bool { return e.IsMark() })
 	is := a.history.ActiveMessageEntries()
 	done.Earlier = conversationsIn(before) > conversationsIn(a.history.ActiveEntries())
@@ -381,7 +386,7 @@ func (i insideAgent) JobsRun(ctx context.Context) bool {
 	if i.agent.jobs.silent.Load() {
 		return true
 	}
-	jobs, err := i.agent.listJobs(ctx)
+	jobs, err := i.agent.jobs.list(ctx)
 	return err != nil || len(runningJobs(jobs)) > 0
 }
 

@@ -216,7 +216,7 @@ func (r *run) give(ctx context.Context, read *readCall, result *ToolResult, last
 	r.agent.keeper.WorksAway(ctx)
 	err := r.answer(Event{Type: EventToolDone, Call: call}, result, r.noteAfter(last))
 	if err == nil && mayChangeJobs(call.Name) {
-		r.noteJobs(ctx)
+		r.emitJobs(ctx)
 	}
 	return err
 }
@@ -374,7 +374,7 @@ func (r *run) openTasks(ctx context.Context) []string {
 
 // openJobs names the background jobs that run.
 func (r *run) openJobs(ctx context.Context) []string {
-	all, err := r.agent.listJobs(ctx)
+	all, err := r.agent.jobs.list(ctx)
 	if err != nil {
 		r.agent.log.Warn("background jobs are not known", "error", err)
 	}
@@ -663,7 +663,7 @@ func (r *run) start(ctx *callContext, tool Tool) (refused *ToolResult) {
 		return notRunResult(OutcomeNotRun, looptext.NotRun(err))
 	}
 	if _, ours := builtinTools()[call.Name]; !ours && !tool.ends || call.Name == "bash" {
-		r.agent.ranCommands.Store(true)
+		r.agent.jobs.ranCommands.Store(true)
 	}
 	return nil
 }

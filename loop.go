@@ -279,7 +279,7 @@ func (r *run) step(ctx context.Context) error {
 	ctx, done := r.beginStep(ctx)
 	defer done()
 	r.agent.session.GoOn()
-	r.noteOldJobs(ctx)
+	r.emitOldJobs(ctx)
 	if err := r.nudge(); err != nil {
 		return err
 	}

@@ -50,25 +50,50 @@ func runningJobs(jobs []Job) []Job {
 	return slices.DeleteFunc(slices.Clone(jobs), func(j Job) bool { return !j.Running })
 }
 
-// toldJobs is what the events of an agent have told of its background jobs.
-type toldJobs struct {
-	telling safecall.Baton // held while the jobs are listed and told, so that the last event is right
-	last    []Job          // guarded by telling
-	run     atomic.Bool    // one of them runs, or may
-	listing lateCall       // of the runtime
-	silent  atomic.Bool    // the runtime did not answer when it was last asked
+// agentJobs is what an agent, its model and its listeners know of the background jobs.
+type agentJobs struct {
+	runtime     Runtime // nil until it is made
+	calls       *callbacks
+	emit        func(Event)
+	isHeard     func() bool // reports whether anybody gets events
+	show        func([]Job) // in the state, without an event
+	outliveOnce func(context.Context, func() ([]Job, error)) ([]Job, error)
+
+	ranCommands atomic.Bool    // a command may have run in the runtime and left processes behind
+	run         atomic.Bool    // one of the jobs runs, or may
+	silent      atomic.Bool    // the runtime did not answer when it was last asked
+	emitting    safecall.Baton // held while the jobs are listed and emitted, so that the last event is right
+	emitted     []Job          // the last; guarded by emitting
+
+	known    jobtrack.Book // to the model
+	recalled bool          // those of the conversation are known; guarded by the agent's busy
 }
 
-// jobLister returns what lists the background jobs. It is nil where there can be
-// none: asking could start the runtime.
-func (a *Agent) jobLister() func(context.Context) ([]Job, error) {
-	runner, ok := RuntimeAs[JobRunner](a.runtime)
+// begin connects the jobs with their agent, which has no runtime yet.
+func (j *agentJobs) begin(a *Agent) {
+	var listing lateCall
+	j.emitting, j.calls, j.isHeard = safecall.NewBaton(), &a.callbacks, a.isHeard
+	j.emit = func(e Event) { a.emit(e) }
+	j.show = func(jobs []Job) {
+		a.emitMu.Lock()
+		defer a.emitMu.Unlock()
+		a.state.Jobs, a.state.JobsAt = slices.Clone(jobs), time.Now()
+	}
+	j.outliveOnce = func(ctx context.Context, list func() ([]Job, error)) ([]Job, error) {
+		return outliveOnce(ctx, a, &listing, "the runtime's Jobs", list)
+	}
+}
+
+// lister returns what lists the jobs. It is nil where there can be none: asking could
+// start the runtime.
+func (j *agentJobs) lister() func(context.Context) ([]Job, error) {
+	runner, ok := RuntimeAs[JobRunner](j.runtime)
 	switch rt, ours := runner.(*workspaceRuntime); {
 	case !ok, ours && !rt.HadJobs():
 		return nil
 	case ours:
 		return rt.knownJobs
-	case !a.ranCommands.Load():
+	case !j.ranCommands.Load():
 		return nil
 	}
 	return runner.Jobs
@@ -78,16 +103,16 @@ func (r *workspaceRuntime) knownJobs(ctx context.Context) ([]Job, error) {
 	return jobsOf(r.KnownJobs(ctx))
 }
 
-// listJobs returns the background jobs. It leaves only one call of a runtime
-// behind that ignores its context.
-func (a *Agent) listJobs(ctx context.Context) ([]Job, error) {
-	list := a.jobLister()
+// list returns the jobs. It leaves only one call of a runtime behind that ignores its
+// context.
+func (j *agentJobs) list(ctx context.Context) ([]Job, error) {
+	list := j.lister()
 	if list == nil {
 		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, openWithin)
 	defer cancel()
-	return outliveOnce(ctx, a, &a.jobs.listing, "the runtime's Jobs", func() ([]Job, error) { return list(ctx) })
+	return j.outliveOnce(ctx, func() ([]Job, error) { return list(ctx) })
 }
 
 // hasEnded reports whether a channel is closed; a nil channel never is.
@@ -112,63 +137,44 @@ func (a *Agent) Jobs(ctx context.Context) ([]Job, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, openWithin)
 	defer cancel()
-	jobs, err := a.askJobs(ctx)
+	jobs, err := a.jobs.ask(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list the commands in the background: %w", err)
 	}
 	return slices.Clone(jobs), nil
 }
 
-// latestJobs is [Agent.Jobs], or what is known of the jobs if the runtime does not
-// answer.
-func (a *Agent) latestJobs(ctx context.Context) []Job {
-	jobs, err := a.Jobs(ctx)
-	if err != nil {
-		a.log.Debug("background jobs are not known", "error", err)
-		return a.State().Jobs
-	}
-	return jobs
-}
-
-// askJobs lists the background jobs, notes them in the state, and emits the list if
-// it has changed.
-func (a *Agent) askJobs(ctx context.Context) ([]Job, error) {
-	if err := a.jobs.telling.LockContext(ctx); err != nil {
+// ask lists the jobs, shows them in the state, and emits the list if it has changed.
+func (j *agentJobs) ask(ctx context.Context) ([]Job, error) {
+	if err := j.emitting.LockContext(ctx); err != nil {
 		return nil, err
 	}
-	defer a.jobs.telling.Unlock()
-	jobs, err := a.listJobs(ctx)
-	a.jobs.silent.Store(err != nil)
+	defer j.emitting.Unlock()
+	jobs, err := j.list(ctx)
+	j.silent.Store(err != nil)
 	if err != nil {
 		return nil, err
 	}
-	a.jobs.run.Store(len(runningJobs(jobs)) > 0)
-	if slices.EqualFunc(a.jobs.last, jobs, Job.sameState) {
-		a.noteJobs(jobs)
+	j.run.Store(len(runningJobs(jobs)) > 0)
+	if slices.EqualFunc(j.emitted, jobs, Job.sameState) {
+		j.show(jobs)
 		return jobs, nil
 	}
-	a.jobs.last = jobs
-	a.emit(Event{Type: EventJobs, Jobs: slices.Clone(jobs)})
+	j.emitted = jobs
+	j.emit(Event{Type: EventJobs, Jobs: slices.Clone(jobs)})
 	return jobs, nil
 }
 
-// noteJobs notes in the state how far the jobs are that nobody has to be told of.
-func (a *Agent) noteJobs(jobs []Job) {
-	a.emitMu.Lock()
-	defer a.emitMu.Unlock()
-	a.state.Jobs, a.state.JobsAt = slices.Clone(jobs), time.Now()
-}
-
-// tellJobs emits the list of background jobs if it has changed, and reports
-// whether one runs. If nobody gets events, it does nothing.
-func (a *Agent) tellJobs(ctx context.Context) (run bool) {
-	if !a.jobs.run.Load() && a.jobLister() == nil || !a.isHeard() {
+// emitChanges emits the list of jobs if it has changed, and reports whether one runs. If
+// nobody gets events, it does nothing.
+func (j *agentJobs) emitChanges(ctx context.Context) (run bool) {
+	if !j.run.Load() && j.lister() == nil || !j.isHeard() {
 		return false
 	}
-	if _, err := a.askJobs(ctx); err != nil {
-		a.log.Debug("background jobs are not known", "error", err)
+	if _, err := j.ask(ctx); err != nil {
+		j.calls.log.Debug("background jobs are not known", "error", err)
 	}
-	return a.jobs.run.Load()
+	return j.run.Load()
 }
 
 // endBeside ends what goes on beside the run.
@@ -180,11 +186,11 @@ func (r *run) endBeside() {
 	r.prepares.End()
 }
 
-// noteOldJobs is noteJobs for jobs that ran when they were told of last, perhaps in
+// emitOldJobs is emitJobs for jobs that ran when they were emitted last, perhaps in
 // an earlier run.
-func (r *run) noteOldJobs(ctx context.Context) {
+func (r *run) emitOldJobs(ctx context.Context) {
 	if r.agent.jobs.run.Load() {
-		r.noteJobs(ctx)
+		r.emitJobs(ctx)
 	}
 }
 
@@ -192,22 +198,22 @@ func (r *run) noteOldJobs(ctx context.Context) {
 // run.
 const watchJobsEvery = time.Second
 
-// noteJobs tells of background jobs that have begun or ended. In a runtime of this
+// emitJobs emits the list of background jobs if some have begun or ended. In a runtime of this
 // package, which answers fast, those that run are watched until the run is over.
 // While it does not answer, in a paused container for example, only the watch asks,
 // so that the run does not wait after each call.
-func (r *run) noteJobs(ctx context.Context) {
+func (r *run) emitJobs(ctx context.Context) {
 	a := r.agent
 	if ctx.Err() != nil {
 		a.jobs.run.Store(true) // perhaps: the next run asks
 		return
 	}
-	if a.jobs.silent.Load() && r.jobs.Goes() || !a.tellJobs(ctx) {
+	if a.jobs.silent.Load() && r.jobs.Goes() || !a.jobs.emitChanges(ctx) {
 		return
 	}
 	runner, _ := RuntimeAs[JobRunner](a.runtime)
 	if _, ours := runner.(*workspaceRuntime); ours {
-		r.jobs.Start(r.ctx, watchJobsEvery, a.tellJobs)
+		r.jobs.Start(r.ctx, watchJobsEvery, a.jobs.emitChanges)
 	}
 }
 
@@ -246,11 +252,11 @@ const (
 	noticedJobs   = 50      // further ones are counted
 )
 
-// followed returns what the model of a call knows of its jobs. Outside of a run,
+// knownJobs returns what the model of a call knows of its jobs. Outside of a run,
 // nobody reads it.
-func followed(ctx context.Context) *jobtrack.Book {
+func knownJobs(ctx context.Context) *jobtrack.Book {
 	if call := toolCallOf(ctx); call != nil {
-		return &call.agent.followed
+		return &call.agent.jobs.known
 	}
 	return &jobtrack.Book{}
 }
@@ -258,14 +264,14 @@ func followed(ctx context.Context) *jobtrack.Book {
 // followJob records that the model of a call learns of a job.
 func followJob(ctx context.Context, id, command string, read int64) {
 	if id != "" {
-		followed(ctx).Begin(id, command, read)
+		knownJobs(ctx).Begin(id, command, read)
 	}
 }
 
 // sawJob records that the model of a call learns the state of a job.
 func sawJob(ctx context.Context, job Job) {
 	if !job.Running {
-		followed(ctx).End(job.ID)
+		knownJobs(ctx).End(job.ID)
 	}
 }
 
@@ -273,10 +279,10 @@ func sawJob(ctx context.Context, job Job) {
 // knows. A new job gets none of their ids.
 func (r *run) recallJobs() {
 	a := r.agent
-	if a.recalled {
+	if a.jobs.recalled {
 		return
 	}
-	a.recalled = true
+	a.jobs.recalled = true
 	var recall jobtrack.Recall
 	calls := map[string]ToolCall{}
 	for _, e := range a.history.ActiveEntries() {
@@ -293,13 +299,13 @@ func (r *run) recallJobs() {
 			recall.Notice(m.Text())
 		}
 	}
-	a.followed.Recall(&recall)
-	if len(a.followed.Open()) > 0 {
-		a.ranCommands.Store(true) // in an earlier run: a runtime of the caller's own is asked
-		a.jobs.run.Store(true)    // perhaps
+	a.jobs.known.Recall(&recall)
+	if len(a.jobs.known.Open()) > 0 {
+		a.jobs.ranCommands.Store(true) // in an earlier run: a runtime of the caller's own is asked
+		a.jobs.run.Store(true)         // perhaps
 	}
 	if rt, ours := RuntimeAs[*workspaceRuntime](a.runtime); ours {
-		rt.SkipJobs(a.followed.Highest())
+		rt.SkipJobs(a.jobs.known.Highest())
 	}
 }
 
@@ -322,43 +328,43 @@ func (r *run) recallResult(recall *jobtrack.Recall, call ToolCall, e chat.Histor
 	}
 }
 
-// endedJobs returns what the model has to be told of jobs that have ended since it
-// heard of them last, and, in a conversation that is taken up, of those that still
-// run. It is told of each end once.
-func (a *Agent) endedJobs(ctx context.Context) string {
-	open := a.followed.Open()
+// news returns what the model has to be told of jobs that have ended since it heard of
+// them last, and, in a conversation that is taken up, of those that still run. It is told
+// of each end once.
+func (j *agentJobs) news(ctx context.Context) string {
+	open := j.known.Open()
 	if len(open) == 0 || ctx.Err() != nil {
 		return ""
 	}
-	jobs, err := a.listJobs(ctx)
+	jobs, err := j.list(ctx)
 	if err != nil {
-		a.log.Debug("background jobs are not known", "error", err)
+		j.calls.log.Debug("background jobs are not known", "error", err)
 		return ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, openWithin) // for all of them
 	defer cancel()
-	told := notedJobs{agent: a}
+	news := jobNews{of: j}
 	for _, known := range open {
 		at := slices.IndexFunc(jobs, func(j Job) bool { return j.ID == known.ID })
 		if at >= 0 {
-			told.note(ctx, known, jobs[at])
-		} else if !told.noteUnlisted(ctx, known) {
+			news.add(ctx, known, jobs[at])
+		} else if !news.addUnlisted(ctx, known) {
 			break
 		}
 	}
-	return told.String()
+	return news.String()
 }
 
-// notedJobs collects what a model is told of its jobs.
-type notedJobs struct {
-	agent   *Agent
+// jobNews collects what a model is told of its jobs.
+type jobNews struct {
+	of      *agentJobs
 	notices []string
 	size    int  // of the notices, in bytes
 	more    int  // jobs that are only counted
 	silent  bool // the runtime does not tell what they printed
 }
 
-func (n *notedJobs) add(notice string) {
+func (n *jobNews) append(notice string) {
 	if len(n.notices) >= noticedJobs {
 		n.more++
 		return
@@ -366,34 +372,34 @@ func (n *notedJobs) add(notice string) {
 	n.notices, n.size = append(n.notices, notice), n.size+len(notice)
 }
 
-// note tells of a job that the runtime has, if there is news.
-func (n *notedJobs) note(ctx context.Context, known jobtrack.Job, job Job) {
-	book := &n.agent.followed
+// add appends what is new of a job that the runtime has, if anything is.
+func (n *jobNews) add(ctx context.Context, known jobtrack.Job, job Job) {
+	book := &n.of.known
 	switch {
 	case !known.Is(job.Command): // another agent's, in another runtime
-		n.add(known.Lost())
+		n.append(known.Lost())
 		book.Lose(known.ID)
 	case job.Running && known.Resumed:
-		n.add(jobtrack.Met(jobtrack.State(job)))
+		n.append(jobtrack.Met(jobtrack.State(job)))
 		book.Met(known.ID)
 	case !job.Running:
-		n.add(jobtrack.Ended(jobtrack.State(job), n.lastOutput(ctx, job, known.Read)))
+		n.append(jobtrack.Ended(jobtrack.State(job), n.lastOutput(ctx, job, known.Read)))
 		book.End(known.ID)
 	}
 }
 
-// noteUnlisted tells of a job that the runtime does not list. It may have ended long
+// addUnlisted is add for a job that the runtime does not list. It may have ended long
 // ago. The answer is false if the runtime did not answer.
-func (n *notedJobs) noteUnlisted(ctx context.Context, known jobtrack.Job) (answered bool) {
+func (n *jobNews) addUnlisted(ctx context.Context, known jobtrack.Job) (answered bool) {
 	out, err := n.read(ctx, known.ID, known.Read)
 	switch {
 	case err == nil:
-		n.note(ctx, known, out.Job)
+		n.add(ctx, known, out.Job)
 	case errors.Is(err, ErrUnknownJob):
-		n.add(known.Lost())
-		n.agent.followed.Lose(known.ID)
+		n.append(known.Lost())
+		n.of.known.Lose(known.ID)
 	default:
-		n.agent.log.Debug("a background job is not known", "error", err)
+		n.of.calls.log.Debug("a background job is not known", "error", err)
 		return false
 	}
 	return true
@@ -401,7 +407,7 @@ func (n *notedJobs) noteUnlisted(ctx context.Context, known jobtrack.Job) (answe
 
 // lastOutput returns the last lines of a job that the model has not read, as long as
 // there is room for them.
-func (n *notedJobs) lastOutput(ctx context.Context, job Job, read int64) string {
+func (n *jobNews) lastOutput(ctx context.Context, job Job, read int64) string {
 	if n.silent || job.Printed <= read || n.size >= noticedTotal {
 		return ""
 	}
@@ -411,14 +417,13 @@ func (n *notedJobs) lastOutput(ctx context.Context, job Job, read int64) string 
 }
 
 // read reads the output of a job without starting a runtime.
-func (n *notedJobs) read(ctx context.Context, id string, offset int64) (JobOutput, error) {
-	a := n.agent
-	runner, ok := RuntimeAs[JobRunner](a.runtime)
+func (n *jobNews) read(ctx context.Context, id string, offset int64) (JobOutput, error) {
+	runner, ok := RuntimeAs[JobRunner](n.of.runtime)
 	if !ok {
 		return JobOutput{}, ErrUnknownJob
 	}
 	return safecall.Outlive(ctx, func() (JobOutput, error) {
-		defer a.enter(&a.calling, "the runtime's JobOutput")()
+		defer n.of.calls.enter(&n.of.calls.calling, "the runtime's JobOutput")()
 		if rt, ours := runner.(*workspaceRuntime); ours {
 			return jobOutputOf(rt.KnownJobOutput(ctx, id, offset))
 		}
@@ -427,7 +432,7 @@ func (n *notedJobs) read(ctx context.Context, id string, offset int64) (JobOutpu
 }
 
 // String joins the notices.
-func (n *notedJobs) String() string {
+func (n *jobNews) String() string {
 	if n.more > 0 {
 		n.notices = append(n.notices, "[and of "+numeral.Count(n.more, "more job")+" there is news: see job_list]")
 	}

@@ -180,7 +180,7 @@ func (r *run) nudge() error {
 		say = looptext.OnALine(say, r.limitNote())
 	}
 	ended := r.agent.notices.take()
-	if jobs := r.agent.endedJobs(r.ctx); jobs != "" {
+	if jobs := r.agent.jobs.news(r.ctx); jobs != "" {
 		ended = strings.TrimPrefix(looptext.OnALine(ended, jobs), "\n")
 	}
 	if !r.asked { // later, it is told with results

@@ -177,8 +177,8 @@ func jobOutput(ctx context.Context, rt Runtime, in jobOutputInput) (*ToolResult,
 	case len(in.Until) > jobtrack.MaxUntil:
 		return nil, fmt.Errorf("until is longer than %d bytes", jobtrack.MaxUntil)
 	}
-	in.ID = followed(ctx).Meant(in.ID)
-	known, _ := followed(ctx).Job(in.ID)
+	in.ID = knownJobs(ctx).Meant(in.ID)
+	known, _ := knownJobs(ctx).Job(in.ID)
 	read := jobtrack.Reader{Until: in.Until, At: known.Read, From: func(ctx context.Context, at int64, wait time.Duration) (jobtrack.Output, error) {
 		out, err := runner.JobOutput(ctx, in.ID, at, wait)
 		return jobtrack.Output{Text: out.Text, Next: out.Next, Skipped: out.Skipped, State: jobtrack.State(out.Job)}, err
@@ -200,7 +200,7 @@ func jobOutput(ctx context.Context, rt Runtime, in jobOutputInput) (*ToolResult,
 	if err != nil && !read.Early {
 		return nil, nameJobs(ctx, runner, in.ID, err)
 	}
-	followed(ctx).Read(in.ID, read.At)
+	knownJobs(ctx).Read(in.ID, read.At)
 	sawJob(ctx, Job(read.State))
 	return &ToolResult{Content: read.Describe(in.Tail, wait, maxToolResult-shownCommand)}, nil
 }
@@ -210,7 +210,7 @@ func nameJobs(ctx context.Context, runner JobRunner, id string, err error) error
 	if !errors.Is(err, ErrUnknownJob) {
 		return err
 	}
-	if known, ok := followed(ctx).Job(id); ok && known.Gone {
+	if known, ok := knownJobs(ctx).Job(id); ok && known.Gone {
 		err = fmt.Errorf("%w: %s", ErrUnknownJob, strings.Trim(known.Lost(), "[]"))
 	}
 	jobs, listErr := runner.Jobs(ctx)
@@ -258,7 +258,7 @@ func jobKill(ctx context.Context, rt Runtime, in jobKillInput) (*ToolResult, err
 	if err != nil {
 		return nil, err
 	}
-	in.ID = followed(ctx).Meant(in.ID)
+	in.ID = knownJobs(ctx).Meant(in.ID)
 	job, err := runner.KillJob(ctx, in.ID)
 	if err != nil {
 		return nil, nameJobs(ctx, runner, in.ID, err)
