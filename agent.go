@@ -171,7 +171,10 @@ func (a *Agent) prepare(o *options) (err error) {
 	if err := a.tasks.prepare(o, a); err != nil {
 		return err
 	}
-	return cmp.Or(a.wiring.wrap(o), a.pricing.checkFor(o.run))
+	if err := a.wiring.wrap(o); err != nil {
+		return err
+	}
+	return a.pricing.checkFor(o.run)
 }
 
 // open opens the extensions, the conversation and the workspace. If it fails, only
@@ -200,7 +203,11 @@ func (a *Agent) openWorkspace(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	if a.runtime, err = a.openRuntime(ctx, putsBack); err != nil {
+	a.runtime, err = o.openRuntime(ctx, putsBack, withRuntimeEvents(a.emit), a.withHostApproval())
+	if o.runtime == nil {
+		a.eventsHandled(context.Background()) // before New returns, the handler has seen its events
+	}
+	if err != nil {
 		return err
 	}
 	a.jobs.runtime = a.runtime
@@ -225,32 +232,29 @@ func (o *options) writableDirs() ([]string, error) {
 	return writableDirs(o.runtimeOpts)
 }
 
-// openRuntime makes the runtime in the time of ctx, unless the caller gave one. The
-// events of the runtime become events of the agent.
-func (a *Agent) openRuntime(ctx context.Context, putsBack bool) (Runtime, error) {
-	if a.opts.runtime != nil {
-		return a.opts.runtime, nil
+// openRuntime makes the runtime in the time of ctx, with further options, unless the caller
+// gave one.
+func (o *options) openRuntime(ctx context.Context, putsBack bool, further ...RuntimeOption) (Runtime, error) {
+	if o.runtime != nil {
+		return o.runtime, nil
 	}
-	opts := append([]RuntimeOption{WithLogger(a.log)}, a.opts.runtimeOpts...)
-	opts = append(opts, a.withRuntimeEvents(), a.withHostApproval())
+	opts := slices.Concat([]RuntimeOption{WithLogger(o.logger)}, o.runtimeOpts, further)
 	if putsBack { // the checkpoint has the initial files as the session has left them
 		opts = append(opts, runtimeOption{"", func(o *runtimeOptions) { o.initialFiles = nil }})
 	}
-	if err := a.opts.saved.snapshot.checkEmpty(opts); err != nil {
+	if err := o.saved.snapshot.checkEmpty(opts); err != nil {
 		return nil, err
 	}
-	rt, err := NewRuntime(ctx, opts...)
-	a.eventsHandled(context.Background()) // before New returns, the handler has seen its events
-	return rt, err
+	return NewRuntime(ctx, opts...)
 }
 
-// withRuntimeEvents has the agent emit the events of its runtime, besides
-// whoever else gets them.
-func (a *Agent) withRuntimeEvents() RuntimeOption {
+// withRuntimeEvents has an agent emit the events of its runtime, besides whoever else gets
+// them.
+func withRuntimeEvents(emit emitter) RuntimeOption {
 	return runtimeOption{"", func(o *runtimeOptions) {
 		given := o.events
 		o.events = func(e RuntimeEvent) {
-			a.emit(Event{Type: EventRuntime, Text: e.Text, Runtime: &e})
+			emit(Event{Type: EventRuntime, Text: e.Text, Runtime: &e})
 			if given != nil {
 				given(e)
 			}
@@ -356,7 +360,7 @@ func (a *Agent) Close() error {
 	a.keeper.Closing()
 	cleanup := a.cleanUp(a.runtime, a.opts.lent)
 	err = errors.Join(err, cleanup, a.keeper.Close(cleanup == nil), a.closeHistory(), a.extensions.close())
-	a.tellGitChanges()
+	emitGitChanges(a.git, a.emit)
 	ctx, cancel = context.WithTimeout(context.Background(), safecall.Grace)
 	defer cancel()
 	a.eventsHandled(ctx)
@@ -445,14 +449,17 @@ func keptDirs(rt Runtime) []string {
 	return r.options.writableDirs(r.Isolated(), !r.Isolated())
 }
 
-// tellGitChanges warns of changed files that steer git on this machine.
-func (a *Agent) tellGitChanges() {
-	notice, warning := a.git.News()
+// emitter emits an event of an agent.
+type emitter = func(Event) []<-chan struct{}
+
+// emitGitChanges warns of changed files that steer git on this machine.
+func emitGitChanges(git *gitwatch.Watch, emit emitter) {
+	notice, warning := git.News()
 	if notice != "" {
-		a.emit(Event{Type: EventNotice, Text: notice})
+		emit(Event{Type: EventNotice, Text: notice})
 	}
 	if warning != "" {
-		a.emit(Event{Type: EventWarning, Text: warning})
+		emit(Event{Type: EventWarning, Text: warning})
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/bridge"
 	"github.com/x/pygent/internal/export"
-	"github.com/x/pygent/internal/safecall"
+	"github.com/x/pygent/internal/pathname"
 	"github.com/x/pygent/internal/sessiondir"
 )
 
@@ -237,9 +237,18 @@ func (i insideAgent) Fork(ctx context.Context, id int64, opts ...Option) (*Agent
 	return i.agent.fork(ctx, id, opts)
 }
 
-// MayWrite refuses a directory that commands can write to.
+// MayWrite refuses a directory that commands can write to: it would be in the next snapshot,
+// and could be changed.
 func (i insideAgent) MayWrite(ctx context.Context, dir string) error {
-	return i.agent.checkOutside(ctx, dir)
+	dirs := keptDirs(i.agent.runtime)
+	if host := i.agent.describe(ctx).HostDir; host != "" {
+		dirs = append(dirs, host)
+	}
+	in, _, err := pathname.Inside(dirs, dir)
+	if err == nil && in != "" {
+		err = fmt.Errorf("it is in %s, where the agent's commands can change it; name a directory outside", in)
+	}
+	return err
 }
 
 // Entries are those of the conversation, to be read only.
@@ -419,25 +428,18 @@ func (i insideAgent) Resting(ctx context.Context, f func(context.Context) error)
 
 // Files are those of the runtime. list is nil where they cannot be listed.
 func (i insideAgent) Files() (from export.Source, list func(ctx context.Context, depth, most int) ([]FileInfo, bool, error)) {
-	a := i.agent
-	from = export.Source{Whole: true, Target: a.linkTarget(), Export: func(ctx context.Context, name, dest string) error {
-		_, err := safecall.Outlive(ctx, func() (struct{}, error) {
-			defer a.enter(&a.calling, "the runtime's ExportFile")()
-			return struct{}{}, a.runtime.ExportFile(ctx, name, dest)
-		})
-		a.logPanic("ExportFile of the runtime", err)
-		return err
-	}}
-	lister, ok := RuntimeAs[FileLister](a.runtime)
+	files := runtimeFiles{i.agent.runtime, &i.agent.callbacks}
+	from = export.Source{Whole: true, Target: files.linkTarget(), Export: files.export}
+	lister, ok := RuntimeAs[FileLister](files.runtime)
 	if !ok {
 		return from, nil
 	}
-	from.List = func(ctx context.Context, dir string, most int) (files []export.File, more bool, err error) {
-		found, more, err := a.listFiles(ctx, lister, dir, 1, most)
+	from.List = func(ctx context.Context, dir string, most int) ([]export.File, bool, error) {
+		found, more, err := files.list(ctx, lister, dir, 1, most)
 		return keepFiles(found), more, err
 	}
 	return from, func(ctx context.Context, depth, most int) ([]FileInfo, bool, error) {
-		return a.listFiles(ctx, lister, ".", depth, most)
+		return files.list(ctx, lister, ".", depth, most)
 	}
 }
 

@@ -101,7 +101,7 @@ func (a *Agent) showTo(f func(Event)) (before *RuntimeEvent, end func()) {
 	defer a.emitMu.Unlock()
 	a.listeners.faces = append(slices.Clip(a.listeners.faces), events)
 	return a.state.Runtime, func() {
-		a.tellGitChanges()
+		emitGitChanges(a.git, a.emit)
 		a.emitMu.Lock()
 		a.listeners.faces = slices.DeleteFunc(slices.Clone(a.listeners.faces), func(f *eventqueue.Feed[Event]) bool { return f == events })
 		a.emitMu.Unlock()

@@ -112,15 +112,15 @@ func (a *Agent) closeHistory() error {
 	}
 	a.session.Ending()
 	err := errors.Join(a.history.Close(), a.session.Close())
-	a.tellRepairs() // the file may have been changed since the last run
+	emitRepairs(a.history, a.emit) // the file may have been changed since the last run
 	return err
 }
 
-// tellRepairs emits a warning for each repair of the history's file, and each
+// emitRepairs emits a warning for each repair of the history's file, and each
 // change of it by others, since the last time.
-func (a *Agent) tellRepairs() {
-	for _, repair := range a.history.NewRepairs() {
-		a.emit(Event{Type: EventWarning, Text: "history: " + repair})
+func emitRepairs(h conversation, emit emitter) {
+	for _, repair := range h.NewRepairs() {
+		emit(Event{Type: EventWarning, Text: "history: " + repair})
 	}
 }
 

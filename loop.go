@@ -185,9 +185,9 @@ func (r *run) do(ctx context.Context, msg string) (*Result, error) {
 		r.endHooks(ctx)
 	}
 	r.endBeside()
-	r.agent.tellRepairs()
+	emitRepairs(r.agent.history, r.agent.emit)
 	if r.agent.git.Acted() {
-		r.agent.tellGitChanges()
+		emitGitChanges(r.agent.git, r.agent.emit)
 	}
 	r.addUp()
 	r.budget.End()
@@ -248,7 +248,7 @@ func (r *run) steps(ctx context.Context, msg string) error {
 // takeUp brings the conversation to where the model can be asked: it answers
 // calls that were interrupted, for a resumed run by the rules of Resume.
 func (r *run) takeUp(ctx context.Context, msg string) error {
-	r.agent.tellRepairs()
+	emitRepairs(r.agent.history, r.agent.emit)
 	if r.agent.keeper.Await(ctx) != nil {
 		return r.interrupted(ctx)
 	}
@@ -285,7 +285,7 @@ func (r *run) step(ctx context.Context) error {
 	}
 	r.result.Steps++
 	r.emit(Event{Type: EventStep, Step: r.result.Steps})
-	r.agent.tellRepairs()
+	emitRepairs(r.agent.history, r.agent.emit)
 	resp, err := r.ask(ctx)
 	if mistake := openai.MistakeOf(err); mistake != nil && ctx.Err() == nil && r.trouble.Mistakes < looptext.MostMistakes {
 		resp, err = r.takeMistake(ctx, mistake)

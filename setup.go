@@ -21,7 +21,6 @@ import (
 	"github.com/x/pygent/internal/denylist"
 	"github.com/x/pygent/internal/escape"
 	"github.com/x/pygent/internal/numeral"
-	"github.com/x/pygent/internal/pathname"
 	"github.com/x/pygent/internal/safecall"
 	"github.com/x/pygent/internal/sandbox"
 	"github.com/x/pygent/internal/snapshot"
@@ -341,7 +340,7 @@ func (s *savedAgent) fill(ctx context.Context, a *Agent) error {
 func (s *savedAgent) fillRuntime(ctx context.Context, a *Agent) error {
 	if lister, ok := RuntimeAs[FileLister](a.runtime); ok {
 		const some = 10
-		files, _, err := a.listFiles(ctx, lister, ".", 1, some)
+		files, _, err := runtimeFiles{a.runtime, &a.callbacks}.list(ctx, lister, ".", 1, some)
 		if err != nil {
 			return err
 		}
@@ -445,30 +444,6 @@ func (s Setup) notTaken(is Setup) (not []string) {
 		not = append(not[:shown], fmt.Sprintf("%d more", more))
 	}
 	return not
-}
-
-// checkOutside refuses a directory that commands can write to: it would be in the
-// next snapshot, and could be changed.
-func (a *Agent) checkOutside(ctx context.Context, dir string) error {
-	dirs := keptDirs(a.runtime)
-	if host := a.describe(ctx).HostDir; host != "" {
-		dirs = append(dirs, host)
-	}
-	in, _, err := pathname.Inside(dirs, dir)
-	if err == nil && in != "" {
-		err = fmt.Errorf("it is in %s, where the agent's commands can change it; name a directory outside", in)
-	}
-	return err
-}
-
-func (a *Agent) listFiles(ctx context.Context, lister FileLister, dir string, depth, most int) (files []FileInfo, more bool, err error) {
-	files, err = safecall.Outlive(ctx, func() (files []FileInfo, err error) {
-		defer a.enter(&a.calling, "the runtime's ListFiles")()
-		files, more, err = lister.ListFiles(ctx, dir, depth, most)
-		return files, err
-	})
-	a.logPanic("ListFiles of the runtime", err)
-	return files, more, err
 }
 
 // logSize is how long the log is now, so that a snapshot has what follows.

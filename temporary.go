@@ -32,12 +32,7 @@ func (a *Agent) TemporaryFiles(ctx context.Context, besides ...FileInfo) (files 
 	if !ok || a.opts.lent || !a.describe(ctx).Temporary {
 		return nil, false, nil
 	}
-	all, err := safecall.Outlive(ctx, func() (all []FileInfo, err error) {
-		defer a.enter(&a.calling, "the runtime's ListFiles")()
-		all, more, err = lister.ListFiles(ctx, ".", NoLimit, maxTemporary)
-		return all, err
-	})
-	a.logPanic("list of the temporary files", err)
+	all, more, err := runtimeFiles{a.runtime, &a.callbacks}.list(ctx, lister, ".", NoLimit, maxTemporary)
 	if err != nil {
 		return nil, false, err
 	}
@@ -72,7 +67,7 @@ func (a *Agent) KeepTemporary(ctx context.Context, dir string) (lost []string, e
 			return keepFiles(files), more, err
 		}
 	}
-	from.Target = a.linkTarget()
+	from.Target = runtimeFiles{a.runtime, &a.callbacks}.linkTarget()
 	lost, err = safecall.Outlive(ctx, func() ([]string, error) {
 		defer a.enter(&a.calling, "the runtime's ExportFile")()
 		return export.Copy(ctx, from, dir)
@@ -84,19 +79,44 @@ func (a *Agent) KeepTemporary(ctx context.Context, dir string) (lost []string, e
 	return lost, nil
 }
 
+// runtimeFiles are the files of a runtime, whose code may be of others.
+type runtimeFiles struct {
+	runtime Runtime
+	calls   *callbacks
+}
+
+func (f runtimeFiles) list(ctx context.Context, lister FileLister, dir string, depth, most int) (files []FileInfo, more bool, err error) {
+	files, err = safecall.Outlive(ctx, func() (files []FileInfo, err error) {
+		defer f.calls.enter(&f.calls.calling, "the runtime's ListFiles")()
+		files, more, err = lister.ListFiles(ctx, dir, depth, most)
+		return files, err
+	})
+	f.calls.logPanic("ListFiles of the runtime", err)
+	return files, more, err
+}
+
+func (f runtimeFiles) export(ctx context.Context, name, dest string) error {
+	_, err := safecall.Outlive(ctx, func() (struct{}, error) {
+		defer f.calls.enter(&f.calls.calling, "the runtime's ExportFile")()
+		return struct{}{}, f.runtime.ExportFile(ctx, name, dest)
+	})
+	f.calls.logPanic("ExportFile of the runtime", err)
+	return err
+}
+
 // linkTarget returns a function that says where a link of the workspace leads; nil if
 // the runtime cannot tell.
-func (a *Agent) linkTarget() func(ctx context.Context, name string) (string, error) {
-	lister, ok := RuntimeAs[FileLister](a.runtime)
+func (f runtimeFiles) linkTarget() func(ctx context.Context, name string) (string, error) {
+	lister, ok := RuntimeAs[FileLister](f.runtime)
 	if !ok {
 		return nil
 	}
 	return func(ctx context.Context, name string) (string, error) {
 		info, err := safecall.Outlive(ctx, func() (FileInfo, error) {
-			defer a.enter(&a.calling, "the runtime's StatFile")()
+			defer f.calls.enter(&f.calls.calling, "the runtime's StatFile")()
 			return lister.StatFile(ctx, name)
 		})
-		a.logPanic("StatFile of the runtime", err)
+		f.calls.logPanic("StatFile of the runtime", err)
 		return info.Target, err
 	}
 }
