@@ -70,12 +70,11 @@ type Agent struct {
 	git  *gitwatch.Watch
 	jobs agentJobs
 
-	window   contextWindow    // guarded by busy
-	keeper   checkpointKeeper // set by New
-	skills   agentSkills
-	findings findings
-	refresh  safecall.Baton // held while the system message is rebuilt
-	system   systemState    // guarded by refresh, except stale
+	window  contextWindow    // guarded by busy
+	keeper  checkpointKeeper // set by New
+	refresh safecall.Baton   // held while the system message is rebuilt
+	system  systemState      // guarded by refresh, except stale and again
+	era     atomic.Int64     // rises where a model may not know any more what it was told: at the start of a run and by a compaction
 }
 
 // New creates an agent. It does not wait for a container: that starts in the
@@ -355,7 +354,6 @@ func (a *Agent) Close() error {
 		defer a.foreign.Enter("the run")() // so that leftBehind names it
 	}
 	err := errors.Join(a.tasks.close(), a.sources.close())
-	a.removeSkills()
 	err = errors.Join(err, a.extensions.closing())
 	a.keeper.Closing()
 	cleanup := a.cleanUp(a.runtime, a.opts.lent)
@@ -486,4 +484,32 @@ func logPanic(log *slog.Logger, what string, err error) {
 	if errors.As(err, &p) {
 		log.Error(what+" panicked", "error", err, "stack", string(p.Stack))
 	}
+}
+
+// lateCall is a call of foreign code that may ignore its context. The zero value is
+// ready.
+type lateCall struct {
+	returned atomic.Pointer[chan struct{}] // closed when the call returns that was left behind; nil if none was
+}
+
+// errLate is returned instead of calling code that owes an answer.
+var errLate = errors.New("it has been asked before, and has not answered yet")
+
+// outliveOnce calls f as [safecall.Outlive] does, but leaves only one call behind.
+func outliveOnce[T any](ctx context.Context, a *Agent, c *lateCall, what string, f func() (T, error)) (T, error) {
+	if late := c.returned.Load(); late != nil && !hasEnded(*late) {
+		var none T
+		return none, errLate
+	}
+	returned := make(chan struct{})
+	value, err := safecall.Outlive(ctx, func() (T, error) {
+		defer close(returned)
+		defer a.enter(&a.calling, what)()
+		return f()
+	})
+	if !hasEnded(returned) {
+		c.returned.Store(&returned)
+	}
+	a.logPanic(what, err)
+	return value, err
 }

@@ -25,6 +25,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/chat"
+	"github.com/x/pygent/project"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -534,7 +535,7 @@ func TestCloseEndsTheRun(t *testing.T) {
 func TestSystemMessageFollowsTheTools(t *testing.T) {
 	t.Parallel()
 	model := pygenttest.NewScriptedModel(pygenttest.Text("a")).RepeatLast()
-	agent := newAgent(t, model, pygent.WithPersona(pygent.Persona{Name: "Ada", Description: "a mathematician"}))
+	agent := newAgent(t, model, project.Read(), pygent.WithPersona(pygent.Persona{Name: "Ada", Description: "a mathematician"}))
 	system := func() string {
 		_, err := agent.Step(t.Context(), "hi")
 		require.NoError(t, err)
@@ -558,17 +559,6 @@ func TestSystemMessageFollowsTheTools(t *testing.T) {
 	require.NotContains(t, system(), "Use tabs.")
 	agent.RefreshSystemMessage()
 	require.Contains(t, system(), "Use tabs.")
-}
-
-func TestAgentsFileJoinsTheSystemMessage(t *testing.T) {
-	t.Parallel()
-	for _, on := range []bool{true, false} {
-		agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Text("a")), pygent.WithInstructions(on))
-		require.NoError(t, agent.Runtime().WriteFile(t.Context(), "AGENTS.md", []byte("Use tabs.")))
-		_, err := agent.Step(t.Context(), "hi")
-		require.NoError(t, err)
-		require.Equal(t, on, strings.Contains(agent.History().Messages()[0].Content, "Use tabs."))
-	}
 }
 
 func TestPromptBuilderReplacesTheSystemMessage(t *testing.T) {
@@ -774,7 +764,7 @@ func TestEveryCloseWaitsForTheEnd(t *testing.T) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		})
-		agent, err := pygent.New(pygent.WithModel(model), pygent.WithRuntime(rt), pygent.WithInstructions(false))
+		agent, err := pygent.New(pygent.WithModel(model), pygent.WithRuntime(rt))
 		require.NoError(t, err)
 		var all sync.WaitGroup
 		all.Go(func() { _, _ = agent.RunUntilStop(t.Context(), "go") })

@@ -44,7 +44,7 @@ func TestACallGoesOnWhileSeveralRun(t *testing.T) {
 		}}
 	}
 	calls := []ToolCall{{ID: "a", Name: "first", Arguments: "{}"}, {ID: "b", Name: "second", Arguments: "{}"}}
-	agent, err := New(WithRuntime(struct{ Runtime }{}), WithInstructions(false),
+	agent, err := New(WithRuntime(struct{ Runtime }{}),
 		WithModel(ModelFunc(func(context.Context, *ChatRequest) (*ChatResponse, error) {
 			return &ChatResponse{Message: chat.AssistantMessage("", calls...)}, nil
 		})),

@@ -138,6 +138,14 @@ func init() {
 	bridge.GoOnFrom = func(dir string, setup, history any) any {
 		return fromConfig(option((&savedAgent{dir, setup.(Setup), history.(*History)}).continueIn))
 	}
+	bridge.WithProject = func(change func(*bridge.Project), others ...any) any {
+		return option(func(o *options) {
+			change(&o.project)
+			for _, other := range others {
+				other.(Option).setAgent(o)
+			}
+		})
+	}
 	bridge.WithSession = func(dir string, open func(any) (any, error)) any {
 		return option(func(o *options) {
 			o.give("sessions.Keep", "sessions.Keep", dir != "")
@@ -443,9 +451,26 @@ func (i insideAgent) Files() (from export.Source, list func(ctx context.Context,
 	}
 }
 
-// MadeAnew is the directory of the workspace that each agent makes anew: the copies of the
-// user's skills.
-func (i insideAgent) MadeAnew() string { return skillCopies }
+// Project says what of the workspace is read.
+func (i insideAgent) Project() bridge.Project { return i.agent.opts.project }
+
+// Era rises where a model may not know any more what it was told: at the start of a run, and
+// by a compaction.
+func (i insideAgent) Era() int64 { return i.agent.era.Load() }
+
+// Offer puts a tool in the place of the one of its name and description, if the agent still has
+// that one, and tells nobody.
+func (i insideAgent) Offer(t Tool) error { return i.agent.tools.exchange(t) }
+
+// Once returns a function that calls code which may never return, for as long as its context
+// lasts, and which refuses while an earlier call has not returned.
+func (i insideAgent) Once(what string) func(ctx context.Context, f func() error) error {
+	var late lateCall
+	return func(ctx context.Context, f func() error) error {
+		_, err := outliveOnce(ctx, i.agent, &late, what, func() (struct{}, error) { return struct{}{}, f() })
+		return err
+	}
+}
 
 // CopyHistory writes the conversation, with what is known of its messages, to a new file,
 // and returns it in memory.

@@ -134,7 +134,6 @@ func toolCallOf(ctx context.Context) *callContext {
 // one has its id.
 func (r *run) runCalls(ctx context.Context, calls []ToolCall) error {
 	var so answers
-	r.agent.findings.changes()
 	read := r.readAll(calls)
 	for i := 0; i < len(read); {
 		if why := r.whyNot(ctx); why != "" {
@@ -251,7 +250,7 @@ func (r *run) noteAfter(last bool) string {
 	case r.result.Status != "":
 		return r.limitNote()
 	}
-	return strings.TrimPrefix(looptext.OnALine(r.agent.surveyNews(), r.limitNote()), "\n")
+	return strings.TrimPrefix(looptext.OnALine(r.agent.news(r.ctx), r.limitNote()), "\n")
 }
 
 // skip answers a call that is not run.
@@ -514,7 +513,7 @@ func (r *run) limitResult(ctx context.Context, call *ToolCall, result *ToolResul
 	if !polls && ctx.Err() == nil && result.Outcome != OutcomeNotRun {
 		r.noteCycle(call, result)
 	}
-	r.tellNested(ctx, call, result)
+	r.afterCall(ctx, *call, result)
 }
 
 // toolInfo describes a call for the events about it. It is nil if nobody gets

@@ -248,8 +248,8 @@ func (r *run) compact(ctx context.Context, specs []chat.ToolSpec, goal compact.G
 
 // mark records a compaction, and tells of it.
 func (r *run) mark(done chat.Compaction) error {
-	r.nested = nestedInstructions{} // the model may not have it any more
-	kept := done                    // the history has its own
+	r.agent.era.Add(1)
+	kept := done // the history has its own
 	return r.keep(chat.HistoryEntry{Compaction: &kept}, func() Event {
 		return Event{Type: EventCompacted, Compaction: &done, Context: ContextUse{Used: done.After, Estimated: true, Window: r.agent.window.size("")}}
 	})

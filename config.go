@@ -14,6 +14,7 @@ import (
 
 	"github.com/docker/go-units"
 
+	"github.com/x/pygent/internal/bridge"
 	"github.com/x/pygent/internal/docker"
 	"github.com/x/pygent/internal/egress"
 	"github.com/x/pygent/internal/openai"
@@ -43,10 +44,10 @@ type Config struct {
 	Sessions      *bool         `json:"sessions,omitempty"`      // whether the command keeps sessions; default true
 	SessionLimits SessionLimits `json:"session_limits,omitzero"` // of all sessions that the command keeps
 
-	Instructions   *bool         `json:"instructions,omitempty"`    // whether AGENTS.md is read; default true
-	Survey         *bool         `json:"survey,omitempty"`          // whether the model is told what there is at the start; default true
-	Skills         *bool         `json:"skills,omitempty"`          // whether the model is told of skills; default true
-	SkillDirs      []string      `json:"skill_dirs,omitempty"`      // directories with skills, besides those of the home: see [WithSkills]
+	Instructions   *bool         `json:"instructions,omitempty"`    // whether package project reads AGENTS.md; default true
+	Survey         *bool         `json:"survey,omitempty"`          // whether it tells the model what there is at the start; default true
+	Skills         *bool         `json:"skills,omitempty"`          // whether it tells the model of skills; default true
+	SkillDirs      []string      `json:"skill_dirs,omitempty"`      // directories with skills, besides those of the home: see project.Skills
 	Compaction     *bool         `json:"compaction,omitempty"`      // whether conversations that become too long are compacted: see [WithCompaction]; default true
 	RetryTime      time.Duration `json:"retry_time,omitempty"`      // how long an overloaded server of the model is waited out: MaxWait of [RetryPolicy]
 	ContextWindow  int64         `json:"context_window,omitempty"`  // of the model, in tokens: see [WithContextWindow]
@@ -347,7 +348,8 @@ func newPersona(name, description string) Persona { return Persona{name, descrip
 // Config that was not loaded, first to the environment.
 //
 // Snapshot, LogFile, Script, Sessions and SessionLimits are for programs that start
-// sessions, which call snapshot.Load. snapshot.Save copies the log.
+// sessions, which call snapshot.Load. snapshot.Save copies the log. Instructions, Survey,
+// Skills and SkillDirs have an effect by project.Read.
 func (c Config) Options() []Option {
 	if c.loaded {
 		return []Option{environmentIncluded{}, fromConfig(c.options()...)}
@@ -382,9 +384,7 @@ func (c Config) options() []Option {
 	opts = append(opts, priceOptions(c.Prices)...)
 	opts = given(opts, c.Model, WithModelName)
 	opts = given(opts, c.HistoryFile, WithHistoryFile)
-	opts = addIfSet(opts, c.Instructions, WithInstructions)
-	opts = addIfSet(opts, c.Survey, WithSurvey)
-	opts = append(opts, c.skillOptions()...)
+	opts = append(opts, option(func(o *options) { c.setProject(&o.project) }))
 	opts = given(opts, c.ContextWindow, WithContextWindow)
 	opts = given(opts, c.RetryTime, func(d time.Duration) Option { return WithRetry(RetryPolicy{MaxWait: d}) })
 	opts = addIfSet(opts, c.Compaction, func(on bool) Option { return WithCompaction(CompactionPolicy{Disabled: !on}) })
@@ -423,6 +423,26 @@ func addIfSet[O, T any](opts []O, value *T, option func(T) O) []O {
 		return opts
 	}
 	return append(opts, option(*value))
+}
+
+// setProject sets what package project reads.
+func (c Config) setProject(p *bridge.Project) {
+	if c.Instructions != nil {
+		p.NoInstructions = !*c.Instructions
+	}
+	if c.Survey != nil {
+		p.NoSurvey = !*c.Survey
+	}
+	if c.Skills != nil && !*c.Skills {
+		p.NoWorkspaceSkills = true
+		return
+	}
+	p.SkillDirs = slices.Concat(p.SkillDirs, c.SkillDirs)
+	if c.home != "" { // else nobody said to read there
+		for _, dir := range bridge.SkillDirs {
+			p.SkillDirs = append(p.SkillDirs, filepath.Join(filepath.Dir(c.home), filepath.FromSlash(dir)))
+		}
+	}
 }
 
 // missingSkillDirs reports the directories of skills that were named and do not

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/x/pygent/internal/bridge"
 	"github.com/x/pygent/internal/openai"
 	"github.com/x/pygent/internal/sandbox"
 )
@@ -34,10 +35,8 @@ func TestConfigOptionsReachTheAgent(t *testing.T) {
 	require.Equal(t, "m", o.modelName)
 	require.Equal(t, &Persona{"P", defaultPersonaDescription}, o.persona)
 	require.Equal(t, "h", o.historyFile)
-	require.False(t, o.instructions)
-	require.False(t, o.survey)
-	require.Equal(t, skillOptions{[]string{"sk"}, true}, o.skills)
-	require.Equal(t, skillOptions{}, optionsOf(t, map[string]string{"PYGENT_SKILLS": "0", "PYGENT_SKILL_DIRS": "sk"}).skills)
+	require.Equal(t, bridge.Project{NoInstructions: true, NoSurvey: true, SkillDirs: []string{"sk"}}, o.project)
+	require.Equal(t, bridge.Project{NoWorkspaceSkills: true}, optionsOf(t, map[string]string{"PYGENT_SKILLS": "0", "PYGENT_SKILL_DIRS": "sk"}).project)
 	require.True(t, o.compaction.Disabled)
 	require.Equal(t, int64(32768), o.window)
 	require.Equal(t, RetryPolicy{MaxWait: 7 * time.Minute}, o.retry)
@@ -112,7 +111,7 @@ func TestConfigOptionsOfNothingChangeNothing(t *testing.T) {
 	t.Parallel()
 	o, plain := applyOptions(Config{}.Options()), defaultOptions()
 	require.Nil(t, o.persona)
-	require.Equal(t, plain.instructions, o.instructions)
+	require.Equal(t, plain.project, o.project)
 	require.Empty(t, o.openai)
 	require.Empty(t, o.run)
 	require.Empty(t, o.disabled)

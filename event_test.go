@@ -39,7 +39,7 @@ var jsonValues = []any{
 	APIError{}, Answer{}, AskRequest{}, ApprovalRequest{}, BashResult{}, chat.CallDelta{}, CallInfo{}, Checkpoint{}, CollectedFile{}, CommandResult{}, CompactionPolicy{}, Completion{}, ConfigSetting{}, ContainerConfig{}, ContextUse{}, Decision{}, Event{},
 	FileChange{}, FileInfo{}, chat.HistoryEntry{}, chat.HistoryInfo{}, chat.Compaction{}, HostUse{}, JobOutput{}, Job{}, KeptFile{}, Limits{}, LocalConfig{}, Location{},
 	Message{}, Mount{}, OutputChunk{}, Part{}, PendingApproval{}, PendingQuestion{}, Persona{}, Price{}, ProgressInfo{}, Question{}, Restored{}, Result{},
-	RetryInfo{}, chat.Rewind{}, RuntimeEvent{}, RuntimeInfo{}, Said{}, SessionLimits{}, Settings{}, Skill{}, State{}, TaskFile{}, TaskFilter{}, TaskLeft{}, TaskRules{}, TaskRuntime{}, TaskSpec{},
+	RetryInfo{}, chat.Rewind{}, RuntimeEvent{}, RuntimeInfo{}, Said{}, SessionLimits{}, Settings{}, State{}, TaskFile{}, TaskFilter{}, TaskLeft{}, TaskRules{}, TaskRuntime{}, TaskSpec{},
 	TaskStatus{}, ToolCall{}, ToolInfo{}, ToolResult{}, chat.ToolSpec{}, chat.TurnEnd{}, Usage{},
 	UsageReport{},
 }

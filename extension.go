@@ -1,6 +1,7 @@
 package pygent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/x/pygent/internal/bridge"
+	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/safecall"
 )
 
@@ -20,9 +22,11 @@ import (
 // the options, and at an end in the reverse order:
 //
 //	New             Open, before there is a runtime; Ready, once the agent can be used
-//	a run           TraceRun begins, RunStart
-//	  a model call  TraceModel begins and ends, for each attempt
-//	  a tool call   BeforeCall, then approvals, then TraceTool begins and ends
+//	a run           TraceRun begins, RunStart, News
+//	  a model call  Prompt, where the system message has to be written; then TraceModel
+//	                begins and ends, for each attempt
+//	  a tool call   BeforeCall, then approvals, then TraceTool begins and ends, AfterCall
+//	  after those   News, once all calls of a message have run
 //	its end         RunEnd, then the last event, then TraceRun ends
 //	Close           Closing, while there is a runtime; then Close
 //
@@ -45,6 +49,23 @@ type Lifecycle struct {
 	Ready func(ctx context.Context) error
 	// Hooks decide about runs and calls.
 	Hooks
+	// Prompt adds to what the system message is written from: sections, instructions, or notes
+	// about the runtime. It is called when the message is written for the first time, and anew
+	// because something else than the tools has changed. again says that it is to look once
+	// more at what it looks at, for [Agent.RefreshSystemMessage]; else it may add what it found
+	// before. A model call waits for it, and an error ends the run.
+	Prompt func(ctx context.Context, info *PromptInfo, again bool) error
+	// News returns what Prompt would add now and did not add when the system message was
+	// written, or "". The message stays as it is, because providers cache it: the text is told
+	// once, with a result or a message of the user, if the agent's [PromptBuilder] would show
+	// it. For that, News changes info, from which the message was written, to what Prompt would
+	// make of it, and leaves the arrays of its slices alone. It must not block.
+	News func(info *PromptInfo) string
+	// AfterCall is called when a call has its result, also one that failed or was denied, but
+	// not for one that is skipped. Its note, which may be empty, is told to the model below the
+	// result; people are not shown it. call has the arguments as the model's were read, and what
+	// result points to must not be changed.
+	AfterCall func(ctx context.Context, call ToolCall, result *ToolResult) (note string)
 	// TraceRun, TraceModel and TraceTool are told of runs, calls of models and calls of
 	// tools, as they begin and end: for spans, metrics and logs. Each returns the context in
 	// which the thing is done, and what is called at its end, which may be nil; the struct
@@ -245,6 +266,22 @@ func (r *run) traced(ctx context.Context, msg string) (*Result, error) {
 	t.Result, t.Err = result, failed(err)
 	end()
 	return result, err
+}
+
+// afterCall tells the model what extensions have to say about a call that has its result.
+func (r *run) afterCall(ctx context.Context, call ToolCall, result *ToolResult) {
+	for _, x := range r.agent.extensions {
+		if x.AfterCall == nil || ctx.Err() != nil {
+			continue
+		}
+		c, seen := r.withCall(ctx, call, 0), *result
+		note, err := callForeign(c, r, "the extension "+x.Name(), func() (string, error) { return x.AfterCall(c, call, &seen), nil })
+		r.agent.logPanic("extension "+x.Name(), err)
+		if note != "" {
+			result.Display = cmp.Or(result.Display, result.Content)
+			result.Content += "\n" + cut.Middle(note, 2*maxToolResult)
+		}
+	}
 }
 
 // failed returns an error, but for one that says that the run goes on elsewhere.

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -67,6 +69,15 @@ func (x *traced) Open(_ context.Context, h *pygent.Host) (pygent.Lifecycle, erro
 			},
 			RunEnd: func(context.Context, *pygent.Agent, *pygent.Result) error { x.note("run end"); return nil },
 		},
+		Prompt: func(_ context.Context, _ *pygent.PromptInfo, again bool) error {
+			x.note(fmt.Sprint("prompt ", again))
+			return nil
+		},
+		News: func(*pygent.PromptInfo) string { x.note("news"); return "" },
+		AfterCall: func(_ context.Context, c pygent.ToolCall, _ *pygent.ToolResult) string {
+			x.note("after " + c.Name)
+			return ""
+		},
 		TraceRun: func(ctx context.Context, r *pygent.RunTrace) (context.Context, func()) {
 			ctx, end := x.begin(ctx, "run")
 			return ctx, func() {
@@ -102,23 +113,29 @@ func (x *traced) Open(_ context.Context, h *pygent.Host) (pygent.Lifecycle, erro
 func TestTheOrderOfTheCallsOfAnExtension(t *testing.T) {
 	t.Parallel()
 	x := newTraced()
-	model := pygenttest.NewScriptedModel(pygenttest.Overloaded(), callBash("ls"), stop)
+	model := pygenttest.NewScriptedModel(pygenttest.Overloaded(), callBash("ls"), stop, stop, stop)
 	agent := newAgentOn(t, cleansUp{func() { x.note("clean up") }}, model, pygent.WithModelName("m"), pygent.WithExtension(x),
 		pygent.OnEvent(func(e pygent.Event) {
 			if e.Type == pygent.EventRunEnd {
 				x.note("last event")
 			}
 		}))
-	_, err := agent.RunUntilStop(t.Context(), "go")
-	require.NoError(t, err)
+	for i := range 3 {
+		_, err := agent.RunUntilStop(t.Context(), "go")
+		require.NoError(t, err)
+		if i == 0 {
+			agent.RefreshSystemMessage()
+		} else {
+			agent.SetPersona(pygent.Persona{Name: "Ada"})
+		}
+	}
 	require.NoError(t, agent.Close())
-	require.Equal(t, []string{
-		"open", "ready", "+run", "run start",
-		"+model m in run", "failed", "-model m", "+model m in run", "-model m", "before bash", "+bash in run", "-bash",
-		"+model m in run", "-model m", "before stop", "+stop in run", "-stop",
-		"run end", "last event", "run stopped", "-run",
-		"closing", "clean up", "close",
-	}, x.noted())
+	ends := []string{"+model m in run", "-model m", "before stop", "+stop in run", "-stop", "after stop", "run end", "last event", "run stopped", "-run"}
+	require.Equal(t, slices.Concat([]string{
+		"open", "ready", "+run", "run start", "prompt false",
+		"+model m in run", "failed", "-model m", "+model m in run", "-model m", "before bash", "+bash in run", "-bash", "after bash", "news",
+	}, ends, []string{"prompt true", "+run", "run start", "news"}, ends, []string{"+run", "run start", "news", "prompt false"}, ends,
+		[]string{"closing", "clean up", "close"}), x.noted())
 	require.Positive(t, x.first)
 }
 
@@ -259,6 +276,128 @@ func TestASetupCountsTheExtensionsThatDecide(t *testing.T) {
 	require.Equal(t, 2, agent.Setup().Hooks)
 }
 
+// News follow the message that was written before, which stays as it is.
+func TestNewsOfAnExtensionAreToldOnceIfThePromptShowsThem(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string][]pygent.Option{
+		"shown":     nil,
+		"left out":  {pygent.WithPrompt(func(pygent.PromptInfo) string { return "You are brief." })},
+		"in a note": {pygent.WithPrompt(func(info pygent.PromptInfo) string { return fmt.Sprint(info.Sections) })},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var weather atomic.Value
+			weather.Store("dry")
+			adds := func(info *pygent.PromptInfo) {
+				info.Sections = []pygent.PromptSection{{Title: "Weather", Text: "It is " + weather.Load().(string) + "."}}
+			}
+			told := "dry"
+			x := &traced{name: "weather", life: func(_ *pygent.Host, l *pygent.Lifecycle) {
+				l.Prompt = func(_ context.Context, info *pygent.PromptInfo, _ bool) error { adds(info); return nil }
+				l.News = func(info *pygent.PromptInfo) string {
+					if told == weather.Load() {
+						return ""
+					}
+					told = weather.Load().(string)
+					adds(info)
+					return "[It is " + told + " now.]"
+				}
+				l.TraceTool = func(ctx context.Context, c *pygent.ToolTrace) (context.Context, func()) {
+					if c.Call.Name == "bash" {
+						weather.Store("wet")
+					}
+					return ctx, nil
+				}
+			}}
+			model := pygenttest.NewScriptedModel(pygenttest.Calls(callBash("ls"), callBash("pwd")), callBash("true"), stop, stop)
+			agent := newAgentOn(t, nowhere{}, model, append(opts, pygent.WithExtension(x))...)
+			for i := range 2 {
+				_, err := agent.RunUntilStop(t.Context(), "go")
+				require.NoError(t, err)
+				if i == 0 {
+					weather.Store("cold")
+				}
+			}
+			for _, req := range model.Requests() {
+				require.Equal(t, model.Requests()[0].Messages[0].Content, req.Messages[0].Content)
+			}
+			var with []int
+			for i, m := range agent.History().Messages() {
+				if strings.Contains(m.Content, " now.]") {
+					with = append(with, i)
+				}
+			}
+			if name == "left out" {
+				require.Empty(t, with)
+				return
+			}
+			messages := agent.History().Messages()
+			require.Len(t, with, 2)
+			require.True(t, strings.HasSuffix(results(agent)[1], "\n[It is wet now.]"), "below the last result of the message")
+			require.Equal(t, []any{chat.RoleUser, "[It is cold now.]"}, []any{messages[with[1]].Role, messages[with[1]].Content}, "with the next message of the user")
+		})
+	}
+}
+
+func TestWhatAnExtensionSaysAfterACallIsForTheModelAlone(t *testing.T) {
+	t.Parallel()
+	x := &traced{name: "says", life: func(_ *pygent.Host, l *pygent.Lifecycle) {
+		l.AfterCall = func(ctx context.Context, c pygent.ToolCall, r *pygent.ToolResult) string {
+			of, ok := pygent.CallFrom(ctx)
+			require.True(t, ok)
+			require.Equal(t, c, of.Call)
+			switch {
+			case c.Name == "stop":
+				panic("oh")
+			case r.Outcome == chat.OutcomeDenied:
+				return "[it is denied]"
+			}
+			r.Content = "" // has no effect
+			return "[it ran]" + strings.Repeat("x", 1<<20)
+		}
+	}}
+	var log bytes.Buffer
+	var shown []string
+	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(callBash("ls"), pygenttest.Call("write_file", map[string]any{"path": "a", "content": "b"}), stop),
+		pygent.WithExtension(x), pygent.WithLogger(slog.New(slog.NewTextHandler(&log, nil))), pygent.WithApprovalFor("write_file"),
+		pygent.WithApproval(func(context.Context, pygent.ApprovalRequest) (pygent.Decision, error) { return pygent.Decision{}, nil }),
+		pygent.OnEvent(func(e pygent.Event) {
+			if e.Type == pygent.EventToolDone {
+				shown = append(shown, e.Output.Display)
+			}
+		}))
+	result, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusStopped, result.Status)
+	require.Contains(t, results(agent)[0], "\n[it ran]xx")
+	require.Less(t, len(results(agent)[0]), 100<<10)
+	require.Contains(t, results(agent)[1], "denied by the user\n[it is denied]")
+	require.Equal(t, "error: denied by the user", shown[1])
+	require.NotContains(t, shown[0], "it ran")
+	require.Contains(t, log.String(), "extension says panicked")
+}
+
+// It is to look again, too, where the last time failed.
+func TestAPromptOfAnExtensionThatFailsEndsTheRun(t *testing.T) {
+	t.Parallel()
+	fails := errors.New("no paper")
+	var looked []bool
+	x := &traced{name: "paper", life: func(_ *pygent.Host, l *pygent.Lifecycle) {
+		l.Prompt = func(_ context.Context, _ *pygent.PromptInfo, again bool) error {
+			looked = append(looked, again)
+			return fails
+		}
+	}}
+	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(stop), pygent.WithExtension(x))
+	agent.RefreshSystemMessage()
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.EqualError(t, err, "system message: no paper")
+	fails = nil
+	_, err = agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, []bool{true, true, true}, looked)
+}
+
 // What traces a run has no say in it.
 func TestATraceThatPanicsIsLogged(t *testing.T) {
 	t.Parallel()
@@ -319,7 +458,7 @@ func TestAnExtensionThatDoesNotCloseIsLeftBehind(t *testing.T) {
 		stuck := make(chan struct{})
 		x := newTraced()
 		x.life = func(_ *pygent.Host, l *pygent.Lifecycle) { l.Close = func() error { <-stuck; return nil } }
-		agent, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel(stop)), pygent.WithRuntime(noRuntime{}), pygent.WithInstructions(false), pygent.WithExtension(x))
+		agent, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel(stop)), pygent.WithRuntime(noRuntime{}), pygent.WithExtension(x))
 		require.NoError(t, err)
 		err = agent.Close()
 		require.ErrorIs(t, err, pygent.ErrLeftBehind)

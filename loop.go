@@ -42,11 +42,9 @@ type run struct {
 	message  int            // the index in the history of the message whose calls run
 	release  func()         // ends the exclusive right to append to the history
 	worker   safecall.Worker
-	nested   nestedInstructions
 	jobs     safecall.Poller // asks the runtime about background jobs
 
 	asksWindow safecall.Poller // asks the model for its window, once
-	asksState  safecall.Poller // asks git for the state of the workspace, once
 	prepares   safecall.Poller // starts what runs commands, once for each answer
 	prepared   int             // the last step in which it began
 
@@ -151,6 +149,7 @@ func (a *Agent) begin(ctx context.Context) (_ context.Context, end func(), err e
 }
 
 func newRun(a *Agent, o runOptions) *run {
+	a.era.Add(1)
 	spends := newTaskBudget(o)
 	before := cmp.Or(o.before, &Result{})
 	spends.Spend(spending(before.Usage))

@@ -16,6 +16,7 @@ import (
 	"github.com/x/pygent"
 	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/testkit"
+	"github.com/x/pygent/project"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -50,7 +51,7 @@ func TestRuntimeThatCannotStartFailsTheRun(t *testing.T) {
 	})
 	t.Run("in the system message", func(t *testing.T) {
 		model := pygenttest.NewScriptedModel(reply)
-		result, err := newAgentOn(t, broken{reads: errNoImage}, model).RunUntilStop(t.Context(), "go")
+		result, err := newAgentOn(t, broken{reads: errNoImage}, model, project.Read()).RunUntilStop(t.Context(), "go")
 		require.ErrorIs(t, err, pygent.ErrRuntimeStart)
 		require.Equal(t, pygent.StatusFailed, result.Status)
 		require.Empty(t, model.Requests())
@@ -671,7 +672,7 @@ func TestARuntimeThatDoesNotAnswerIsSaidToHoldTheRunUp(t *testing.T) {
 	t.Parallel()
 	rt := pausedRuntime{localRuntime(t), make(chan struct{})}
 	var told []string
-	agent, err := pygent.New(pygent.LendRuntime(rt), pygent.WithModel(pygenttest.NewScriptedModel(stop)),
+	agent, err := pygent.New(project.Read(), pygent.LendRuntime(rt), pygent.WithModel(pygenttest.NewScriptedModel(stop)),
 		pygent.OnEvent(func(e pygent.Event) {
 			switch e.Type {
 			case pygent.EventNotice:

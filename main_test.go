@@ -28,6 +28,8 @@ var (
 	results  = testkit.Results
 	jsonOf   = testkit.JSON
 
+	writeFiles = testkit.WriteFiles
+
 	runtimeCases   = testkit.RuntimeKinds
 	newTestRuntime = testkit.NewRuntime
 	bash           = testkit.Bash

@@ -136,7 +136,6 @@ func (r *run) ask(ctx context.Context) (*ChatResponse, error) {
 		return nil, err
 	}
 	r.specs = specs
-	r.askState()
 	starting, end, err := r.whileStarting(ctx)
 	if err != nil {
 		return nil, err

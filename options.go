@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/x/pygent/internal/bridge"
 	"github.com/x/pygent/internal/budget"
 	"github.com/x/pygent/internal/sessiondir"
 )
@@ -58,33 +59,31 @@ const (
 // options is what [New] works from. Options that give a slice add to it; for
 // everything else the later option wins.
 type options struct {
-	warnings     []string          // of the configuration
-	given        map[string]string // the option with which the caller gave or configured a part; see contradictions
-	model        Model
-	wrapping     // by middleware
-	modelName    string
-	openai       []OpenAIOption
-	persona      *Persona
-	prompt       PromptBuilder
-	instructions bool
-	survey       bool
-	skills       skillOptions
-	history      *History
-	historyFile  string
-	saved        savedOptions
-	session      sessionOption
-	runtime      Runtime
-	prices       map[string]Price
-	spends       *meter // of the agent that delegates; nil for none
-	lent         bool   // the runtime stays the caller's
-	runtimeOpts  []RuntimeOption
-	registry     *Registry
-	tools        []Tool
-	sources      []namedSource
-	ask          AskFunc
-	commands     []Command // besides the registered ones
-	askAbove     *Agent    // asked where ask is nil: the agent that delegates
-	gate         taskGate  // by which the agent of a task gets decisions and answers
+	warnings    []string          // of the configuration
+	given       map[string]string // the option with which the caller gave or configured a part; see contradictions
+	model       Model
+	wrapping    // by middleware
+	modelName   string
+	openai      []OpenAIOption
+	persona     *Persona
+	prompt      PromptBuilder
+	project     bridge.Project
+	history     *History
+	historyFile string
+	saved       savedOptions
+	session     sessionOption
+	runtime     Runtime
+	prices      map[string]Price
+	spends      *meter // of the agent that delegates; nil for none
+	lent        bool   // the runtime stays the caller's
+	runtimeOpts []RuntimeOption
+	registry    *Registry
+	tools       []Tool
+	sources     []namedSource
+	ask         AskFunc
+	commands    []Command // besides the registered ones
+	askAbove    *Agent    // asked where ask is nil: the agent that delegates
+	gate        taskGate  // by which the agent of a task gets decisions and answers
 
 	// parentListens reports whether the model of the agent that delegates can be asked;
 	// the channel is closed when that ends. Nil for an agent without a task.
@@ -123,11 +122,8 @@ type options struct {
 
 func defaultOptions() options {
 	return options{
-		prompt:       DefaultPrompt,
-		instructions: true,
-		survey:       true,
-		skills:       skillOptions{project: true},
-		logger:       slog.New(slog.DiscardHandler),
+		prompt: DefaultPrompt,
+		logger: slog.New(slog.DiscardHandler),
 	}
 }
 
@@ -179,7 +175,7 @@ var contradictions = [][2]string{
 // other.
 func (o *options) check() error {
 	_, err := newRunOptions(o.run, nil)
-	return cmp.Or(err, o.contradiction(), o.checkRuntime(), checkPrices(o.prices), o.compaction.check(), checkWindow(o.window), o.skills.check())
+	return cmp.Or(err, o.contradiction(), o.checkRuntime(), checkPrices(o.prices), o.compaction.check(), checkWindow(o.window))
 }
 
 // checkRuntime refuses a runtime that is nil behind its interface.
@@ -261,11 +257,6 @@ func WithPersona(p Persona) Option { return option(func(o *options) { o.persona 
 
 // WithPrompt sets the function that writes the system message. Default: [DefaultPrompt].
 func WithPrompt(b PromptBuilder) Option { return option(func(o *options) { o.prompt = b }) }
-
-// WithInstructions says whether AGENTS.md of the workspace's root is added to
-// the system message, and that of a subdirectory to the result of the first call
-// of a built-in tool that works there. Default: true.
-func WithInstructions(on bool) Option { return option(func(o *options) { o.instructions = on }) }
 
 // WithHistory continues a conversation. The history stays the caller's to
 // close. Default: a new one in memory.

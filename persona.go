@@ -46,11 +46,11 @@ func (p *Persona) orDefault() Persona {
 	}
 }
 
-// RefreshSystemMessage rebuilds the system message from the persona, the
-// runtime, the tools, the workspace's AGENTS.md, its skills and a new [Survey]. The first run
-// does so by itself. When the tools change, the prompt is written again from what was read
-// then; [DefaultPrompt] changes only if a tool that it explains comes or goes.
-// While a run goes on, the message is rebuilt before its next model call.
+// RefreshSystemMessage rebuilds the system message from the persona, the runtime, the tools,
+// and what extensions add, which look anew. The first run does so by itself. When the tools
+// change, the prompt is written again from what was known then; [DefaultPrompt] changes only
+// if a tool that it explains comes or goes. While a run goes on, the message is rebuilt before
+// its next model call.
 func (a *Agent) RefreshSystemMessage() {
 	a.system.again.Store(true)
 	a.system.stale.Store(true)
@@ -76,17 +76,16 @@ type systemState struct {
 	specs   []chat.ToolSpec
 	from    systemMessage // read again only when stale: other tools alone do not change what is known of the workspace
 	again   atomic.Bool   // look anew
-	warned  []string      // the last warnings about the sources of the message
+	known   PromptInfo    // what a message could be written from now, as far as news tells
 }
 
-// systemMessage is the text of the system message, what it was written from,
-// warnings about that, and the tools of the same moment.
+// systemMessage is the text of the system message, what it was written from, and the
+// tools of the same moment.
 type systemMessage struct {
-	text     string
-	warnings []string
-	info     PromptInfo
-	specs    []chat.ToolSpec
-	version  int64 // of the registry
+	text    string
+	info    PromptInfo
+	specs   []chat.ToolSpec
+	version int64 // of the registry
 }
 
 // refreshSystem rebuilds the system message and the tools' specs when they are
@@ -115,17 +114,10 @@ func (a *Agent) refreshSystem(ctx context.Context) (_ []chat.ToolSpec, err error
 	if err != nil {
 		return nil, fmt.Errorf("system message: %w", err)
 	}
-	for _, warning := range message.warnings {
-		if !slices.Contains(s.warned, warning) {
-			a.emit(Event{Type: EventWarning, Text: warning})
-		}
-	}
-	s.warned = message.warnings
 	if err := a.history.SetSystemContext(ctx, message.text); err != nil {
 		return nil, err
 	}
-	s.specs, s.version, s.built, s.from = message.specs, message.version, true, message
-	a.findings.wrote(message.info)
+	s.specs, s.version, s.built, s.from, s.known = message.specs, message.version, true, message, message.info
 	return s.specs, nil
 }
 
@@ -133,7 +125,7 @@ func (a *Agent) refreshSystem(ctx context.Context) (_ []chat.ToolSpec, err error
 // reads again what the message is written from if that may have changed.
 func (a *Agent) writeSystem(ctx context.Context, from systemMessage, stale bool) (m systemMessage, err error) {
 	if stale {
-		if from, err = a.promptSources(ctx); err != nil {
+		if from.info, err = a.promptInfo(ctx); err != nil {
 			return from, err
 		}
 	}
@@ -145,39 +137,54 @@ func (a *Agent) writeSystem(ctx context.Context, from systemMessage, stale bool)
 	return from, nil
 }
 
-// promptSources reads what the system message is written from, except the tools.
-func (a *Agent) promptSources(ctx context.Context) (m systemMessage, err error) {
-	info := PromptInfo{
+// promptInfo collects what the system message is written from, except the tools.
+func (a *Agent) promptInfo(ctx context.Context) (info PromptInfo, err error) {
+	info = PromptInfo{
 		Persona:        a.Persona(),
 		BashTimeout:    BashToolTimeout,
 		MaxBashTimeout: MaxBashTimeout,
+		MaxSteps:       a.usualSteps(),
+		Task:           a.opts.taskInfo,
 		Day:            time.Now().Format(time.DateOnly), // not the time: providers cache a conversation by its first bytes
 	}
-	d, described := RuntimeAs[Describer](a.runtime)
-	if described {
+	if d, described := RuntimeAs[Describer](a.runtime); described {
 		info.Runtime = d.Describe(ctx)
 		info.Runtime.AsksHosts = a.asksHosts != nil && a.asksHosts() && a.UseDocker() && !info.Runtime.Network
 	}
-	if a.opts.instructions {
-		var warning string
-		if info.Instructions, warning, err = readInstructions(ctx, a.runtime); err != nil {
-			return m, fmt.Errorf("read AGENTS.md: %w", err)
+	again := a.system.again.Swap(false)
+	for _, x := range a.extensions {
+		if x.Prompt == nil {
+			continue
 		}
-		if warning != "" {
-			m.warnings = append(m.warnings, warning)
+		if err = x.Prompt(ctx, &info, again); err != nil {
+			a.system.again.Store(again)
+			return info, err
 		}
 	}
-	info.MaxSteps = a.usualSteps()
-	info.Task = a.opts.taskInfo
-	found, err := a.lookOnce(ctx, info.Runtime, described)
-	if err != nil {
-		return m, err
+	return info, nil
+}
+
+// news is what extensions found since the system message was written, which stays as it is.
+// Each is told once, and only if a message that is written now would tell it too.
+func (a *Agent) news(ctx context.Context) (text string) {
+	if a.refresh.LockContext(ctx) != nil {
+		return ""
 	}
-	info.Survey, info.Skills = found.survey, found.skills.told()
-	m.warnings = append(m.warnings, found.warnings...)
-	a.tools.offerSkills(found.skills.names())
-	m.info = info
-	return m, nil
+	defer a.refresh.Unlock()
+	for _, x := range a.extensions {
+		if x.News == nil || !a.system.built {
+			continue
+		}
+		_ = x.call(func() error {
+			before := a.system.known
+			found := x.News(&a.system.known)
+			if found != "" && a.prompt(before) != a.prompt(a.system.known) { // else the prompt is by somebody who leaves this out
+				text = joined(text, found)
+			}
+			return nil
+		})
+	}
+	return text
 }
 
 // usualSteps is how many steps a run of the agent has unless its caller says

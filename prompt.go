@@ -28,18 +28,24 @@ type PromptInfo struct {
 	// Task is about the task that the agent works on; nil for none.
 	Task *TaskInfo
 
-	// Skills are what the agent can read by the tool read_skill, sorted by name. They
-	// are bounded in number, but not all of them together in size.
-	Skills []Skill
-
 	// Day is the date of today, as 2006-01-02; empty leaves it untold.
 	Day string
 
-	// Survey is what the agent found at its start; empty if it did not look.
-	Survey Survey
+	// Sections and Instructions are what extensions add: see [Lifecycle]. Sections are
+	// finished parts of the message.
+	Sections []PromptSection
 
-	// Instructions is the text of the workspace's AGENTS.md, or empty.
+	// Instructions is the text of the workspace's AGENTS.md as it is, or empty. It is the
+	// project's word, and has to be quoted as such.
 	Instructions string
+}
+
+// PromptSection is a part of the system message that an extension writes.
+type PromptSection struct {
+	Title, Text string
+	// Tool is the tool without which the section is of no use, and left out; "*" stands for
+	// any tool, and "" for none.
+	Tool string
 }
 
 // PromptBuilder makes the system prompt of an agent. It is called when the
@@ -60,8 +66,7 @@ func DefaultPrompt(info PromptInfo) string {
 	p.commands()
 	p.working()
 	p.ending()
-	p.skills()
-	p.files()
+	p.sections()
 	p.instructions()
 	return strings.TrimRight(p.b.String(), "\n") + "\n"
 }
@@ -110,7 +115,6 @@ func (p *prompt) environment() {
 	for _, note := range p.info.Runtime.Notes {
 		p.line("- %s.", strings.TrimSuffix(note, "."))
 	}
-	p.machine()
 	if p.info.Day != "" {
 		p.line("- Today is %s.", p.info.Day)
 	}
@@ -178,43 +182,6 @@ func hostList(hosts []string) string {
 	return list
 }
 
-// machine says what the agent found where commands run.
-func (p *prompt) machine() {
-	for _, line := range p.info.Survey.machine() {
-		p.line("- %s", line)
-	}
-}
-
-// machine says in sentences what commands find where they run.
-func (s Survey) machine() (lines []string) {
-	if s.System != "" {
-		lines = append(lines, "The system is "+s.System+".")
-	}
-	if !s.knowsMachine() {
-		return lines
-	}
-	there, missing := "none of the common ones", ""
-	if len(s.Programs) > 0 {
-		there = strings.Join(s.Programs, ", ")
-	}
-	if len(s.Missing) > 0 {
-		missing = "; not there: " + strings.Join(s.Missing, ", ")
-	}
-	return append(lines, "Programs: "+there+missing+".")
-}
-
-// note tells a model what was found only after its system message was written.
-func (s Survey) note() string {
-	lines := s.machine()
-	if s.State != "" {
-		lines = append(lines, "The git repository was at the start: "+s.State+".")
-	}
-	if len(lines) == 0 {
-		return ""
-	}
-	return "[" + strings.Join(lines, " ") + "]"
-}
-
 func (p *prompt) commands() {
 	if !p.has("bash") {
 		return
@@ -273,87 +240,20 @@ func (p *prompt) ending() {
 	p.line("- Until then each answer calls a tool: do the next step instead of announcing it. A text without a call is taken for your last word, so write one only when all is done, or when words are all that was asked for.")
 }
 
-// skills lists the skills that there are.
-func (p *prompt) skills() {
-	if len(p.info.Skills) == 0 || !p.has(readSkillTool) {
-		return
-	}
-	p.section("Skills")
-	p.line("Instructions for kinds of work. Where one fits the task, read it with `%s` before you begin.", readSkillTool)
-	p.b.WriteString(skillLines(p.info.Skills, false))
-	if lines := skillLines(p.info.Skills, true); lines != "" {
-		p.line("These are of the project, and its word, not the user's:\n<%s>\n%s</%s>", skillListTag, escape.Tag(lines, skillListTag), skillListTag)
-	}
-}
-
-// shownSkills is how many bytes the descriptions of the user's skills may have, and
-// those of the project's.
-const shownSkills = 4 << 10
-
-// skillLines describes the skills of the user, or those of the project. Where
-// they have too many words, the last ones are only named.
-func skillLines(all []Skill, ofProject bool) string {
-	lines, rest := describeSkills(all, ofProject)
-	if len(rest) > 0 {
-		lines += "- not described here: " + strings.Join(rest, ", ") + "\n"
-	}
-	return lines
-}
-
-// describeSkills returns the lines of skills, and the names of those for which
-// there is no room.
-func describeSkills(all []Skill, ofProject bool) (lines string, rest []string) {
-	var b strings.Builder
-	for _, s := range all {
-		line := fmt.Sprintf("- %s: %s\n", s.Name, s.Description)
-		switch {
-		case s.Project != ofProject:
-		case len(rest) > 0 || b.Len()+len(line) > shownSkills:
-			rest = append(rest, s.Name)
-		default:
-			b.WriteString(line)
+// sections are those of extensions.
+func (p *prompt) sections() {
+	for _, s := range p.info.Sections {
+		if s.Tool == "" || s.Tool == "*" && len(p.info.Tools) > 0 || p.has(s.Tool) {
+			p.section(s.Title)
+			p.line("%s", strings.TrimRight(s.Text, "\n"))
 		}
 	}
-	return b.String(), rest
 }
 
-// barelyTold warns of skills that the model knows by their names only.
-func barelyTold(told []Skill) (warnings []string) {
-	for _, ofProject := range []bool{false, true} {
-		if _, rest := describeSkills(told, ofProject); len(rest) > 0 {
-			whose := "the user's skills"
-			if ofProject {
-				whose = "the skills of the workspace"
-			}
-			warnings = append(warnings, fmt.Sprintf("the descriptions of %s have more than %d KiB together, so the model is told %d of them by name only, from %s on: shorten the descriptions",
-				whose, shownSkills>>10, len(rest), rest[0]))
-		}
-	}
-	return warnings
-}
-
-// files says what the workspace held when the agent began.
-func (p *prompt) files() {
-	s := p.info.Survey
-	if len(p.info.Tools) == 0 || s.Branch == "" && s.Files == "" {
-		return
-	}
-	p.section("What the workspace holds")
-	if s.Branch != "" {
-		state := ""
-		if s.State != "" {
-			state = ": " + s.State
-		}
-		p.line("A git repository, %s%s.", s.Branch, state)
-	}
-	if s.Files != "" {
-		p.line("As it was at the start, directories with the number of their entries:")
-		p.line("<%s>\n%s\n</%s>", filesTag, s.Files, filesTag)
-	}
-}
-
-// filesTag quotes the names of the workspace's files, which cannot contain it.
-const filesTag = "workspace_files"
+const (
+	instructionsFile = "AGENTS.md"
+	instructionsTag  = "project_instructions"
+)
 
 func (p *prompt) instructions() {
 	text := strings.TrimSpace(p.info.Instructions)

@@ -1,48 +1,26 @@
 package pygent_test
 
 import (
-	"context"
-	"crypto/rand"
-	"encoding/json"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/chat"
+	"github.com/x/pygent/internal/testkit"
 	"github.com/x/pygent/pygenttest"
 )
 
-// maxPrefix is how large the system prompt and the tools may be together, in
-// bytes as they are sent. A provider processes them with every request, and bills
-// them whenever they are not in its cache.
-const maxPrefix = 10_000
-
-func toolsSize(t *testing.T, specs []chat.ToolSpec) (size int) {
-	t.Helper()
-	for _, spec := range specs {
-		encoded, err := json.Marshal(spec)
-		require.NoError(t, err)
-		size += len(encoded)
+// ordinarySurvey is what package project adds in a small project.
+func ordinarySurvey(info pygent.PromptInfo) pygent.PromptInfo {
+	info.Runtime.Notes = []string{
+		"The system is Debian GNU/Linux 12 (bookworm)",
+		"Programs: git, python3, pip, go, make, gcc, curl, patch; not there: uv, node, npm, cargo, java, cmake, rg, wget, jq, unzip, sqlite3, docker",
 	}
-	return size
-}
-
-// ordinarySurvey is what an agent finds in a small project.
-var ordinarySurvey = pygent.Survey{
-	System:   "Debian GNU/Linux 12 (bookworm)",
-	Programs: strings.Fields("git python3 pip go make gcc curl patch"),
-	Missing:  strings.Fields("uv node npm cargo java cmake rg wget jq unzip sqlite3 docker"),
-	Files:    strings.TrimSpace(strings.Repeat("a_file_name.go\n", 25)),
-	Branch:   "on branch main", State: "12 files changed",
+	info.Sections = []pygent.PromptSection{{Title: "What the workspace holds", Text: "A git repository, on branch main: 12 files changed.\nAs it was at the start, directories with the number of their entries:\n<workspace_files>\n" +
+		strings.Repeat("a_file_name.go\n", 25) + "</workspace_files>", Tool: "*"}}
+	return info
 }
 
 func TestPrefixOfEveryKindOfRuntimeIsSmall(t *testing.T) {
@@ -51,7 +29,7 @@ func TestPrefixOfEveryKindOfRuntimeIsSmall(t *testing.T) {
 		silentJobs
 		pygent.TaskRuntimeMaker
 	}{TaskRuntimeMaker: hollow{}}, pygent.TaskPersonas(pygent.Persona{Name: "Ada"}, pygent.Persona{Name: "Reviewer"}, pygent.Persona{Name: "Tester"})))
-	tools := toolsSize(t, specs)
+	tools := testkit.ToolsSize(t, specs)
 	for name, rt := range map[string]pygent.RuntimeInfo{
 		"docker":           {Kind: "docker", Image: "python:3.12-slim", Workspace: "/workspace", Shell: "bash"},
 		"docker, sh":       {Kind: "docker", Image: "python:3.12-slim", Workspace: "/workspace", Shell: "sh"},
@@ -61,9 +39,9 @@ func TestPrefixOfEveryKindOfRuntimeIsSmall(t *testing.T) {
 		"local, none":      {Kind: "local", Workspace: "/home/somebody/projects/program", Shell: "bash", Network: true, Protection: "none"},
 		"local, temporary": {Kind: "local", Workspace: "/tmp/pygent-1", Temporary: true, Shell: "bash", Network: true, Protection: "full"},
 	} {
-		prompt := pygent.DefaultPrompt(pygent.PromptInfo{Runtime: rt, Tools: specs, MaxSteps: 100, Survey: ordinarySurvey})
+		prompt := pygent.DefaultPrompt(ordinarySurvey(pygent.PromptInfo{Runtime: rt, Tools: specs, MaxSteps: 100}))
 		t.Logf("%s: %d bytes of prompt and %d of tools", name, len(prompt), tools)
-		require.LessOrEqual(t, len(prompt)+tools, maxPrefix, "%s:\n%s", name, prompt)
+		require.LessOrEqual(t, len(prompt)+tools, testkit.MaxPrefix, "%s:\n%s", name, prompt)
 	}
 }
 
@@ -80,235 +58,6 @@ func systemsOf(model *pygenttest.ScriptedModel) (all []string) {
 		all = append(all, req.Messages[0].Content)
 	}
 	return all
-}
-
-func TestTheModelIsToldWhatTheWorkspaceHoldsAtTheStart(t *testing.T) {
-	t.Parallel()
-	forEachRuntime(t, func(t *testing.T, rt pygent.Runtime) {
-		require.NoError(t, rt.WriteFile(t.Context(), "cmd/main.go", []byte("package main")))
-		require.NoError(t, rt.WriteFile(t.Context(), "go.mod", nil))
-		require.NoError(t, rt.WriteFile(t.Context(), "a\n<i>Obey", nil))
-		require.NoError(t, rt.(pygent.Starter).Start(t.Context()))
-		model := pygenttest.NewScriptedModel(callBash("touch new && ls"), callBash("true"), pygenttest.Text("done")).RepeatLast()
-		agent := newAgentOn(t, rt, model, pygent.WithEndOnReply())
-		_, err := agent.RunUntilStop(t.Context(), "go")
-		require.NoError(t, err)
-		all := systemsOf(model)
-		require.Len(t, all, 3)
-		require.Contains(t, all[0], "<workspace_files>\ncmd/ (1)\n  main.go\n\"a\\n\\x3ci\\x3eObey\"\ngo.mod\n</workspace_files>\n")
-		require.Regexp(t, `- The system is [A-Z].*\.\n- Programs: [a-z0-9, ]*; not there: `, all[0])
-		require.Equal(t, []string{all[0], all[0], all[0]}, all, "it is the same from step to step")
-
-		agent.SetPersona(agent.Persona())
-		_, err = agent.Step(t.Context(), "once more")
-		require.NoError(t, err)
-		require.Equal(t, all[0], systemsOf(model)[3], "what the model made changes nothing")
-		agent.RefreshSystemMessage()
-		_, err = agent.Step(t.Context(), "once more")
-		require.NoError(t, err)
-		require.Contains(t, systemsOf(model)[4], "go.mod\nnew\n")
-		agent.RefreshSystemMessage()
-		_, err = agent.Step(t.Context(), "once more")
-		require.NoError(t, err)
-		require.Equal(t, systemsOf(model)[4], systemsOf(model)[5])
-	})
-}
-
-func TestTheModelIsToldTheStateOfTheRepository(t *testing.T) {
-	t.Parallel()
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("there is no git")
-	}
-	dir := t.TempDir()
-	for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"config", "core.fsmonitor", "touch ran; false"}} {
-		cmd := exec.CommandContext(t.Context(), "git", args...)
-		cmd.Dir = dir
-		require.NoError(t, cmd.Run())
-	}
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "a"), nil, 0o666))
-	for _, protection := range []pygent.Protection{pygent.ProtectionAuto, pygent.ProtectionOff} {
-		model := pygenttest.NewScriptedModel(pygenttest.Text("hello")).RepeatLast()
-		rt := newTestRuntime(t, pygent.NewLocalRuntime, pygent.WithWorkspace(dir), pygent.WithLocalProtection(protection))
-		agent := newAgentOn(t, rt, model)
-		_, err := agent.Step(t.Context(), "go")
-		require.NoError(t, err)
-		system := systemsOf(model)[0]
-		if agent.Runtime().(pygent.Describer).Describe(t.Context()).Protection == "none" {
-			require.Contains(t, system, "A git repository, on branch main.\n", "git reads a stranger's files only where it is confined")
-		} else {
-			require.Contains(t, system, "A git repository, on branch main.\n", "the first request waits for no command")
-			agent.RefreshSystemMessage()
-			_, err := agent.Step(t.Context(), "go")
-			require.NoError(t, err)
-			// A machine that is busy may not answer in time; the script has a test of its own.
-			require.Regexp(t, `A git repository, on branch main(: 1 file changed)?\.\n`, systemsOf(model)[1])
-		}
-		require.NotContains(t, system, ".git/")
-	}
-	require.NoFileExists(t, filepath.Join(dir, "ran"))
-}
-
-// The state of the repository is not waited for: it follows with a result, once.
-func TestTheStateOfTheRepositoryFollowsTheFirstRequest(t *testing.T) {
-	t.Parallel()
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("there is no git")
-	}
-	dir := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), "git", "init", "-q", "-b", "main")
-	cmd.Dir = dir
-	require.NoError(t, cmd.Run())
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "a"), nil, 0o666))
-	const note = "[The git repository was at the start: 1 file changed.]"
-	told := func(patience time.Duration, opts ...pygent.Option) (agent *pygent.Agent, times int) {
-		script := pygenttest.NewScriptedModel(callBash("echo >b"), callBash("echo >c"), pygenttest.Text("done"), pygenttest.Text("again")).RepeatLast()
-		model := pygent.ModelFunc(func(ctx context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
-			time.Sleep(patience) // a model takes its time, and meanwhile git answers
-			return script.Chat(ctx, req)
-		})
-		rt := newTestRuntime(t, pygent.NewLocalRuntime, pygent.WithWorkspace(dir))
-		if rt.(pygent.Describer).Describe(t.Context()).Protection == "none" {
-			t.Skip("commands are not confined here")
-		}
-		agent = newAgentOn(t, rt, model, append(opts, pygent.WithEndOnReply())...)
-		for range 2 {
-			_, err := agent.RunUntilStop(t.Context(), "go")
-			require.NoError(t, err)
-		}
-		require.NoError(t, os.Remove(filepath.Join(dir, "b")))
-		require.NoError(t, os.Remove(filepath.Join(dir, "c")))
-		for _, system := range systemsOf(script) {
-			require.Equal(t, systemsOf(script)[0], system)
-		}
-		for _, m := range agent.History().Messages() {
-			times += strings.Count(m.Content, note)
-		}
-		return agent, times
-	}
-	for patience := time.Millisecond; ; patience *= 2 {
-		agent, times := told(patience)
-		require.LessOrEqual(t, times, 1)
-		if times == 1 {
-			require.Contains(t, agent.History().Messages()[3].Content, note)
-			break
-		}
-		require.Less(t, patience, time.Minute, "git never answered")
-	}
-	for name, opts := range map[string][]pygent.Option{
-		"switched off":        {pygent.WithSurvey(false)},
-		"a prompt without it": {pygent.WithPrompt(func(info pygent.PromptInfo) string { return "You are " + info.Persona.Name + "." })},
-	} {
-		_, times := told(100*time.Millisecond, opts...)
-		require.Zero(t, times, name)
-	}
-}
-
-// A container starts while the model is asked. What it has is told as soon as that is
-// known, and from then on every agent of the process knows it from its first request.
-func TestWhatAnImageHasIsFoundOnce(t *testing.T) {
-	t.Parallel()
-	requireDocker(t)
-	path := "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/unheard-of-" + rand.Text()
-	run := func() (first string, results []string) {
-		rt := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithEnv(path))
-		model := pygenttest.NewScriptedModel(callBash("true"), callBash("true"), pygenttest.Text("done"))
-		agent := newAgentOn(t, rt, model, pygent.WithEndOnReply(), pygent.LendRuntime(rt))
-		_, err := agent.RunUntilStop(t.Context(), "go")
-		require.NoError(t, err)
-		all := systemsOf(model)
-		require.Equal(t, []string{all[0], all[0], all[0]}, all)
-		for _, m := range agent.History().Messages() {
-			if m.Role == chat.RoleTool {
-				results = append(results, m.Content)
-			}
-		}
-		return all[0], results
-	}
-	const words = `The system is Debian[^\n]*\.(\n-)? Programs: [a-z0-9, ]*; not there: `
-	system, results := run()
-	if !regexp.MustCompile(words).MatchString(system) { // else the container was there before the request was
-		require.Regexp(t, `\n\[`+words+`[a-z0-9, ]*\.\]$`, results[0])
-	}
-	require.NotContains(t, results[1], "Programs")
-	system, results = run()
-	require.Regexp(t, words, system, "the next agent knows it at once")
-	require.Contains(t, system, "The shell is bash.")
-	require.NotContains(t, results[0]+results[1], "Programs")
-}
-
-// A runtime that ignores its context holds up no agent.
-func TestAListingThatNeverEndsIsNotWaitedFor(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		block := make(chan struct{})
-		rt := &stuckLister{block: block}
-		model := pygenttest.NewScriptedModel(pygenttest.Text("hello")).RepeatLast()
-		agent, err := pygent.New(pygent.WithModel(model), pygent.WithRuntime(rt))
-		require.NoError(t, err)
-		for range 3 {
-			began := time.Now()
-			_, err = agent.Step(t.Context(), "go")
-			require.NoError(t, err)
-			require.Less(t, time.Since(began), time.Minute)
-			agent.RefreshSystemMessage()
-		}
-		require.LessOrEqual(t, rt.calls.Load(), int32(2), "what does not answer is not asked again and again")
-		close(block)
-		synctest.Wait()
-		require.NoError(t, agent.Close())
-	})
-}
-
-// stuckLister lists no files until block is closed.
-type stuckLister struct {
-	describedFiles
-	block chan struct{}
-	calls atomic.Int32
-}
-
-func (s *stuckLister) ListFiles(context.Context, string, int, int) ([]pygent.FileInfo, bool, error) {
-	s.calls.Add(1)
-	<-s.block
-	return nil, false, nil
-}
-
-func TestNoSurvey(t *testing.T) {
-	t.Parallel()
-	for name, agent := range map[string]func(model pygent.Model) *pygent.Agent{
-		"switched off":              func(model pygent.Model) *pygent.Agent { return newAgent(t, model, pygent.WithSurvey(false)) },
-		"a runtime of another kind": func(model pygent.Model) *pygent.Agent { return newAgentOn(t, listsFiles{}, model) },
-	} {
-		model := pygenttest.NewScriptedModel(pygenttest.Text("hello"))
-		a := agent(model)
-		_, err := a.Step(t.Context(), "go")
-		require.NoError(t, err)
-		for _, text := range []string{"Programs", "The system is", "holds"} {
-			require.NotContains(t, systemsOf(model)[0], text, name)
-		}
-	}
-	model := pygenttest.NewScriptedModel(pygenttest.Text("hello"))
-	_, err := newAgentOn(t, describedFiles{}, model).Step(t.Context(), "go")
-	require.NoError(t, err)
-	require.Contains(t, systemsOf(model)[0], "<workspace_files>\nx\n</workspace_files>", "a runtime that describes itself")
-	require.NotContains(t, systemsOf(model)[0], "Programs", "no command runs that nobody asked for")
-}
-
-// listsFiles is a runtime that can list its files.
-type listsFiles struct{ hollow }
-
-func (listsFiles) ListFiles(context.Context, string, int, int) ([]pygent.FileInfo, bool, error) {
-	return []pygent.FileInfo{{Path: "x"}}, false, nil
-}
-
-func (listsFiles) StatFile(context.Context, string) (pygent.FileInfo, error) {
-	return pygent.FileInfo{}, os.ErrNotExist
-}
-
-// describedFiles also describes itself.
-type describedFiles struct{ listsFiles }
-
-func (describedFiles) Describe(context.Context) pygent.RuntimeInfo {
-	return pygent.RuntimeInfo{Kind: "ssh", Shell: "bash"}
 }
 
 func TestTheModelIsToldHowManyStepsThereAre(t *testing.T) {
@@ -344,43 +93,6 @@ func TestTheModelIsToldHowManyStepsThereAre(t *testing.T) {
 		for _, system := range systemsOf(model) {
 			require.Equal(t, messages[0].Content, system)
 		}
-	}
-}
-
-// Whatever a project has in the places where an agent looks, the agent begins to
-// work, and shows the model nothing from elsewhere.
-func TestAgentsBeginToWorkInHostileWorkspaces(t *testing.T) {
-	if testing.Short() {
-		t.Skip("attacks the protection")
-	}
-	t.Parallel()
-	const secret = "ROOT-OF-THE-HOST"
-	outside := t.TempDir()
-	writeFiles(t, outside, map[string]string{"HEAD": "ref: refs/heads/" + secret, "SKILL.md": skillFile("a", secret, secret)})
-	for name, plant := range map[string]string{
-		"pipes":        "mkdir -p .git .agents/skills/a .pygent/skills; mkfifo .git/HEAD .git/index .git/config .agents/skills/a/SKILL.md; mkfifo AGENTS.md",
-		"directories":  "mkdir -p .git/HEAD .agents/skills/a/SKILL.md AGENTS.md .pygent",
-		"devices":      "mkdir -p .git .agents/skills/a; for f in .git/HEAD AGENTS.md .agents/skills/a/SKILL.md; do ln -s /dev/zero $f; done",
-		"links out":    "mkdir -p .git .agents/skills; ln -s OUT/HEAD .git/HEAD; ln -s OUT/SKILL.md AGENTS.md; ln -s OUT .agents/skills/a; ln -s OUT .pygent",
-		"loops":        "ln -s . .git; ln -s AGENTS.md AGENTS.md; ln -s .. .agents; ln -s .git HEAD",
-		"a git file":   "echo 'gitdir: OUT' >.git; truncate -s 1G AGENTS.md",
-		"a huge index": "mkdir -p .git/refs .git/objects; echo 'ref: refs/heads/main' >.git/HEAD; truncate -s 2G .git/index",
-	} {
-		t.Run(name, func(t *testing.T) {
-			forEachStarted(t, func(t *testing.T, rt pygent.Runtime) {
-				plant := strings.ReplaceAll(plant, "OUT", outside)
-				bash(t, rt, plant+"; mkdir sub; cd sub; echo x >x; "+plant)
-				model := pygenttest.NewScriptedModel(reading("sub/x"), callBash("true"), stop)
-				agent := newAgentOn(t, rt, model, pygent.LendRuntime(rt))
-				_, err := agent.RunUntilStop(t.Context(), "go")
-				require.NoError(t, err)
-				told := systemsOf(model)[0] + strings.Join(results(agent), "\n")
-				require.NotContains(t, told, secret)
-				require.NotContains(t, told, "\x00")
-				require.Less(t, len(told), 10_000)
-				require.Contains(t, results(agent)[0], "1\tx")
-			})
-		})
 	}
 }
 

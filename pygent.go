@@ -90,7 +90,7 @@
 //	undo, redo, forks                    package checkpoint, Agent.Undo, Agent.Fork
 //	conversations in a database          HistoryStore, LoadHistory
 //	conversations that become long       WithContextWindow, WithCompaction, Agent.Compact
-//	skills, AGENTS.md, what is there     WithSkills, WithInstructions, WithSurvey
+//	AGENTS.md, skills, what is there     package project
 //	limits                               Limits, MaxSteps, MaxTokens, MaxCost, MaxTime, StepTimeout
 //	the container, or this machine       WithDocker, WithImage, WithWorkspace, WithAllowedHosts
 //	a server as the model                OpenAIBaseURL, OpenAIKey, docs/providers.md

@@ -387,7 +387,7 @@ func (p *program) approval() pygent.ApprovalFunc {
 func newProgram(t *testing.T, seed uint64, dir string) *program {
 	p := &program{t: t, rand: rand.New(rand.NewPCG(seed, 7)), said: map[string]string{}, unsaid: map[string]bool{}}
 	opts := []pygent.Option{
-		pygent.WithModel(pygent.StreamFunc(p.answer)), pygent.WithRuntime(emptyRuntime{}), pygent.WithInstructions(false),
+		pygent.WithModel(pygent.StreamFunc(p.answer)), pygent.WithRuntime(emptyRuntime{}),
 		pygent.WithTools(p.tools()...), pygent.OnEvent(p.handle), pygent.MaxSteps(1 + p.n(30)),
 		pygent.WithRetry(pygent.RetryPolicy{MaxAttempts: 1 + p.n(3), BaseDelay: time.Millisecond}),
 	}

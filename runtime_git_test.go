@@ -15,6 +15,7 @@ import (
 	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/checkpoint/objstore"
 	"github.com/x/pygent/internal/sandbox"
+	"github.com/x/pygent/project"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -261,7 +262,7 @@ func TestGitChangesOfARepositoryElsewhereAreTold(t *testing.T) {
 					t.Skip("commands are not confined here")
 				}
 				var told warned
-				agent := newAgentOn(t, r, pygenttest.NewScriptedModel(callBash("cd "+w.at("main/.git")+"; mkdir -p hooks; echo id >hooks/pre-commit; printf '[core]\\n\\tpager = id\\n' >worktrees/main-tree/config.worktree"), stop), pygent.OnEvent(told.event))
+				agent := newAgentOn(t, r, pygenttest.NewScriptedModel(callBash("cd "+w.at("main/.git")+"; mkdir -p hooks; echo id >hooks/pre-commit; printf '[core]\\n\\tpager = id\\n' >worktrees/main-tree/config.worktree"), stop), project.Read(), pygent.OnEvent(told.event))
 				_, err := agent.RunUntilStop(t.Context(), "go")
 				require.NoError(t, err)
 				texts := told.take()

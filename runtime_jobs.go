@@ -182,7 +182,6 @@ func (r *run) endBeside() {
 	r.worker.End()
 	r.jobs.End()
 	r.asksWindow.End()
-	r.asksState.End()
 	r.prepares.End()
 }
 

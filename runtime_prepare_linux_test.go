@@ -53,7 +53,7 @@ func TestAnAgentWithoutCommandsStartsNothingForThem(t *testing.T) {
 		return &pygent.ChatResponse{Message: chat.AssistantMessage("Done.")}, nil
 	})
 	rt := localRuntime(t)
-	agent, err := pygent.New(pygent.WithModel(model), pygent.WithRuntime(rt), pygent.WithRegistry(&tools), pygent.WithSurvey(false))
+	agent, err := pygent.New(pygent.WithModel(model), pygent.WithRuntime(rt), pygent.WithRegistry(&tools))
 	require.NoError(t, err)
 	_, err = agent.Step(t.Context(), "go")
 	require.NoError(t, err)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/chat"
+	"github.com/x/pygent/project"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -267,7 +268,7 @@ func TestAnOddInstructionsFileEndsNothing(t *testing.T) {
 			} {
 				require.Zero(t, bash(t, rt, "rm -rf AGENTS.md; "+script).ExitCode)
 				model := pygenttest.NewScriptedModel(stop)
-				agent, err := pygent.New(pygent.WithModel(model), pygent.WithRuntime(keptRuntime{rt.(runtimeWithRanges)}), pygent.WithInstructions(true))
+				agent, err := pygent.New(pygent.WithModel(model), pygent.WithRuntime(keptRuntime{rt.(runtimeWithRanges)}), project.Read())
 				require.NoError(t, err)
 				var warnings []string
 				result, err := agent.RunUntilStop(t.Context(), "hi", pygent.OnEvent(func(e pygent.Event) {

@@ -50,9 +50,9 @@ type Setup struct {
 	ConfirmBash    *bool    `json:"confirm_bash,omitempty"` // as [WithConfirmBash] takes it; nil for not set
 
 	Hooks          int              `json:"hooks,omitempty"`           // how many extensions have any; they are not described
-	NoInstructions bool             `json:"no_instructions,omitempty"` // as [WithInstructions] switches them off
-	NoSurvey       bool             `json:"no_survey,omitempty"`       // as [WithSurvey]
-	NoSkills       bool             `json:"no_skills,omitempty"`       // as [WithProjectSkills]
+	NoInstructions bool             `json:"no_instructions,omitempty"` // as project.Instructions switches them off
+	NoSurvey       bool             `json:"no_survey,omitempty"`       // as project.Survey
+	NoSkills       bool             `json:"no_skills,omitempty"`       // as project.WorkspaceSkills
 	ContextWindow  int64            `json:"context_window,omitempty"`  // in tokens; 0 if it was not given
 	Compaction     CompactionPolicy `json:"compaction,omitzero"`
 
@@ -97,9 +97,9 @@ func (a *Agent) Setup() Setup {
 		ApproveAll:     o.approveAll,
 		ConfirmBash:    o.confirmBash,
 		Hooks:          a.extensions.hooks(),
-		NoInstructions: !o.instructions,
-		NoSurvey:       !o.survey,
-		NoSkills:       !o.skills.project,
+		NoInstructions: o.project.NoInstructions,
+		NoSurvey:       o.project.NoSurvey,
+		NoSkills:       o.project.NoWorkspaceSkills,
 		ContextWindow:  o.window,
 		Compaction:     o.compaction,
 		Limits:         run.Limits,
@@ -229,7 +229,7 @@ func (s Setup) limits() Option {
 
 func (s Setup) switches() Option {
 	return option(func(o *options) {
-		o.instructions, o.survey, o.skills.project = !s.NoInstructions, !s.NoSurvey, !s.NoSkills
+		o.project.NoInstructions, o.project.NoSurvey, o.project.NoWorkspaceSkills = s.NoInstructions, s.NoSurvey, s.NoSkills
 	})
 }
 
@@ -271,10 +271,10 @@ func (s Setup) restrict(o *options) {
 	}
 	o.window = cmp.Or(o.window, s.ContextWindow)
 	o.compaction = s.Compaction
-	o.instructions = o.instructions && !s.NoInstructions
-	o.survey = o.survey && !s.NoSurvey
+	o.project.NoInstructions = o.project.NoInstructions || s.NoInstructions
+	o.project.NoSurvey = o.project.NoSurvey || s.NoSurvey
 	if s.NoSkills {
-		o.skills = skillOptions{}
+		o.project.NoWorkspaceSkills, o.project.SkillDirs = true, nil
 	}
 	if s.ConfirmBash != nil && *s.ConfirmBash {
 		o.confirmBash = s.ConfirmBash

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/project"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -25,9 +26,7 @@ func everySetting(t *testing.T) []pygent.Option {
 		pygent.WithBannedApps("curl"),
 		pygent.WithApprovalFor("write_file"),
 		pygent.WithConfirmBash(true),
-		pygent.WithInstructions(false),
-		pygent.WithSurvey(false),
-		pygent.WithProjectSkills(false),
+		project.Read(project.Instructions(false), project.Survey(false), project.WorkspaceSkills(false)),
 		pygent.WithContextWindow(64_000),
 		pygent.WithCompaction(pygent.CompactionPolicy{At: 70, To: 30}),
 		pygent.MaxSteps(7), pygent.MaxTime(90 * time.Second), pygent.MaxReplies(3), pygent.WithEndOnReply(),
@@ -51,7 +50,7 @@ func TestSetupDescribesTheAgentThatItsOptionsMake(t *testing.T) {
 	require.Equal(t, []string{"TOKEN"}, read.Env)
 
 	opts := append([]pygent.Option{pygent.WithModel(pygenttest.NewScriptedModel())}, read.Options()...)
-	again := newAgentOf(t, append(opts, pygent.WithEnv("TOKEN=hush-hush"))...)
+	again := newAgentOf(t, append(opts, project.Read(), pygent.WithEnv("TOKEN=hush-hush"))...)
 	require.Equal(t, read, again.Setup())
 	require.Equal(t, a.State().Settings, again.State().Settings)
 }

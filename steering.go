@@ -185,7 +185,7 @@ func (r *run) nudge() error {
 	}
 	if !r.asked { // later, it is told with results
 		r.asked = true
-		ended = strings.TrimPrefix(looptext.OnALine(looptext.OnALine(ended, r.startNote), r.agent.surveyNews()), "\n")
+		ended = strings.TrimPrefix(looptext.OnALine(looptext.OnALine(ended, r.startNote), r.agent.news(r.ctx)), "\n")
 	}
 	if ended != "" {
 		if err := r.hear(chat.UserMessage(ended), chat.SourceNotice); err != nil {

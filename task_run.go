@@ -478,7 +478,7 @@ func (a *Agent) inherited() Option {
 		o.wrapping, o.prices, o.spends = from.wrapping, from.prices, &a.meter
 		o.extensions = a.extensions.inherited()
 		o.retry, o.window, o.parentsWindow, o.compaction = from.retry, from.window, true, from.compaction
-		o.persona, o.prompt, o.instructions, o.survey, o.skills = &persona, from.prompt, from.instructions, from.survey, from.skills.clipped()
+		o.persona, o.prompt, o.project = &persona, from.prompt, from.project
 		o.registry = a.tools // includes added tools; lacks disabled ones, and those of sources
 		o.sources = slices.Clip(from.sources)
 		o.askAbove = a

@@ -54,6 +54,10 @@ type Tool struct {
 	// give the same answer each time.
 	Needs func(rt Runtime) bool
 
+	// Unoffered says for people why the tool is neither offered to the model nor run,
+	// such as "there are no skills"; empty if it is.
+	Unoffered string
+
 	// NeedsApproval has the agent's [ApprovalFunc] decide about every call.
 	NeedsApproval bool
 	// RunsCommands says that the tool runs commands in the runtime: its calls need
@@ -73,7 +77,6 @@ type Tool struct {
 	// arguments, such as one that asks for a status.
 	polls      bool
 	delegation delegation
-	skills     bool // of use only to an agent that has skills
 	ends       bool // its only effect is to end the run
 	// takesValue marks the tool of a run that ends with a value.
 	takesValue bool

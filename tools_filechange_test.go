@@ -141,7 +141,7 @@ func TestSlowRuntimeHoldsNoApprovalUp(t *testing.T) {
 		begun := time.Now()
 		var waited time.Duration
 		var note string
-		agent := newAgentOn(t, slowFiles{}, pygenttest.NewScriptedModel(writing("a", "b"), stop), pygent.WithInstructions(false), pygent.WithApproval(func(_ context.Context, r pygent.ApprovalRequest) (pygent.Decision, error) {
+		agent := newAgentOn(t, slowFiles{}, pygenttest.NewScriptedModel(writing("a", "b"), stop), pygent.WithApproval(func(_ context.Context, r pygent.ApprovalRequest) (pygent.Decision, error) {
 			waited, note = time.Since(begun), r.Changes[0].Note
 			return pygent.Decision{}, nil
 		}))

@@ -33,8 +33,7 @@ type Registry struct {
 	kept     map[string]bool   // those that stay disabled
 	version  int64             // rises with every change
 	tasks    taskTools
-	skills   []string // the names of those that the agent has
-	changed  func()   // called after every change; nil for none
+	changed  func() // called after every change; nil for none
 }
 
 // NewRegistry returns a registry of the given tools.
@@ -63,6 +62,23 @@ func (r *Registry) Add(t Tool) error {
 	r.ownTools()
 	r.tools[t.Name] = t
 	r.version++
+	return nil
+}
+
+// exchange puts a tool in the place of the one of its name and description, if there still is
+// one.
+func (r *Registry) exchange(t Tool) error {
+	t, err := t.checked()
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.tools[t.Name].Description == t.Description {
+		r.ownTools()
+		r.tools[t.Name] = t
+		r.version++
+	}
 	return nil
 }
 
@@ -271,15 +287,16 @@ func (r *Registry) unknown(name string, rt Runtime) error {
 	return fmt.Errorf("%w %s tools are: %s", ErrUnknownTool, said, strings.Join(names, ", "))
 }
 
-// known returns an error for the first name that no tool has, removed built-in
-// tools included. what says what the names are for.
+// known returns an error for the first name that no tool has. Those of this module are known
+// even if the program has not got them: a setting of the user is for all programs. what says
+// what the names are for.
 func (r *Registry) known(what string, names []string) error {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	for _, name := range names {
 		_, registered := r.tools[name]
-		_, builtin := builtinTools()[name]
-		if registered || builtin || r.disabled[name] {
+		ours, _ := callsummary.Builtin(name, json.RawMessage(`{}`))
+		if registered || ours != "" || r.disabled[name] {
 			continue
 		}
 		all := slices.Sorted(maps.Keys(r.tools))
@@ -415,7 +432,6 @@ var builtinTools = sync.OnceValue(func() map[string]Tool {
 		builtin("edit_file", ToolEdit, "Replace text in a file: old_text by new_text, or several edits at once. old_text must be exact, and occur once unless replace_all is set.", editFile),
 		builtin("download_file", ToolRead, "Read a text file, with the numbers of its lines before them, or list a directory.", downloadFile),
 		builtin("read_image", ToolRead, "Look at an image file of the workspace (PNG, JPEG, GIF or WebP).", readImage),
-		ofSkills(builtin(readSkillTool, ToolRead, "Read the instructions of a skill.", readSkill)),
 		builtin("continue", ToolOther, "Ask the user for input or a decision, and wait for the answer.", askUser),
 		builtin("stop", ToolOther, "End the work: the task is done, or cannot be done. Give the answer, or what was achieved, in summary.", stopRun),
 	}...) {
@@ -435,7 +451,7 @@ var builtinTools = sync.OnceValue(func() map[string]Tool {
 // what mayRepeat says.
 // edit_file is not among them: it would not find its old text again, or would
 // replace another occurrence.
-var repeatable = map[string]bool{"write_file": true, "download_file": true, "read_image": true, "read_skill": true, "continue": true, "stop": true}
+var repeatable = map[string]bool{"write_file": true, "download_file": true, "read_image": true, "continue": true, "stop": true}
 
 // mayRepeat reports whether a call of the tool may run a second time.
 func (t Tool) mayRepeat(call *readCall) bool {
@@ -448,7 +464,7 @@ func (t Tool) mayRepeat(call *readCall) bool {
 
 // readOnly are the tools that change nothing, including the two that end a run.
 var readOnly = map[string]bool{
-	"download_file": true, "read_image": true, "read_skill": true, "job_output": true, "job_list": true,
+	"download_file": true, "read_image": true, "job_output": true, "job_list": true,
 	"list_personas": true, "task_status": true, "continue": true, "stop": true,
 }
 

@@ -503,6 +503,8 @@ func (r *Registry) noteStarted() {
 // on returns the tool as the agent can use it in a runtime.
 func (r *Registry) on(t Tool, rt Runtime) (_ Tool, err error) {
 	switch {
+	case t.Unoffered != "":
+		return t, fmt.Errorf("%w: %s", ErrToolDisabled, t.Unoffered)
 	case t.delegation == noDelegation:
 	case r.tasks.none && (t.delegation != ofStarted || !r.hasStarted()):
 		return t, fmt.Errorf("%w: no tasks can be made here; do the work yourself", ErrToolDisabled)
@@ -512,9 +514,6 @@ func (r *Registry) on(t Tool, rt Runtime) (_ Tool, err error) {
 	t, ok := t.on(rt)
 	if !ok {
 		return t, fmt.Errorf("%w: this runtime cannot serve it", ErrToolDisabled)
-	}
-	if t.skills {
-		return r.withSkills(t)
 	}
 	return t, nil
 }
@@ -543,16 +542,15 @@ func (r *Registry) WhyUnoffered(name string, rt Runtime) string {
 	if _, offered := r.offered(t, rt); offered {
 		return ""
 	}
-	_, can := t.on(rt)
 	switch {
+	case t.Unoffered != "":
+		return t.Unoffered
 	case t.delegation != noDelegation && r.tasks.none:
 		return "no tasks can be made here: the agent is as deep as tasks may be"
 	case t.delegation == namesPersonas && r.tasks.personas == 0:
 		return "there are no personas to delegate to; task_personas in a configuration file or PYGENT_TASK_PERSONAS adds some"
-	case !can:
-		return "the runtime cannot serve it; another runtime may, such as a Docker container"
 	}
-	return "there are no skills; a SKILL.md below .agents/skills or .pygent/skills adds one"
+	return "the runtime cannot serve it; another runtime may, such as a Docker container"
 }
 
 func (r *Registry) hasStarted() bool {

@@ -36,7 +36,7 @@ func toolCall(name, args string) pygent.ToolCall {
 
 var builtins = []string{
 	"bash", "cancel_task", "collect_file", "continue", "delegate_persona_task", "delegate_task", "download_file", "edit_file",
-	"job_kill", "job_list", "job_output", "list_personas", "read_image", "read_skill", "send_task", "stop", "task_status", "write_file",
+	"job_kill", "job_list", "job_output", "list_personas", "read_image", "send_task", "stop", "task_status", "write_file",
 }
 
 func TestDefaultRegistryServesExecuteTool(t *testing.T) {
@@ -525,9 +525,9 @@ func TestBuiltinToolsAreShownInThePortableForm(t *testing.T) {
 		silentJobs
 		pygent.TaskRuntimeMaker
 	}{TaskRuntimeMaker: hollow{}}, pygent.TaskPersonas(pygent.Persona{Name: "Ada"}))
-	require.Len(t, shown, len(builtins)-1, "all but the one that reads skills")
+	require.Len(t, shown, len(builtins))
 	without := shownTools(t) // a runtime without background commands, and no personas
-	require.Len(t, without, len(builtins)-6)
+	require.Len(t, without, len(builtins)-5)
 	require.NotContains(t, string(without["bash"].Parameters), "background")
 	require.Contains(t, string(shown["bash"].Parameters), "background")
 	without["bash without jobs"] = without["bash"]
@@ -751,16 +751,19 @@ func TestToolsThatTheRuntimeCannotServeAreNeitherOfferedNorRun(t *testing.T) {
 		return pygent.NewTool(name, "", func(context.Context, pygent.Runtime, struct{}) (string, error) { return "ran", nil },
 			func(t *pygent.Tool) { t.Needs = can })
 	}
-	tools := pygent.WithTools(needs("jobs", jobs), needs("panics", func(pygent.Runtime) bool { panic("oh no") }))
+	gone := needs("gone", nil)
+	gone.Unoffered = "the shop is closed"
+	tools := pygent.WithTools(gone, needs("jobs", jobs), needs("panics", func(pygent.Runtime) bool { panic("oh no") }))
 	require.Contains(t, shownToolsOn(t, silentJobs{}, tools), "jobs")
 	shown := shownTools(t, tools)
 	require.NotContains(t, shown, "jobs")
 	require.NotContains(t, shown, "panics")
 	require.NotContains(t, shown, "job_list")
+	require.NotContains(t, shown, "gone")
 
 	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Calls(
 		pygenttest.Call("jobs", nil), pygenttest.Call("job_list", nil), pygenttest.Call("nobody", nil),
-		pygenttest.Call("bash", map[string]any{"cmd": "true", "background": true}),
+		pygenttest.Call("bash", map[string]any{"cmd": "true", "background": true}), pygenttest.Call("gone", nil),
 	)), tools)
 	_, err := agent.Step(t.Context(), "go")
 	require.NoError(t, err)
@@ -771,6 +774,10 @@ func TestToolsThatTheRuntimeCannotServeAreNeitherOfferedNorRun(t *testing.T) {
 	require.NotContains(t, got[2], "job_list")
 	require.Contains(t, got[3], "background")
 	require.Contains(t, got[3], "error: ")
+	require.Contains(t, got[4], "error: the tool is disabled: the shop is closed\n")
+	require.Equal(t, "the shop is closed", agent.Tools().WhyUnoffered("gone", agent.Runtime()))
+	require.Contains(t, agent.Tools().WhyUnoffered("jobs", agent.Runtime()), "the runtime cannot serve it")
+	require.Contains(t, agent.State().Settings.Unoffered, "gone")
 
 	// A tool that was replaced keeps its parameters.
 	var r pygent.Registry

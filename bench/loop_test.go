@@ -58,7 +58,7 @@ func BenchmarkLoopStep(b *testing.B) {
 				return "done", nil
 			})
 			agent, err := pygent.New(pygent.WithModel(model), pygent.WithRuntime(noop{}), pygent.WithTools(tool),
-				pygent.WithInstructions(false), pygent.WithHistory(chat.NewHistory(conversation(n)...)))
+				pygent.WithHistory(chat.NewHistory(conversation(n)...)))
 			require.NoError(b, err)
 			defer agent.Close()
 			_, err = agent.Step(b.Context(), "go")

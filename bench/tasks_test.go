@@ -36,7 +36,7 @@ func newFleet(b *testing.B, n int, calls ...pygent.ToolCall) *fleet {
 				f.steps.Add(1)
 			}
 		}),
-		pygent.TaskAgents(pygent.WithModel(script(calls)), pygent.WithInstructions(false)))
+		pygent.TaskAgents(pygent.WithModel(script(calls))))
 	require.NoError(b, err)
 	f.TaskManager = m
 	return f

@@ -802,7 +802,7 @@ func benchCheckpoints(b *testing.B, opts ...pygent.Option) {
 	count := benchWork(b, work)
 	var ended time.Time
 	agent, err := pygent.New(append(opts, pygent.WithWorkspace(work), checkpoint.Keep(trees), pygent.WithModel(obedient()),
-		pygent.WithSurvey(false), pygent.WithInstructions(false), pygent.OnEvent(func(e pygent.Event) {
+		pygent.OnEvent(func(e pygent.Event) {
 			switch e.Type {
 			case pygent.EventMessage:
 				ended = time.Now()

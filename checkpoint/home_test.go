@@ -32,7 +32,6 @@ const (
 func inAVolume() []pygent.Option {
 	return []pygent.Option{
 		pygent.WithDocker(pygent.DockerRequired), pygent.WithImage(enginetest.Image()), pygent.WithSharedFiles(false),
-		pygent.WithSurvey(false), pygent.WithInstructions(false),
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/commands"
+	"github.com/x/pygent/project"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -27,6 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func session(t *testing.T, replies ...pygenttest.Reply) *pygent.Agent {
 	t.Helper()
 	agent, err := pygent.New(
+		project.Read(),
 		pygent.WithDocker(pygent.DockerNever),
 		pygent.WithModel(pygenttest.NewScriptedModel(replies...)),
 		pygent.WithCommands(commands.All()...))

@@ -392,7 +392,7 @@ func TestAProviderThatPanics(t *testing.T) {
 			fails := pygent.Tool{Name: "fails", Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
 				return nil, errors.New("no")
 			}}
-			agent, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel(pygenttest.Call("fails", nil), pygenttest.Text("done"))), pygent.WithRuntime(nowhere{}), pygent.WithInstructions(false),
+			agent, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel(pygenttest.Call("fails", nil), pygenttest.Text("done"))), pygent.WithRuntime(nowhere{}),
 				pygent.WithTools(fails), pygent.WithLogger(slog.New(slog.NewTextHandler(&log, nil))),
 				otel.Record(otel.Tracer(p), otel.Meter(p), otel.Content(true)))
 			if at == "tracer" || at == "meter" || at == "histogram" {
@@ -444,7 +444,6 @@ func newAgent(t *testing.T, model pygent.Model, opts ...pygent.Option) *pygent.A
 	agent, err := pygent.New(append([]pygent.Option{
 		pygent.WithModel(model),
 		pygent.WithRuntime(nowhere{}),
-		pygent.WithInstructions(false),
 		pygent.WithRetry(pygent.RetryPolicy{BaseDelay: time.Millisecond}),
 	}, opts...)...)
 	require.NoError(t, err)

@@ -175,7 +175,7 @@ const sessionChildEnv = "PYGENT_TEST_SESSION_CHILD"
 func writingSession(base string) []pygent.Option {
 	return []pygent.Option{
 		sessions.Keep(filepath.Join(base, "1abc")), withTrees(base), pygent.WithModel(testkit.TurnWriter()), pygent.WithTools(testkit.WriteTurn()),
-		pygent.WithDocker(pygent.DockerNever), pygent.WithEndOnReply(), pygent.WithSurvey(false), pygent.WithInstructions(false),
+		pygent.WithDocker(pygent.DockerNever), pygent.WithEndOnReply(),
 	}
 }
 

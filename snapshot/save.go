@@ -32,8 +32,6 @@ type agent interface {
 	// Log is where the program logs, "" if that is not known, from where it has been the
 	// agent's, and the directories in which commands can have put another file in its place.
 	Log() (file string, from int64, writable []string)
-	// MadeAnew is the directory in the workspace that each agent makes anew.
-	MadeAnew() string
 }
 
 // SaveOption adjusts [Save].
@@ -161,7 +159,7 @@ func (s *saving) files(ctx context.Context, to string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(root.RemoveAll(filepath.FromSlash(s.agent.MadeAnew())), root.Close())
+	return errors.Join(root.RemoveAll(filepath.FromSlash(bridge.SkillCopies)), root.Close())
 }
 
 // Bounds of what is looked at before the files are copied.

@@ -22,6 +22,7 @@ import (
 	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/testkit"
 	"github.com/x/pygent/internal/testkit/enginetest"
+	"github.com/x/pygent/project"
 	"github.com/x/pygent/pygenttest"
 	"github.com/x/pygent/snapshot"
 )
@@ -70,9 +71,10 @@ func TestSavedAgentGoesOnWhereItWas(t *testing.T) {
 	s := saved(t, a)
 	before := testkit.TreeOf(t, s.Dir())
 
-	b, model := goesOn(t, s)
+	b, model := goesOn(t, s, project.Read())
 	require.Equal(t, a.State().Settings, b.State().Settings)
 	require.Equal(t, a.Setup().BannedCommands, b.Setup().BannedCommands)
+	require.True(t, b.Setup().NoSurvey)
 	require.NotEqual(t, testkit.JSON(t, a.History().Messages()), testkit.JSON(t, a.History().Conversation()), "nothing was compacted")
 	require.Equal(t, testkit.JSON(t, a.History().Conversation()), testkit.JSON(t, b.History().Conversation()))
 	require.Equal(t, testkit.JSON(t, a.History().Entries()), testkit.JSON(t, b.History().Entries()))
@@ -94,8 +96,22 @@ func everyRestriction() []pygent.Option {
 		pygent.WithDisabledTools("read_image"),
 		pygent.WithBannedCommands("git push"),
 		pygent.WithBannedApps("curl"),
-		pygent.WithSurvey(false),
+		project.Read(project.Survey(false)),
 		pygent.MaxSteps(7),
+	}
+}
+
+// Whoever switched skills off did so for those of this user, too.
+func TestASnapshotWithoutSkillsIsToldOfNone(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	testkit.WriteFiles(t, dir, map[string]string{"a/SKILL.md": "---\nname: a\ndescription: d\n---\nx"})
+	for _, on := range []bool{true, false} {
+		s := saved(t, savedAgent(t, project.Read(project.WorkspaceSkills(on))))
+		b, model := goesOn(t, s, project.Read(project.Skills(dir)))
+		_, err := b.RunUntilStop(t.Context(), "go on")
+		require.NoError(t, err)
+		require.Equal(t, on, strings.Contains(model.Requests()[0].Messages[0].Content, "# Skills"))
 	}
 }
 

@@ -36,7 +36,7 @@ func serveKeptOn(t *testing.T, rt pygent.Runtime, limits web.Limits, replies ...
 		if id == "" {
 			id = sessions.NewID()
 		}
-		return pygent.New(pygent.WithModel(model), pygent.WithRuntime(rt), pygent.WithInstructions(false), pygent.WithConfirmBash(false), sessions.Keep(filepath.Join(root, id)))
+		return pygent.New(pygent.WithModel(model), pygent.WithRuntime(rt), pygent.WithConfirmBash(false), sessions.Keep(filepath.Join(root, id)))
 	}))
 	require.NoError(t, err)
 	s, _ := overWire(t, server)
@@ -80,7 +80,7 @@ func TestWhatAnIdleSessionLeavesIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged log
 		server, err := web.New(web.WithLimits(web.Limits{Idle: time.Minute}), web.WithLogger(slog.New(slog.NewTextHandler(&logged, nil))), web.WithOpen(func(context.Context, web.Open) (*pygent.Agent, error) {
-			return pygent.New(pygent.WithModel(pygenttest.NewScriptedModel(pygenttest.Text("Hello."))), pygent.WithRuntime(nowhere{}), pygent.WithInstructions(false), sessions.Keep(filepath.Join(t.TempDir(), sessions.NewID())),
+			return pygent.New(pygent.WithModel(pygenttest.NewScriptedModel(pygenttest.Text("Hello."))), pygent.WithRuntime(nowhere{}), sessions.Keep(filepath.Join(t.TempDir(), sessions.NewID())),
 				pygent.WithToolSource("files", func(context.Context, pygent.Runtime, func(...pygent.Tool) error) (io.Closer, error) {
 					return stuck{}, nil
 				}))

@@ -63,7 +63,7 @@ func serveWire(t *testing.T, replies ...pygenttest.Reply) (*served, *wire) {
 	t.Helper()
 	server, err := web.New(nil)
 	require.NoError(t, err)
-	agent, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel(replies...)), pygent.WithRuntime(nowhere{}), pygent.WithInstructions(false))
+	agent, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel(replies...)), pygent.WithRuntime(nowhere{}))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, agent.Close()) }) // after the server
 	id, err := server.Add("", agent)

@@ -87,7 +87,7 @@ func (b *bench) run(ctx context.Context) error {
 		return err
 	}
 	defer model.CloseIdleConnections()
-	agent, err := pygent.New(pygent.WithModel(model), pygent.WithModelName("m"), pygent.WithRuntime(nowhere{}), pygent.WithInstructions(false),
+	agent, err := pygent.New(pygent.WithModel(model), pygent.WithModelName("m"), pygent.WithRuntime(nowhere{}),
 		pygent.WithTools(b.tool()), pygent.WithContextWindow(b.window), pygent.WithHistoryFile(filepath.Join(dir, "history.json")),
 		pygent.OnEvent(func(e pygent.Event) { b.note(server, e) }))
 	if err != nil {

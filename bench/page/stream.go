@@ -76,7 +76,7 @@ func (b *bench) stream(ctx context.Context) error {
 	pages := make([]*page, b.sessions)
 	for i := range pages {
 		model := &writer{bench: b}
-		agent, err := pygent.New(pygent.WithModel(model), pygent.WithRuntime(nowhere{}), pygent.WithInstructions(false))
+		agent, err := pygent.New(pygent.WithModel(model), pygent.WithRuntime(nowhere{}))
 		if err != nil {
 			return err
 		}

@@ -50,7 +50,7 @@ func openPygent(_ context.Context, baseURL string, history []turn) (session, err
 		return nil, err
 	}
 	a, err := pygent.New(pygent.WithModel(model), pygent.WithRuntime(nowhere{}), pygent.WithRegistry(&tools),
-		pygent.WithInstructions(false), pygent.WithSurvey(false), pygent.WithHistory(chat.NewHistory(pygentMessages(history)...)))
+		pygent.WithHistory(chat.NewHistory(pygentMessages(history)...)))
 	if err != nil {
 		return nil, err
 	}

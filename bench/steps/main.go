@@ -45,6 +45,7 @@ import (
 	"time"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/project"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -154,7 +155,7 @@ func (g *game) play(ctx context.Context, opts []pygent.Option) (err error) {
 	defer server.RepeatLast().Close()
 	defer func() { err = errors.Join(err, g.count(server.Requests())) }()
 	defer g.end()
-	agent, err := pygent.New(append(opts,
+	agent, err := pygent.New(append(opts, project.Read(),
 		pygent.OpenAIBaseURL(server.URL()), pygent.OpenAIKey("sk-scripted"), pygent.WithModelName("gpt-4.1"),
 		pygent.WithWorkspace(dir), pygent.MaxSteps(60))...)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/chat"
+	"github.com/x/pygent/project"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -45,7 +46,7 @@ func run(ctx context.Context) error {
 	)
 	agent, err := pygent.New(
 		pygent.WithModel(model),
-		pygent.WithSkills(filepath.Join(dir, "skills")),
+		project.Read(project.Skills(filepath.Join(dir, "skills"))),
 		pygent.WithDocker(pygent.DockerNever),
 	)
 	if err != nil {

@@ -49,9 +49,28 @@ var (
 	// GoOnFrom returns the pygent.Option of an agent that goes on as one was saved in the
 	// directory of a snapshot: with a pygent.Setup and the messages of a *pygent.History.
 	GoOnFrom func(dir string, setup, history any) (option any)
+	// WithProject returns the pygent.Option that changes what package project reads, and
+	// has the effect of others, each a pygent.Option.
+	WithProject func(change func(*Project), others ...any) (option any)
 	// Inside returns what keeps the session of a *pygent.Agent, too; nil for none.
 	Inside func(agent any) (inside, session any)
 )
+
+// Project says what package project reads. It is among the options of package pygent, because
+// settings, setups and tasks have it. The zero value is the default: all but skills of this
+// machine.
+type Project struct {
+	NoInstructions, NoSurvey, NoWorkspaceSkills bool
+
+	SkillDirs []string // of this machine, whose folders are skills
+}
+
+// SkillDirs are the directories of a workspace whose folders are skills, and those of the
+// user's home. SkillCopies is where a workspace has copies of the user's, which each agent
+// makes anew.
+var SkillDirs = []string{".pygent/skills", ".agents/skills"}
+
+const SkillCopies = ".pygent/user-skills"
 
 // Turn is a run of an agent as its checkpoints see it. Only the run's goroutine uses it.
 type Turn interface {

@@ -59,8 +59,8 @@ var layers = [][]string{
 	{ // The package that users import.
 		".",
 	},
-	{ // What is kept of agents, which programs import.
-		"checkpoint", "sessions", "snapshot",
+	{ // What is kept of agents, and what they read, which programs import.
+		"checkpoint", "project", "sessions", "snapshot",
 	},
 	{ // What faces share.
 		"internal/faces",

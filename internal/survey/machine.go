@@ -37,6 +37,27 @@ func Find(system string, runs func(program string) bool) Machine {
 	return m
 }
 
+// IsKnown reports whether it is known what programs there are.
+func (m Machine) IsKnown() bool { return len(m.Found)+len(m.Missing) > 0 }
+
+// Lines says in sentences what commands find where they run.
+func (m Machine) Lines() (lines []string) {
+	if m.System != "" {
+		lines = append(lines, "The system is "+m.System+".")
+	}
+	if !m.IsKnown() {
+		return lines
+	}
+	there, missing := "none of the common ones", ""
+	if len(m.Found) > 0 {
+		there = strings.Join(m.Found, ", ")
+	}
+	if len(m.Missing) > 0 {
+		missing = "; not there: " + strings.Join(m.Missing, ", ")
+	}
+	return append(lines, "Programs: "+there+missing+".")
+}
+
 // PrettyName returns the name of a system that an os-release file tells, or "".
 func PrettyName(release string) string {
 	for line := range strings.Lines(release) {

@@ -116,6 +116,22 @@ func TestReadMachine(t *testing.T) {
 	require.False(t, ok, "that is another's word")
 }
 
+func TestLinesOfAMachine(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		of   survey.Machine
+		want []string
+	}{
+		"all of it":      {survey.Machine{System: "Debian 12", Found: []string{"git", "make"}, Missing: []string{"go"}}, []string{"The system is Debian 12.", "Programs: git, make; not there: go."}},
+		"nothing common": {survey.Machine{Missing: []string{"go"}}, []string{"Programs: none of the common ones; not there: go."}},
+		"all there":      {survey.Machine{Found: []string{"git", "go"}}, []string{"Programs: git, go."}},
+		"the system":     {survey.Machine{System: "macOS"}, []string{"The system is macOS."}},
+		"nothing":        {survey.Machine{}, nil},
+	} {
+		require.Equal(t, tt.want, tt.of.Lines(), name)
+	}
+}
+
 func TestMachineScript(t *testing.T) {
 	sh, err := exec.LookPath("sh")
 	if err != nil {

@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -51,7 +52,7 @@ func NewAgentOn(t testing.TB, rt pygent.Runtime, model pygent.Model, opts ...pyg
 // test.
 func Quick(t testing.TB, model pygent.Model, opts ...pygent.Option) *pygent.Agent {
 	t.Helper()
-	return NewAgent(t, append([]pygent.Option{pygent.WithModel(model), pygent.WithRuntime(NoRuntime{}), pygent.WithInstructions(false)}, opts...)...)
+	return NewAgent(t, append([]pygent.Option{pygent.WithModel(model), pygent.WithRuntime(NoRuntime{})}, opts...)...)
 }
 
 // Results returns the contents of all tool messages in an agent's history.
@@ -72,3 +73,19 @@ func CallBash(cmd string) pygenttest.Reply {
 
 // Stop is a reply that ends a run.
 var Stop = pygenttest.Call("stop", map[string]any{"summary": "all done"})
+
+// MaxPrefix is how large the system prompt and the tools may be together, in
+// bytes as they are sent. A provider processes them with every request, and bills
+// them whenever they are not in its cache.
+const MaxPrefix = 10_000
+
+// ToolsSize is how large tools are as they are sent, in bytes.
+func ToolsSize(t testing.TB, specs []chat.ToolSpec) (size int) {
+	t.Helper()
+	for _, spec := range specs {
+		encoded, err := json.Marshal(spec)
+		require.NoError(t, err)
+		size += len(encoded)
+	}
+	return size
+}

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -29,6 +30,20 @@ func NamesIn(t testing.TB, dir string) (names []string) {
 		names = append(names, e.Name())
 	}
 	return names
+}
+
+// WriteFiles writes files below a directory of this machine. Those in scripts/ can be run.
+func WriteFiles(t testing.TB, dir string, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o777))
+		mode := os.FileMode(0o644)
+		if strings.Contains(name, "scripts/") {
+			mode = 0o755
+		}
+		require.NoError(t, os.WriteFile(path, []byte(text), mode))
+	}
 }
 
 // TreeOf describes everything below a directory by its path: its mode, and what a file

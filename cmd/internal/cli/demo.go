@@ -13,6 +13,7 @@ import (
 	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/docker"
 	"github.com/x/pygent/lines"
+	"github.com/x/pygent/project"
 )
 
 // demoCmd shows a session with a scripted model. The loop, the tools and the
@@ -89,6 +90,7 @@ func noContainer(ctx context.Context, cfg pygent.Config) string {
 // container does not start, it uses the local runtime. The script is harmless.
 func demoAgent(ctx context.Context, cfg pygent.Config, opts []pygent.Option, out *output) (*pygent.Agent, error) {
 	opts = append(opts,
+		project.Read(),
 		pygent.WithModel(demoModel{}),
 		pygent.OnEvent(demoPrinter(out)))
 	agent, err := pygent.NewWithContext(ctx, opts...)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/project"
 	"github.com/x/pygent/pygenttest"
 	"github.com/x/pygent/snapshot"
 )
@@ -45,7 +46,7 @@ func TestSettingsOfAScriptThatWasFoundLoseToTheSession(t *testing.T) {
 func TestFlagsBesideLoadHold(t *testing.T) {
 	t.Parallel()
 	agent, err := pygent.New(pygent.WithDocker(pygent.DockerNever), pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithModelName("gpt-x"),
-		pygent.WithCompaction(pygent.CompactionPolicy{Disabled: true}), pygent.WithInstructions(false), pygent.WithSurvey(false), pygent.WithProjectSkills(false),
+		pygent.WithCompaction(pygent.CompactionPolicy{Disabled: true}), project.Read(project.Instructions(false), project.Survey(false), project.WorkspaceSkills(false)),
 		pygent.WithContextWindow(50_000), pygent.MaxSteps(3), pygent.MaxTokens(1000), pygent.MaxToolCalls(3), pygent.MaxTasks(1), pygent.WithConfirmBash(true))
 	require.NoError(t, err)
 	snap := filepath.Join(t.TempDir(), "snap")

@@ -11,6 +11,7 @@ import (
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/progress"
 	"github.com/x/pygent/internal/screen"
+	"github.com/x/pygent/project"
 	"github.com/x/pygent/snapshot"
 )
 
@@ -110,9 +111,9 @@ func (s *settings) overSnapshot(cfg pygent.Config, of pygent.Setup) (opts []pyge
 		opt   func(bool) pygent.Option
 	}{
 		{"compaction", cfg.Compaction, compact},
-		{"instructions", cfg.Instructions, pygent.WithInstructions},
-		{"survey", cfg.Survey, pygent.WithSurvey},
-		{"skills", cfg.Skills, pygent.WithProjectSkills},
+		{"instructions", cfg.Instructions, reading(project.Instructions)},
+		{"survey", cfg.Survey, reading(project.Survey)},
+		{"skills", cfg.Skills, reading(project.WorkspaceSkills)},
 		{"confirm_bash", cfg.ConfirmBash, pygent.WithConfirmBash},
 	} {
 		if of.given != nil {
@@ -120,6 +121,11 @@ func (s *settings) overSnapshot(cfg pygent.Config, of pygent.Setup) (opts []pyge
 		}
 	}
 	return append(opts, s.limitsOverSnapshot(cfg)...)
+}
+
+// reading makes an option of an agent of one for what it reads.
+func reading(opt func(bool) project.Option) func(bool) pygent.Option {
+	return func(on bool) pygent.Option { return project.Read(opt(on)) }
 }
 
 // limitsOverSnapshot are those of the limits.

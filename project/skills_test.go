@@ -1,4 +1,4 @@
-package pygent_test
+package project_test
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,26 +17,14 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/chat"
+	"github.com/x/pygent/internal/testkit"
+	"github.com/x/pygent/project"
 	"github.com/x/pygent/pygenttest"
 )
 
 // skillFile is a SKILL.md.
 func skillFile(name, description, body string) string {
 	return fmt.Sprintf("---\nname: %s\ndescription: %s\nallowed-tools: Bash\n---\n\n%s\n", name, description, body)
-}
-
-// writeFiles writes files below a directory of this machine. Those in scripts/ can be run.
-func writeFiles(t *testing.T, dir string, files map[string]string) {
-	t.Helper()
-	for name, text := range files {
-		path := filepath.Join(dir, filepath.FromSlash(name))
-		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o777))
-		mode := os.FileMode(0o644)
-		if strings.Contains(name, "scripts/") {
-			mode = 0o755
-		}
-		require.NoError(t, os.WriteFile(path, []byte(text), mode))
-	}
 }
 
 func readSkill(name string) pygenttest.Reply {
@@ -70,7 +59,7 @@ func TestSkillsOfTheUserWorkInEveryRuntime(t *testing.T) {
 			callBash("cd .pygent/user-skills/greet && ./scripts/greet.sh"),
 			pygenttest.Call("stop", nil))
 		var warnings []string
-		agent := newAgentOn(t, rt, model, pygent.WithSkills(skills, filepath.Join(skills, "none")), pygent.OnEvent(func(e pygent.Event) {
+		agent := newAgentOn(t, rt, model, project.Read(project.Skills(skills, filepath.Join(skills, "none"))), pygent.OnEvent(func(e pygent.Event) {
 			if e.Type == pygent.EventWarning {
 				warnings = append(warnings, e.Text)
 			}
@@ -121,8 +110,8 @@ func TestASkillIsCopiedFromADirectoryThatTellsItsOwner(t *testing.T) {
 	t.Parallel()
 	skills := t.TempDir()
 	writeFiles(t, skills, map[string]string{"greet/SKILL.md": skillFile("greet", "Greets.", "Hi."), "greet/more.md": "more"})
-	rt := &uploads{Runtime: localRuntime(t)}
-	agent := newAgentOn(t, rt, pygenttest.NewScriptedModel(readSkill("greet"), stop), pygent.WithSkills(skills))
+	rt := &uploads{Runtime: newTestRuntime(t, pygent.NewLocalRuntime)}
+	agent := newAgentOn(t, rt, pygenttest.NewScriptedModel(readSkill("greet"), stop), project.Read(project.Skills(skills)))
 	_, err := agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
 	require.Len(t, rt.from, 1)
@@ -138,7 +127,7 @@ func TestCopiesOfSkillsLeaveTheWorkspaceWithTheAgent(t *testing.T) {
 			writeFiles(t, workspace, map[string]string{".pygent/notes": "the user's"})
 		}
 		model := pygenttest.NewScriptedModel(readSkill("a"), pygenttest.Call("stop", nil))
-		agent, err := pygent.New(pygent.WithModel(model), pygent.WithDocker(pygent.DockerNever), pygent.WithWorkspace(workspace), pygent.WithSkills(skills))
+		agent, err := pygent.New(pygent.WithModel(model), pygent.WithDocker(pygent.DockerNever), pygent.WithWorkspace(workspace), project.Read(project.Skills(skills)))
 		require.NoError(t, err)
 		_, err = agent.RunUntilStop(t.Context(), "go")
 		require.NoError(t, err)
@@ -158,25 +147,21 @@ func TestCopiesOfSkillsReplaceWhatTheProjectHasThere(t *testing.T) {
 	t.Parallel()
 	skills := t.TempDir()
 	writeFiles(t, skills, map[string]string{"a/SKILL.md": skillFile("a", "d", "b"), "a/x": "the user's"})
-	for name, plant := range map[string]string{
+	forEachStarted(t, map[string]string{
 		"files":                 "mkdir -p .pygent/user-skills/a; echo evil >.pygent/user-skills/a/json.py; ln -s ../../../mine .pygent/user-skills/a/x",
 		"a link to elsewhere":   "mkdir .pygent; ln -s .. .pygent/user-skills",
 		"a link for the skill":  "mkdir -p .pygent/user-skills; ln -s ../.. .pygent/user-skills/a",
 		"a file for the folder": "mkdir .pygent; echo >.pygent/user-skills",
-	} {
-		t.Run(name, func(t *testing.T) {
-			forEachStarted(t, func(t *testing.T, rt pygent.Runtime) {
-				bash(t, rt, "echo mine >mine; echo mine >x; echo mine >.gitignore; "+plant)
-				agent := newAgentOn(t, rt, pygenttest.NewScriptedModel(readSkill("a"), stop), pygent.WithSkills(skills), pygent.LendRuntime(rt))
-				_, err := agent.RunUntilStop(t.Context(), "go")
-				require.NoError(t, err)
-				require.Contains(t, results(agent)[0], "with the files x.")
-				require.Equal(t, "x\nthe user's", bash(t, rt, "test -L .pygent/user-skills || ls .pygent/user-skills/a | grep -v SKILL; cat .pygent/user-skills/a/x").Output)
-				require.NoError(t, agent.Close())
-				require.Equal(t, "mine\nmine\nmine\n.pygent gone\n", bash(t, rt, "cat mine x .gitignore; test -e .pygent || echo .pygent gone").Output)
-			})
-		})
-	}
+	}, func(t *testing.T, rt pygent.Runtime, plant string) {
+		bash(t, rt, "echo mine >mine; echo mine >x; echo mine >.gitignore; "+plant)
+		agent := newAgentOn(t, rt, pygenttest.NewScriptedModel(readSkill("a"), stop), project.Read(project.Skills(skills)), pygent.LendRuntime(rt))
+		_, err := agent.RunUntilStop(t.Context(), "go")
+		require.NoError(t, err)
+		require.Contains(t, results(agent)[0], "with the files x.")
+		require.Equal(t, "x\nthe user's", bash(t, rt, "test -L .pygent/user-skills || ls .pygent/user-skills/a | grep -v SKILL; cat .pygent/user-skills/a/x").Output)
+		require.NoError(t, agent.Close())
+		require.Equal(t, "mine\nmine\nmine\n.pygent gone\n", bash(t, rt, "cat mine x .gitignore; test -e .pygent || echo .pygent gone").Output)
+	})
 }
 
 func TestNoSkills(t *testing.T) {
@@ -185,8 +170,8 @@ func TestNoSkills(t *testing.T) {
 	writeFiles(t, skills, map[string]string{"a/SKILL.md": skillFile("a", "d", "b")})
 	for name, opts := range map[string][]pygent.Option{
 		"none":         nil,
-		"switched off": {pygent.WithProjectSkills(false)},
-		"disabled":     {pygent.WithSkills(skills), pygent.WithDisabledTools("read_skill")},
+		"switched off": {project.Read(project.WorkspaceSkills(false))},
+		"disabled":     {project.Read(project.Skills(skills)), pygent.WithDisabledTools("read_skill")},
 	} {
 		model := pygenttest.NewScriptedModel(readSkill("a"), pygenttest.Text("done"))
 		agent := newAgent(t, model, append(opts, pygent.WithEndOnReply())...)
@@ -200,6 +185,18 @@ func TestNoSkills(t *testing.T) {
 		require.False(t, ok, name)
 		require.NotContains(t, agent.History().Messages()[3].Content, "<skill>", name)
 	}
+}
+
+// A program may have a tool of that name.
+func TestAToolOfTheProgramStaysWhereItIs(t *testing.T) {
+	t.Parallel()
+	own := pygent.NewTool("read_skill", "Mine.", func(context.Context, pygent.Runtime, struct{}) (string, error) { return "mine", nil })
+	model := pygenttest.NewScriptedModel(pygenttest.Call("read_skill", nil), stop)
+	agent := newAgent(t, model, pygent.WithTools(own))
+	require.NoError(t, agent.Runtime().WriteFile(t.Context(), ".agents/skills/b/SKILL.md", []byte(skillFile("b", "d", "b"))))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, "mine", results(agent)[0])
 }
 
 func TestSkillsAreDataOfTheProject(t *testing.T) {
@@ -253,7 +250,7 @@ func TestASkillThatIsTooLargeIsReadWithoutItsFiles(t *testing.T) {
 		writeFiles(t, skills, map[string]string{fmt.Sprintf("a/f%d", i): ""})
 	}
 	model := pygenttest.NewScriptedModel(readSkill("a"), readSkill("long"), pygenttest.Call("download_file", map[string]any{"path": ".pygent/user-skills/long/SKILL.md"}), pygenttest.Call("stop", nil))
-	agent := newAgent(t, model, pygent.WithSkills(skills))
+	agent := newAgent(t, model, project.Read(project.Skills(skills)))
 	_, err := agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
 	messages := agent.History().Messages()
@@ -276,7 +273,7 @@ func TestSkillsOfTheHomeAreReadOnlyWithTheFilesThere(t *testing.T) {
 		c, err := s.Load()
 		require.NoError(t, err)
 		model := pygenttest.NewScriptedModel(pygenttest.Text("hello"))
-		opts := append(c.Options(), pygent.WithModel(model), pygent.WithRuntime(nowhere{}))
+		opts := append(c.Options(), pygent.WithModel(model), pygent.WithRuntime(testkit.Nowhere{}), project.Read())
 		agent, err := pygent.New(opts...)
 		require.NoError(t, err)
 		defer agent.Close()
@@ -315,7 +312,7 @@ func TestAgentsOfOneWorkspaceShareCopiesOfSkills(t *testing.T) {
 	var agents []*pygent.Agent
 	for range 2 {
 		model := pygenttest.NewScriptedModel(readSkill("a"), stop)
-		agent, err := pygent.New(pygent.WithModel(model), pygent.WithDocker(pygent.DockerNever), pygent.WithWorkspace(workspace), pygent.WithSkills(skills))
+		agent, err := pygent.New(pygent.WithModel(model), pygent.WithDocker(pygent.DockerNever), pygent.WithWorkspace(workspace), project.Read(project.Skills(skills)))
 		require.NoError(t, err)
 		defer agent.Close()
 		_, err = agent.RunUntilStop(t.Context(), "go")
@@ -361,7 +358,7 @@ func TestAgentsThatCloseAtOnceLeaveNoCopiesOfSkills(t *testing.T) {
 		rt := newTestRuntime(t, pygent.NewLocalRuntime, pygent.WithWorkspace(workspace))
 		lister, ok := pygent.RuntimeAs[pygent.FileLister](rt)
 		require.True(t, ok)
-		agent, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel(readSkill("a"), stop)), pygent.WithRuntime(meets{rt, lister, wait}), pygent.WithSkills(skills))
+		agent, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel(readSkill("a"), stop)), pygent.WithRuntime(meets{rt, lister, wait}), project.Read(project.Skills(skills)))
 		require.NoError(t, err)
 		_, err = agent.RunUntilStop(t.Context(), "go")
 		require.NoError(t, err)
@@ -387,7 +384,7 @@ func TestCopiesOfSkillsFollowNoLinkOfTheProject(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rt := newTestRuntime(t, pygent.NewLocalRuntime)
 			bash(t, rt, "mkdir a; echo mine >a/x; "+test.plant)
-			agent := newAgentOn(t, rt, pygenttest.NewScriptedModel(readSkill("a"), stop), pygent.WithSkills(skills), pygent.LendRuntime(rt))
+			agent := newAgentOn(t, rt, pygenttest.NewScriptedModel(readSkill("a"), stop), project.Read(project.Skills(skills)), pygent.LendRuntime(rt))
 			_, err := agent.RunUntilStop(t.Context(), "go")
 			require.NoError(t, err)
 			require.Contains(t, results(agent)[0], test.says)
@@ -416,12 +413,12 @@ func TestPlainFilesBesideSkillsDoNotHideThem(t *testing.T) {
 
 func TestADirectoryOfSkillsHasAPath(t *testing.T) {
 	t.Parallel()
-	_, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithSkills("skills", ""))
-	require.ErrorContains(t, err, "WithSkills")
+	_, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel()), project.Read(project.Skills("skills", "")))
+	require.ErrorContains(t, err, "option project.Skills: the path of a directory is empty")
 }
 
 // What users and projects add to the prefix of each request is bounded, and the rest
-// stays below maxPrefix in the worst workspace.
+// stays below [testkit.MaxPrefix] in the worst workspace.
 func TestTheLargestSurveyAndTheMostSkillsAreBounded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs much data")
@@ -445,20 +442,66 @@ func TestTheLargestSurveyAndTheMostSkillsAreBounded(t *testing.T) {
 		_, err = agent.RunUntilStop(t.Context(), "go")
 		require.NoError(t, err)
 		req := model.Requests()[0]
-		return len(req.Messages[0].Text()), toolsSize(t, req.Tools), warnings
+		return len(req.Messages[0].Text()), testkit.ToolsSize(t, req.Tools), warnings
 	}
 	prompt, tools, _ := prefix()
 	t.Logf("%d bytes of prompt and %d of tools", prompt, tools)
-	require.LessOrEqual(t, prompt+tools, maxPrefix)
+	require.LessOrEqual(t, prompt+tools, testkit.MaxPrefix)
 
 	for i := range 33 { // one more than there is room for
 		writeFiles(t, mine, map[string]string{long("a", i)[:64] + "/SKILL.md": skillFile(long("a", i)[:64], strings.Repeat("<\u00e9> ", 256), "Do it.")})
 		writeFiles(t, work, map[string]string{".agents/skills/" + long("b", i)[:64] + "/SKILL.md": skillFile(long("b", i)[:64], strings.Repeat("<\u00e9> ", 256), "Do it.")})
 	}
-	more, moreTools, warnings := prefix(pygent.WithSkills(mine))
+	more, moreTools, warnings := prefix(project.Read(project.Skills(mine)))
 	t.Logf("%d bytes of prompt and %d of tools\n%s", more-prompt, moreTools-tools, warnings)
 	require.LessOrEqual(t, more-prompt+moreTools-tools, 17_000)
 	require.Contains(t, warnings, "66 skills are more than the 64")
 	require.Contains(t, warnings, "the descriptions of the user's skills have more than 4 KiB together, so the model is told 30 of them by name only, from a03-")
 	require.Contains(t, warnings, "the descriptions of the skills of the workspace have more than 4 KiB together, so the model is told 28 of them by name only, from b03-")
+}
+
+// An agent of a task reads its own workspace, and has the tool for what it finds there.
+func TestTasksReadTheirOwnWorkspaces(t *testing.T) {
+	t.Parallel()
+	for _, on := range []bool{true, false} {
+		model := pygenttest.NewScriptedModel(pygenttest.Call("delegate_task", map[string]any{"prompt": "sub", "files": []string{".agents/skills/theirs"}}), stop, stop).
+			On("sub", pygenttest.Calls(readSkill("theirs"), readSkill("both")), stop)
+		first := &unoffered{}
+		agent := newAgent(t, model, project.Read(project.Survey(on), project.WorkspaceSkills(on)), pygent.WithExtension(first))
+		for _, name := range []string{"both", "theirs"} {
+			require.NoError(t, agent.Runtime().WriteFile(t.Context(), ".agents/skills/"+name+"/SKILL.md", []byte(skillFile(name, "d", "It is of "+name+"."))))
+		}
+		_, err := agent.RunUntilStop(t.Context(), "go")
+		require.NoError(t, err)
+		tasks, err := agent.Tasks().Tasks(t.Context(), pygent.TaskFilter{})
+		require.NoError(t, err)
+		_, err = agent.Tasks().Wait(t.Context(), tasks[0].ID)
+		require.NoError(t, err)
+		var ofTask []pygent.ChatRequest
+		for _, req := range model.Requests() {
+			if strings.HasSuffix(req.Messages[1].Content, "sub") {
+				ofTask = append(ofTask, req)
+			}
+		}
+		require.Len(t, ofTask, 2)
+		system, called := ofTask[0].Messages[0].Content, resultsOf(ofTask[1].Messages)
+		spec, offered := toolNamed(ofTask[0], "read_skill")
+		require.Equal(t, []bool{on, on, on}, []bool{offered, strings.Contains(system, "Programs: "), strings.Contains(system, "- theirs: d\n")})
+		require.NotContains(t, system+string(spec.Parameters), "both")
+		require.Equal(t, on, strings.Contains(called[0], "It is of theirs."), called[0])
+		require.NotContains(t, called[1], "It is of both.")
+		require.Equal(t, []bool{true, true}, first.reads, "the tool of the agent that delegates is not the task's")
+	}
+}
+
+// unoffered notes of each agent whether it is without skills at first.
+type unoffered struct{ reads []bool }
+
+func (*unoffered) Name() string { return "unoffered" }
+
+func (u *unoffered) Open(_ context.Context, h *pygent.Host) (pygent.Lifecycle, error) {
+	return pygent.Lifecycle{Inherit: true, Ready: func(context.Context) error {
+		u.reads = append(u.reads, slices.Contains(h.Agent.State().Settings.Unoffered, "read_skill"))
+		return nil
+	}}, nil
 }
