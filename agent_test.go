@@ -25,6 +25,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/chat"
+	"github.com/x/pygent/openai"
 	"github.com/x/pygent/project"
 	"github.com/x/pygent/pygenttest"
 )
@@ -484,7 +485,7 @@ func TestRetryAfterBeyondTheBudgetFailsAtOnce(t *testing.T) {
 func TestRequestPrefixIsStable(t *testing.T) {
 	t.Parallel()
 	server := pygenttest.NewServer(t, callBash("date"), callBash("ls"), pygenttest.Text("so"), stop)
-	model, err := pygent.NewOpenAIModel(pygent.OpenAIBaseURL(server.URL()))
+	model, err := openai.New(openai.BaseURL(server.URL()))
 	require.NoError(t, err)
 	_, err = newAgent(t, model).RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)

@@ -11,6 +11,8 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/chat"
+	"github.com/x/pygent/internal/testkit"
+	"github.com/x/pygent/openai"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -140,12 +142,12 @@ func TestFilesAreSentAsTheServerTakesThem(t *testing.T) {
 	t.Parallel()
 	pdf, err := chat.FilePart("b.pdf", []byte(pdfFile))
 	require.NoError(t, err)
-	for api, want := range map[pygent.OpenAIProtocol]string{
-		pygent.OpenAIChat:      `{"type":"file","file":{"file_data":"` + pdf.FileURL + `","filename":"b.pdf"}}`,
-		pygent.OpenAIResponses: `{"type":"input_file","filename":"b.pdf","file_data":"` + pdf.FileURL + `"}`,
+	for api, want := range map[openai.Protocol]string{
+		openai.Chat:      `{"type":"file","file":{"file_data":"` + pdf.FileURL + `","filename":"b.pdf"}}`,
+		openai.Responses: `{"type":"input_file","filename":"b.pdf","file_data":"` + pdf.FileURL + `"}`,
 	} {
 		s := pygenttest.NewServer(t, pygenttest.Text("ok"))
-		m := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIAPI(api))
+		m := testkit.NewModel(t, openai.BaseURL(s.URL()), openai.API(api))
 		_, err := m.Chat(t.Context(), &pygent.ChatRequest{Messages: []pygent.Message{chat.UserMessage("Read this.", pdf)}})
 		require.NoError(t, err)
 		require.Contains(t, string(s.Requests()[0].Body), want)

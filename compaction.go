@@ -17,6 +17,7 @@ import (
 	"github.com/x/pygent/internal/openai/window"
 	"github.com/x/pygent/internal/pasted"
 	"github.com/x/pygent/internal/safecall"
+	"github.com/x/pygent/openai"
 )
 
 // ErrNothingToCompact is returned by [Agent.Compact] for a conversation of which
@@ -441,7 +442,7 @@ type ContextUse struct {
 // the error of a request says that was too long. If nothing tells it, it is 0: the
 // conversation is compacted only after such an error.
 //
-// Besides [OpenAIModel], any model can tell by a method
+// Besides [openai.Model], any model can tell by a method
 // ContextWindow(ctx context.Context, name string) int64. It is called beside the
 // run, at most once for a name, and has five seconds.
 func WithContextWindow(tokens int64) Option {
@@ -474,13 +475,6 @@ func checkWindow(tokens int64) error {
 // windowTeller is a model that may know its window. 0 means that it does not.
 type windowTeller interface {
 	ContextWindow(ctx context.Context, name string) int64
-}
-
-// ContextWindow asks the server how many tokens the context window of a model
-// holds; an empty name means the default model. It returns 0 if the server does
-// not tell, as OpenAI's own.
-func (m *OpenAIModel) ContextWindow(ctx context.Context, name string) int64 {
-	return m.client.Window(ctx, name)
 }
 
 // contextWindow is the window of an agent's model, and how much of it the conversation
@@ -594,9 +588,9 @@ func (w *contextWindow) room(answered string) int64 {
 	if w.set == 0 && w.memory.learned() == 0 && w.memory.told.Load() == 0 {
 		most = cmp.Or(min(all, window.Input(model.asked())), all)
 	}
-	if limited, ok := model.given.(*OpenAIModel); ok {
+	if limited, ok := model.given.(*openai.Model); ok {
 		// Servers refuse a request whose answer could be longer than the rest.
-		return max(min(most, all-int64(limited.client.MaxTokens())), all/4)
+		return max(min(most, all-int64(limited.MaxTokens())), all/4)
 	}
 	return most
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/x/pygent"
 	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/testkit"
+	"github.com/x/pygent/openai"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -95,7 +96,7 @@ func TestKilledDuringTheSummary(t *testing.T) {
 	require.Empty(t, h.Repairs(), "nothing was being written")
 	require.Zero(t, summaries(h))
 	server := worker(t, 3, pygenttest.Text("The work so far is summed up here."))
-	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithHistory(h),
+	agent := newAgentOn(t, nowhere{}, testkit.NewModel(t, openai.BaseURL(server.URL())), pygent.WithHistory(h),
 		pygent.WithTools(testkit.Spill(100)), pygent.WithContextWindow(8_000))
 	result, err := agent.Resume(t.Context())
 	require.NoError(t, err)

@@ -14,6 +14,8 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/chat"
+	"github.com/x/pygent/internal/testkit"
+	"github.com/x/pygent/openai"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -155,9 +157,9 @@ func squeeze(t *testing.T, seed uint64) {
 	providers := []pygenttest.Provider{"", pygenttest.Gemini, pygenttest.Mistral, pygenttest.Ollama}
 	random := rand.New(rand.NewPCG(seed, 7))
 	s := &squeezed{t: t, rand: random}
-	provider, api := providers[random.IntN(4)], pygent.OpenAIChat
+	provider, api := providers[random.IntN(4)], openai.Chat
 	if (provider == "" || provider == pygenttest.Ollama) && random.IntN(2) == 0 {
-		api = pygent.OpenAIResponses
+		api = openai.Responses
 	}
 	window := []int{5_000, 8_000, 16_000, 32_000}[random.IntN(4)]
 	server := pygenttest.NewServer(t, pygenttest.Decide(s.answer)).RepeatLast().Strict(provider)
@@ -178,7 +180,7 @@ func squeeze(t *testing.T, seed uint64) {
 	store := &pygenttest.MemoryStore{}
 	history, err := chat.LoadHistory(t.Context(), store)
 	require.NoError(t, err)
-	s.agent = newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL()), pygent.OpenAIAPI(api)), append(opts, pygent.WithHistory(history))...)
+	s.agent = newAgentOn(t, nowhere{}, testkit.NewModel(t, openai.BaseURL(server.URL()), openai.API(api)), append(opts, pygent.WithHistory(history))...)
 	for i := range 8 {
 		s.oneRun(i)
 	}

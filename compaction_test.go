@@ -22,6 +22,7 @@ import (
 	"github.com/x/pygent"
 	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/testkit"
+	"github.com/x/pygent/openai"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -82,16 +83,16 @@ func TestALongRunOfAProviderStaysInItsWindow(t *testing.T) {
 		t.Skip("plays long conversations")
 	}
 	t.Parallel()
-	t.Run("chat", func(t *testing.T) { runLong(t, pygent.OpenAIChat, "") })
-	t.Run("responses", func(t *testing.T) { runLong(t, pygent.OpenAIResponses, pygenttest.Ollama) })
+	t.Run("chat", func(t *testing.T) { runLong(t, openai.Chat, "") })
+	t.Run("responses", func(t *testing.T) { runLong(t, openai.Responses, pygenttest.Ollama) })
 }
 
 // runLong works for longer than the window is.
-func runLong(t *testing.T, api pygent.OpenAIProtocol, strict pygenttest.Provider) {
+func runLong(t *testing.T, api openai.Protocol, strict pygenttest.Provider) {
 	const steps, window = 60, 24_000
 	server := worker(t, steps, pygenttest.Text("I did a lot, and all of it is well.")).Strict(strict).Window(window)
 	all, collect := compactions()
-	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL()), pygent.OpenAIAPI(api)),
+	agent := newAgentOn(t, nowhere{}, testkit.NewModel(t, openai.BaseURL(server.URL()), openai.API(api)),
 		pygent.WithModelName("m"), pygent.WithTools(testkit.Spill(6_000)), pygent.WithContextWindow(window), collect)
 	result, err := agent.RunUntilStop(t.Context(), "do the work", pygent.MaxSteps(steps+5))
 	require.NoError(t, err)
@@ -128,7 +129,7 @@ func TestOldResultsShrinkFirst(t *testing.T) {
 	t.Parallel()
 	server := worker(t, 12)
 	all, collect := compactions()
-	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())),
+	agent := newAgentOn(t, nowhere{}, testkit.NewModel(t, openai.BaseURL(server.URL())),
 		pygent.WithTools(testkit.Spill(6_000)), pygent.WithContextWindow(24_000), collect)
 	_, err := agent.RunUntilStop(t.Context(), "do the work")
 	require.NoError(t, err)
@@ -171,7 +172,7 @@ func TestAResumedSessionSendsTheSameBytes(t *testing.T) {
 			again := open(t)
 			server := worker(t, 70, pygenttest.Text("I did a lot, and all of it is well."))
 			history := again()
-			agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithHistory(history),
+			agent := newAgentOn(t, nowhere{}, testkit.NewModel(t, openai.BaseURL(server.URL())), pygent.WithHistory(history),
 				pygent.WithTools(testkit.Spill(6_000)), pygent.WithContextWindow(24_000))
 			_, err := agent.RunUntilStop(t.Context(), "do the work", pygent.MaxSteps(80))
 			require.NoError(t, err)
@@ -239,7 +240,7 @@ func TestWhatWasCompactedIsWrittenAgain(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "h.json")
 	history := testkit.OpenHistory(t, path)
-	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(worker(t, 70, pygenttest.Text("I did a lot, and all of it is well.")).URL())),
+	agent := newAgentOn(t, nowhere{}, testkit.NewModel(t, openai.BaseURL(worker(t, 70, pygenttest.Text("I did a lot, and all of it is well.")).URL())),
 		pygent.WithHistory(history), pygent.WithTools(testkit.Spill(6_000)), pygent.WithContextWindow(24_000))
 	_, err := agent.RunUntilStop(t.Context(), "do the work", pygent.MaxSteps(80))
 	require.NoError(t, err)
@@ -272,7 +273,7 @@ func TestAnOverflowCompactsAndRepeatsOnce(t *testing.T) {
 			}
 			server := pygenttest.NewServer(t, append(script, pygenttest.Call("stop", map[string]any{}))...).On("<record>", pygenttest.Text("The work so far is summed up here.")).RepeatLast()
 			all, collect := compactions()
-			agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(testkit.Spill(6_000)), collect)
+			agent := newAgentOn(t, nowhere{}, testkit.NewModel(t, openai.BaseURL(server.URL())), pygent.WithTools(testkit.Spill(6_000)), collect)
 			result, err := agent.RunUntilStop(t.Context(), "do the work")
 			require.Equal(t, tt.status, result.Status)
 			require.Len(t, *all, 1)
@@ -290,7 +291,7 @@ func TestAnOverflowCompactsAndRepeatsOnce(t *testing.T) {
 func TestCompactionCanBeSwitchedOff(t *testing.T) {
 	t.Parallel()
 	server := pygenttest.NewServer(t, pygenttest.ContextTooLarge(16_000))
-	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithCompaction(pygent.CompactionPolicy{Disabled: true}))
+	agent := newAgentOn(t, nowhere{}, testkit.NewModel(t, openai.BaseURL(server.URL())), pygent.WithCompaction(pygent.CompactionPolicy{Disabled: true}))
 	result, err := agent.RunUntilStop(t.Context(), "go")
 	require.Error(t, err)
 	require.Equal(t, pygent.StatusContextFull, result.Status)
@@ -311,7 +312,7 @@ func TestACompactionThatIsSwitchedOffNeverHappens(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := worker(t, 60, pygenttest.Text("A summary of all that was done so far.")).Window(24_000)
 			all, collect := compactions()
-			agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(testkit.Spill(6_000)),
+			agent := newAgentOn(t, nowhere{}, testkit.NewModel(t, openai.BaseURL(server.URL())), pygent.WithTools(testkit.Spill(6_000)),
 				pygent.WithContextWindow(window), pygent.WithCompaction(pygent.CompactionPolicy{Disabled: true}), collect)
 			result, err := agent.RunUntilStop(t.Context(), "do the work", pygent.MaxSteps(70))
 			require.ErrorContains(t, err, "switch compaction on", "what can be done is in the error, which every front end shows")
@@ -353,7 +354,7 @@ func TestTheLastResultIsCutIfNothingElseHelps(t *testing.T) {
 	t.Parallel()
 	server := worker(t, 3, pygenttest.Text("The work so far is summed up here.")).Window(9_000)
 	all, collect := compactions()
-	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(testkit.Spill(30_000)),
+	agent := newAgentOn(t, nowhere{}, testkit.NewModel(t, openai.BaseURL(server.URL())), pygent.WithTools(testkit.Spill(30_000)),
 		pygent.WithContextWindow(9_000), collect)
 	result, err := agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
@@ -385,7 +386,7 @@ func TestAFailedSummaryIsReplacedByAList(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := worker(t, 60, reply).Window(24_000)
 			all, collect := compactions()
-			agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(testkit.Spill(6_000)),
+			agent := newAgentOn(t, nowhere{}, testkit.NewModel(t, openai.BaseURL(server.URL())), pygent.WithTools(testkit.Spill(6_000)),
 				pygent.WithContextWindow(24_000), collect)
 			result, err := agent.RunUntilStop(t.Context(), "do the work", pygent.MaxSteps(70))
 			require.NoError(t, err)
@@ -469,7 +470,7 @@ func TestASummaryHasARecordBesideIt(t *testing.T) {
 func TestCompactOnRequest(t *testing.T) {
 	t.Parallel()
 	server := worker(t, 8, pygenttest.Text("all of it, in short words"))
-	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(testkit.Spill(1_000)))
+	agent := newAgentOn(t, nowhere{}, testkit.NewModel(t, openai.BaseURL(server.URL())), pygent.WithTools(testkit.Spill(1_000)))
 	_, err := agent.Compact(t.Context())
 	require.ErrorIs(t, err, pygent.ErrNothingToCompact)
 	_, err = agent.RunUntilStop(t.Context(), "the first task")
@@ -526,7 +527,7 @@ func TestStateTellsOfCompactionOnRequest(t *testing.T) {
 	var during []pygent.Activity
 	var agent *pygent.Agent
 	server := worker(t, 8, pygenttest.Text("in short"))
-	agent = newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(testkit.Spill(1_000)), pygent.OnEvent(func(e pygent.Event) {
+	agent = newAgentOn(t, nowhere{}, testkit.NewModel(t, openai.BaseURL(server.URL())), pygent.WithTools(testkit.Spill(1_000)), pygent.OnEvent(func(e pygent.Event) {
 		if e.Type == pygent.EventCompacting {
 			during = append(during, agent.State().Activity)
 		}
@@ -583,7 +584,7 @@ func TestWindowsAreAskedOfTheServer(t *testing.T) {
 	mux.Handle("/", server)
 	url := serveHTTP(t, mux)
 	all, collect := compactions()
-	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(url+"/v1")), pygent.WithModelName("m"), pygent.WithTools(testkit.Spill(6_000)), collect)
+	agent := newAgentOn(t, nowhere{}, testkit.NewModel(t, openai.BaseURL(url+"/v1")), pygent.WithModelName("m"), pygent.WithTools(testkit.Spill(6_000)), collect)
 	result, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxSteps(50))
 	require.NoError(t, err)
 	require.Equal(t, pygent.StatusStopped, result.Status)
@@ -720,7 +721,7 @@ func TestANewConversationAfterAnInterruptedRunIsLegal(t *testing.T) {
 func TestASummaryQuotesNothingOfAnEarlierConversation(t *testing.T) {
 	t.Parallel()
 	server := worker(t, 12, pygenttest.Text("The second wish was worked on, with many calls of spill."))
-	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(testkit.Spill(4000)))
+	agent := newAgentOn(t, nowhere{}, testkit.NewModel(t, openai.BaseURL(server.URL())), pygent.WithTools(testkit.Spill(4000)))
 	_, err := agent.RunUntilStop(t.Context(), "the first wish", pygent.MaxSteps(3))
 	require.NoError(t, err)
 	require.NoError(t, agent.NewConversation(t.Context()))
@@ -776,7 +777,7 @@ func TestACompactionThatTheStoreFailsToKeep(t *testing.T) {
 	history, err := chat.LoadHistory(t.Context(), store)
 	require.NoError(t, err)
 	server := worker(t, 12, pygenttest.Text("The work so far is summed up here.")).Window(24_000)
-	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithHistory(history),
+	agent := newAgentOn(t, nowhere{}, testkit.NewModel(t, openai.BaseURL(server.URL())), pygent.WithHistory(history),
 		pygent.WithTools(testkit.Spill(6_000)), pygent.WithContextWindow(24_000))
 	result, err := agent.RunUntilStop(t.Context(), "do the work")
 	require.ErrorContains(t, err, "the disk is full")
@@ -805,7 +806,7 @@ func TestACompactionThatIsInterruptedLeavesNothing(t *testing.T) {
 		return pygenttest.Text("The work so far is summed up here.")
 	})).RepeatLast()
 	all, collect := compactions()
-	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(testkit.Spill(2_000)),
+	agent := newAgentOn(t, nowhere{}, testkit.NewModel(t, openai.BaseURL(server.URL())), pygent.WithTools(testkit.Spill(2_000)),
 		pygent.WithContextWindow(8_000), collect)
 	result, err := agent.RunUntilStop(ctx, "do the work", pygent.MaxSteps(70))
 	require.ErrorIs(t, err, context.Canceled)
@@ -927,7 +928,7 @@ func TestCompactSaysWhyNothingIsDoneAndCountsWhatItTakes(t *testing.T) {
 	require.NoError(t, err)
 	usage := pygent.Usage{PromptTokens: 70, CompletionTokens: 7}
 	server := worker(t, 8, pygenttest.Text("in short").WithUsage(usage))
-	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(testkit.Spill(1_000)), pygent.WithHistory(history))
+	agent := newAgentOn(t, nowhere{}, testkit.NewModel(t, openai.BaseURL(server.URL())), pygent.WithTools(testkit.Spill(1_000)), pygent.WithHistory(history))
 	_, err = agent.Compact(t.Context())
 	require.EqualError(t, err, "nothing of the conversation can be left out: nothing was said yet")
 	require.NoError(t, history.Append(chat.UserMessage("hello"), chat.AssistantMessage("hello")))
@@ -984,13 +985,13 @@ func TestAServerThatRefusesEverythingAsTooLong(t *testing.T) {
 func TestAConversationThatWasCompactedElsewhere(t *testing.T) {
 	t.Parallel()
 	server := worker(t, 40, pygenttest.Text("The work so far is summed up here.")).Window(12_000)
-	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(testkit.Spill(4_000)), pygent.WithContextWindow(12_000))
+	agent := newAgentOn(t, nowhere{}, testkit.NewModel(t, openai.BaseURL(server.URL())), pygent.WithTools(testkit.Spill(4_000)), pygent.WithContextWindow(12_000))
 	_, err := agent.RunUntilStop(t.Context(), "the first task", pygent.MaxSteps(50))
 	require.NoError(t, err)
 	given := agent.History().Conversation()
 	require.Contains(t, given[1].Text(), "summed up")
 	server = worker(t, 8, pygenttest.Text("all of it, in a few words"))
-	agent = newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(testkit.Spill(100)),
+	agent = newAgentOn(t, nowhere{}, testkit.NewModel(t, openai.BaseURL(server.URL())), pygent.WithTools(testkit.Spill(100)),
 		pygent.WithHistory(chat.NewHistory(given...)))
 	done, err := agent.Compact(t.Context())
 	require.NoError(t, err)
@@ -1042,7 +1043,7 @@ func TestHostileListsOfModelsDisturbNoRun(t *testing.T) {
 			mux := http.NewServeMux()
 			mux.HandleFunc("GET /v1/models", list)
 			mux.Handle("/", worker(t, 6))
-			agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(serveHTTP(t, mux)+"/v1")), pygent.WithModelName("m"), pygent.WithTools(testkit.Spill(3_000)))
+			agent := newAgentOn(t, nowhere{}, testkit.NewModel(t, openai.BaseURL(serveHTTP(t, mux)+"/v1")), pygent.WithModelName("m"), pygent.WithTools(testkit.Spill(3_000)))
 			result, err := agent.RunUntilStop(t.Context(), strings.Repeat("go ", 6_000))
 			require.NoError(t, err)
 			require.Equal(t, pygent.StatusStopped, result.Status)
@@ -1054,7 +1055,7 @@ func TestHostileListsOfModelsDisturbNoRun(t *testing.T) {
 // speaks is a way to speak to a server, of which each has its own rules.
 type speaks struct {
 	provider pygenttest.Provider
-	api      pygent.OpenAIProtocol
+	api      openai.Protocol
 	whole    bool // answers are not streamed
 }
 
@@ -1064,7 +1065,7 @@ func (s speaks) String() string {
 
 // model returns a model that speaks to a server in this way, and knows nothing of it.
 func (s speaks) model(t *testing.T, server *pygenttest.Server) pygent.Model {
-	m := newModel(t, pygent.OpenAIBaseURL(server.URL()), pygent.OpenAIAPI(s.api))
+	m := testkit.NewModel(t, openai.BaseURL(server.URL()), openai.API(s.api))
 	if s.whole {
 		return pygent.ModelFunc(m.Chat)
 	}
@@ -1074,9 +1075,9 @@ func (s speaks) model(t *testing.T, server *pygenttest.Server) pygent.Model {
 func allWays() (all []speaks) {
 	for _, whole := range []bool{false, true} {
 		for _, provider := range []pygenttest.Provider{"", pygenttest.Gemini, pygenttest.Mistral, pygenttest.Ollama} {
-			all = append(all, speaks{provider, pygent.OpenAIChat, whole})
+			all = append(all, speaks{provider, openai.Chat, whole})
 		}
-		all = append(all, speaks{"", pygent.OpenAIResponses, whole})
+		all = append(all, speaks{"", openai.Responses, whole})
 	}
 	return all
 }
@@ -1200,7 +1201,7 @@ func TestASummaryThatSpendsTheRestIsTheLastCall(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			usage := pygent.Usage{PromptTokens: 5_000}
 			server := worker(t, 40, pygenttest.Text("The work so far is summed up here.").WithUsage(usage).WithModel("m"))
-			agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(testkit.Spill(2_000)),
+			agent := newAgentOn(t, nowhere{}, testkit.NewModel(t, openai.BaseURL(server.URL())), pygent.WithTools(testkit.Spill(2_000)),
 				pygent.WithContextWindow(8_000), pygent.WithModelName("m"), pygent.WithPrices(dollars))
 			history := agent.History()
 			for i := range 30 {

@@ -17,9 +17,10 @@ import (
 	"github.com/x/pygent/internal/bridge"
 	"github.com/x/pygent/internal/docker"
 	"github.com/x/pygent/internal/egress"
-	"github.com/x/pygent/internal/openai"
+	wire "github.com/x/pygent/internal/openai"
 	"github.com/x/pygent/internal/sandbox"
 	"github.com/x/pygent/internal/settings"
+	"github.com/x/pygent/openai"
 )
 
 // Config holds every setting that files and the environment can give. A zero
@@ -59,7 +60,7 @@ type Config struct {
 	Container ContainerConfig  `json:"container,omitzero"`
 	Local     LocalConfig      `json:"local,omitzero"`
 	Limits    Limits           `json:"limits,omitzero"`
-	OpenAI    OpenAIConfig     `json:"openai,omitzero"`
+	OpenAI    openai.Config    `json:"openai,omitzero"`
 	Prices    map[string]Price `json:"prices,omitempty"` // of models: see [WithPrices]
 
 	MaxTasks   int    `json:"max_tasks,omitempty"`  // delegated tasks at once; default 3
@@ -239,7 +240,7 @@ const fromDefault = "default"
 func (c Config) defaults() map[string]string {
 	c = c.withDefaultLimits()
 	return map[string]string{
-		"model":                   defaultOpenAIModel,
+		"model":                   openai.DefaultName,
 		"persona_name":            DefaultPersona().Name,
 		"instructions":            "true",
 		"survey":                  "true",
@@ -262,8 +263,8 @@ func (c Config) defaults() map[string]string {
 		"limits.max_cost":         "none",
 		"limits.max_tasks":        fmt.Sprint(c.MaxTasks),
 		"limits.task_timeout":     c.TaskLimits.MaxTime.String(),
-		"openai.base_url":         openai.DefaultBaseURL,
-		"openai.api":              string(OpenAIAuto),
+		"openai.base_url":         wire.DefaultBaseURL,
+		"openai.api":              string(openai.Auto),
 	}
 }
 
@@ -275,7 +276,7 @@ func environment() (Config, error) { return ConfigSources{}.loadVariables() }
 // the environment, and the field that it sets. inForce has the limits that a
 // project's file can only lower.
 func (c *Config) settings(inForce *Config) []settings.Setting {
-	return slices.Concat(c.ownSettings(), c.sessionSettings(), c.Container.settings(), c.Local.settings(), c.limitSettings(inForce), c.OpenAI.settings())
+	return slices.Concat(c.ownSettings(), c.sessionSettings(), c.Container.settings(), c.Local.settings(), c.limitSettings(inForce), bridge.OpenAISettings(&c.OpenAI))
 }
 
 func (c *Config) ownSettings() []settings.Setting {
@@ -321,26 +322,6 @@ func (c *Config) limitSettings(inForce *Config) []settings.Setting {
 	}
 }
 
-func (c *OpenAIConfig) settings() []settings.Setting {
-	return []settings.Setting{
-		{Key: "openai.api_key", Also: []string{"openai_api_key"}, Env: "OPENAI_API_KEY", Secret: true, Value: settings.Secret(&c.APIKey)},
-		{Key: "openai.base_url", Also: []string{"openai_base_url"}, Env: "OPENAI_BASE_URL", Secret: true, Show: openai.RedactURL, Value: settings.URL(&c.BaseURL, `such as "https://api.openai.com/v1", without user or password (the key goes into api_key)`)},
-		{Key: "openai.api", Env: "PYGENT_OPENAI_API", Value: settings.Choice(&c.API, `"auto", "chat" or "responses"`, OpenAIAuto, OpenAIChat, OpenAIResponses)},
-		{Key: "openai.organization", Env: "OPENAI_ORG_ID", Value: settings.Word(&c.Organization)},
-		{Key: "openai.project", Env: "OPENAI_PROJECT_ID", Value: settings.Word(&c.Project)},
-		{Key: "openai.headers", Env: "PYGENT_OPENAI_HEADERS", Secret: true, Value: settings.Headers(&c.Headers)},
-		{Key: "openai.extra_body", Env: "PYGENT_OPENAI_EXTRA_BODY", Secret: true, Value: settings.Object(&c.ExtraBody)},
-		{Key: "openai.ca_file", Env: "PYGENT_OPENAI_CA_FILE", Value: settings.Path(&c.CAFile)},
-		{Key: "openai.max_tokens", Env: "PYGENT_OPENAI_MAX_TOKENS", Value: settings.OrNone(settings.Int(&c.MaxTokens), NoLimit)},
-		{Key: "openai.max_tokens_field", Env: "PYGENT_OPENAI_MAX_TOKENS_FIELD", Value: settings.Word(&c.MaxTokensField)},
-		{Key: "openai.parallel_tool_calls", Env: "PYGENT_OPENAI_PARALLEL_TOOL_CALLS", Value: settings.Bool(&c.ParallelToolCalls)},
-		{Key: "openai.stall_first", Env: "PYGENT_OPENAI_STALL_FIRST", Value: settings.OrNone(settings.Duration(&c.StallFirst), NoLimit)},
-		{Key: "openai.stall_between", Env: "PYGENT_OPENAI_STALL_BETWEEN", Value: settings.OrNone(settings.Duration(&c.StallBetween), NoLimit)},
-		{Key: "openai.answer_time", Env: "PYGENT_OPENAI_ANSWER_TIME", Value: settings.OrNone(settings.Duration(&c.AnswerTime), NoLimit)},
-		{Key: "openai.send_reasoning", Env: "PYGENT_OPENAI_SEND_REASONING", Value: settings.Bool(&c.SendReasoning)},
-	}
-}
-
 func newPersona(name, description string) Persona { return Persona{name, description} }
 
 // Options turns the configuration into options of [New]. Options given after
@@ -373,22 +354,22 @@ func (c Config) options() []Option {
 	}
 	opts = addAll(opts, c.RuntimeOptions())
 	opts = addAll(opts, c.taskOptions())
-	opts = addAll(opts, c.OpenAI.options())
+	opts = append(opts, WithOpenAI(c.OpenAI.Options()...))
 	if c.loaded {
 		// c already has all that it takes from the environment: an override may
 		// have unset a variable.
-		opts = append(opts, OpenAIEnv(nil), WithPersona(c.Persona.orDefault()))
+		opts = append(opts, WithOpenAI(openai.Env(nil)), WithPersona(c.Persona.orDefault()))
 	} else if c.Persona != (Persona{}) {
 		opts = append(opts, WithPersona(c.Persona.orDefault()))
 	}
 	opts = append(opts, priceOptions(c.Prices)...)
-	opts = given(opts, c.Model, WithModelName)
-	opts = given(opts, c.HistoryFile, WithHistoryFile)
+	opts = settings.IfGiven(opts, c.Model, WithModelName)
+	opts = settings.IfGiven(opts, c.HistoryFile, WithHistoryFile)
 	opts = append(opts, option(func(o *options) { c.setProject(&o.project) }))
-	opts = given(opts, c.ContextWindow, WithContextWindow)
-	opts = given(opts, c.RetryTime, func(d time.Duration) Option { return WithRetry(RetryPolicy{MaxWait: d}) })
-	opts = addIfSet(opts, c.Compaction, func(on bool) Option { return WithCompaction(CompactionPolicy{Disabled: !on}) })
-	return addIfSet(opts, c.ConfirmBash, WithConfirmBash)
+	opts = settings.IfGiven(opts, c.ContextWindow, WithContextWindow)
+	opts = settings.IfGiven(opts, c.RetryTime, func(d time.Duration) Option { return WithRetry(RetryPolicy{MaxWait: d}) })
+	opts = settings.IfSet(opts, c.Compaction, func(on bool) Option { return WithCompaction(CompactionPolicy{Disabled: !on}) })
+	return settings.IfSet(opts, c.ConfirmBash, WithConfirmBash)
 }
 
 // taskOptions are the options for the manager of the agent's tasks.
@@ -397,7 +378,7 @@ func (c Config) taskOptions() []TaskManagerOption {
 	if c.TaskPersonas != nil {
 		opts = append(opts, TaskPersonas(c.TaskPersonas...))
 	}
-	return given(opts, c.MaxTasks, MaxTasks)
+	return settings.IfGiven(opts, c.MaxTasks, MaxTasks)
 }
 
 // addAll appends the options of a part to those of the agent.
@@ -406,23 +387,6 @@ func addAll[O Option](opts []Option, part []O) []Option {
 		opts = append(opts, opt)
 	}
 	return opts
-}
-
-// given appends an option for a value that is not zero.
-func given[O any, T comparable](opts []O, value T, option func(T) O) []O {
-	var zero T
-	if value == zero {
-		return opts
-	}
-	return append(opts, option(value))
-}
-
-// addIfSet appends an option for a setting that was given, even as zero.
-func addIfSet[O, T any](opts []O, value *T, option func(T) O) []O {
-	if value == nil {
-		return opts
-	}
-	return append(opts, option(*value))
 }
 
 // setProject sets what package project reads.
@@ -595,7 +559,7 @@ func (c Config) RuntimeOptions() []RuntimeOption {
 	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
 		opts = append(opts, WithEnv(name+"="+string(c.Env[name])))
 	}
-	return given(opts, c.Workspace, WithWorkspace)
+	return settings.IfGiven(opts, c.Workspace, WithWorkspace)
 }
 
 // initialFiles returns the initial files, each with the directory it must not
@@ -614,19 +578,19 @@ func (c *Config) initialFiles() RuntimeOption {
 
 func (c ContainerConfig) options() []RuntimeOption {
 	var opts []RuntimeOption
-	opts = given(opts, c.Docker, WithDocker)
-	opts = given(opts, c.Image, WithImage)
-	opts = given(opts, c.Network, WithNetwork)
+	opts = settings.IfGiven(opts, c.Docker, WithDocker)
+	opts = settings.IfGiven(opts, c.Image, WithImage)
+	opts = settings.IfGiven(opts, c.Network, WithNetwork)
 	opts = append(opts, WithAllowedHosts(c.AllowedHosts...))
-	opts = given(opts, c.NetworkLimit, MaxNetworkBytes)
-	opts = given(opts, c.Memory, WithMemory)
-	opts = given(opts, c.CPUs, WithCPUs)
-	opts = given(opts, c.Pids, MaxPids)
-	opts = given(opts, c.User, WithContainerUser)
-	opts = given(opts, c.GPUs, WithGPUs)
-	opts = given(opts, c.DockerHost, WithDockerHost)
-	opts = addIfSet(opts, c.ReadOnly, WithReadOnlyRoot)
-	opts = addIfSet(opts, c.SharedFiles, WithSharedFiles)
+	opts = settings.IfGiven(opts, c.NetworkLimit, MaxNetworkBytes)
+	opts = settings.IfGiven(opts, c.Memory, WithMemory)
+	opts = settings.IfGiven(opts, c.CPUs, WithCPUs)
+	opts = settings.IfGiven(opts, c.Pids, MaxPids)
+	opts = settings.IfGiven(opts, c.User, WithContainerUser)
+	opts = settings.IfGiven(opts, c.GPUs, WithGPUs)
+	opts = settings.IfGiven(opts, c.DockerHost, WithDockerHost)
+	opts = settings.IfSet(opts, c.ReadOnly, WithReadOnlyRoot)
+	opts = settings.IfSet(opts, c.SharedFiles, WithSharedFiles)
 	opts = append(opts, WithPublish(c.Publish...))
 	if c.Capabilities != nil {
 		opts = append(opts, WithCapabilities(c.Capabilities...))

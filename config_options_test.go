@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent/internal/bridge"
-	"github.com/x/pygent/internal/openai"
 	"github.com/x/pygent/internal/sandbox"
+	"github.com/x/pygent/openai"
 )
 
 // optionsOf loads a configuration from environment variables and applies its
@@ -80,33 +80,6 @@ func TestConfigOptionsReachTheRuntime(t *testing.T) {
 	require.Equal(t, []string{"A=1", "B=2"}, rt.env)
 }
 
-func TestConfigOptionsReachTheModel(t *testing.T) {
-	t.Parallel()
-	o := openAIOptions{Config: openai.Config{SendReasoning: true}}
-	for _, opt := range optionsOf(t, map[string]string{
-		"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "http://h/v1", "OPENAI_ORG_ID": "o", "OPENAI_PROJECT_ID": "p",
-		"PYGENT_OPENAI_HEADERS": `{"X-A":"1"}`, "PYGENT_OPENAI_EXTRA_BODY": `{"a":true}`, "PYGENT_OPENAI_CA_FILE": "f",
-		"PYGENT_OPENAI_MAX_TOKENS": "9", "PYGENT_OPENAI_MAX_TOKENS_FIELD": "n", "PYGENT_OPENAI_PARALLEL_TOOL_CALLS": "0",
-		"PYGENT_OPENAI_STALL_FIRST": "none", "PYGENT_OPENAI_SEND_REASONING": "0",
-		"PYGENT_OPENAI_API": "responses",
-	}).openai {
-		opt.setOpenAI(&o)
-	}
-	require.NoError(t, o.limits())
-	require.Equal(t, "k", o.Key)
-	require.Equal(t, "http://h/v1", o.BaseURL)
-	require.Equal(t, []openai.Header{{Name: "OpenAI-Organization", Value: "o"}, {Name: "OpenAI-Project", Value: "p"}, {Name: "X-A", Value: "1"}}, o.Headers)
-	require.Equal(t, map[string]any{"a": true}, o.Extra)
-	require.Equal(t, "f", o.CAFile)
-	require.Equal(t, 9, o.MaxTokens)
-	require.Equal(t, "n", o.MaxTokensField)
-	require.Equal(t, false, *o.Parallel)
-	require.Zero(t, o.FirstByte)
-	require.Equal(t, time.Duration(defaultBetweenChunks), o.BetweenChunks)
-	require.False(t, o.SendReasoning)
-	require.Equal(t, openai.Responses, o.Protocol)
-}
-
 func TestConfigOptionsOfNothingChangeNothing(t *testing.T) {
 	t.Parallel()
 	o, plain := applyOptions(Config{}.Options()), defaultOptions()
@@ -152,6 +125,6 @@ func TestEnvironmentIsReadOnceUnlessAConfigurationIncludesIt(t *testing.T) {
 	rt, err = newRuntimeOptions(o.runtimeOpts)
 	require.NoError(t, err)
 	require.Equal(t, DefaultImage, rt.image)
-	_, err = NewOpenAIModel(o.openai...)
+	_, err = openai.New(o.openai...)
 	require.ErrorIs(t, err, ErrNoModel)
 }

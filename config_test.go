@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/openai"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -281,7 +282,7 @@ var settingCases = []struct {
 
 	{"OPENAI_API_KEY", " sk-1\n", `openai.api_key = "sk-1"`, func(c pygent.Config) any { return c.OpenAI.APIKey }, pygent.Secret("sk-1")},
 	{"OPENAI_BASE_URL", "http://localhost:11434/v1", `openai_base_url = "http://localhost:11434/v1"`, func(c pygent.Config) any { return c.OpenAI.BaseURL }, "http://localhost:11434/v1"},
-	{"PYGENT_OPENAI_API", "responses", `openai.api = "responses"`, func(c pygent.Config) any { return c.OpenAI.API }, pygent.OpenAIResponses},
+	{"PYGENT_OPENAI_API", "responses", `openai.api = "responses"`, func(c pygent.Config) any { return c.OpenAI.API }, openai.Responses},
 	{"OPENAI_ORG_ID", "o", `openai.organization = "o"`, func(c pygent.Config) any { return c.OpenAI.Organization }, "o"},
 	{"OPENAI_PROJECT_ID", "p", `openai.project = "p"`, func(c pygent.Config) any { return c.OpenAI.Project }, "p"},
 	{"PYGENT_PRICES", `{"gpt-4.1":{"prompt":2,"completion":8.5,"cached":0.5,"cache_write":2.5,"reasoning":9}}`, "[prices.'gpt-4.1']\nprompt = 2\ncompletion = 8.5\ncached = 0.5\ncache_write = 2.5\nreasoning = 9", func(c pygent.Config) any { return c.Prices }, map[string]pygent.Price{"gpt-4.1": {Prompt: 2, Completion: 8.5, Cached: 0.5, CacheWrite: 2.5, Reasoning: 9}}},
@@ -356,7 +357,7 @@ func TestConfigReadsWhatPeoplePaste(t *testing.T) {
 			require.Equal(t, "m", c.Model)
 			require.Equal(t, 5, c.Limits.MaxSteps)
 			require.True(t, *c.ConfirmBash)
-			require.Equal(t, pygent.OpenAIChat, c.OpenAI.API)
+			require.Equal(t, openai.Chat, c.OpenAI.API)
 		})
 	}
 }

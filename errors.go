@@ -2,22 +2,20 @@ package pygent
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
-	"time"
 
+	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/docker"
-	"github.com/x/pygent/internal/jsonobj"
 	"github.com/x/pygent/internal/numeral"
-	"github.com/x/pygent/internal/openai"
+	wire "github.com/x/pygent/internal/openai"
 	"github.com/x/pygent/internal/openai/chatstream"
 	"github.com/x/pygent/internal/safecall"
 	"github.com/x/pygent/internal/sandbox"
 	"github.com/x/pygent/internal/settings"
 	"github.com/x/pygent/internal/tree"
 	"github.com/x/pygent/internal/workspace"
+	"github.com/x/pygent/openai"
 )
 
 // Errors that callers branch on, to be tested with errors.Is.
@@ -72,18 +70,15 @@ var (
 	// ErrRedirected is returned when a model's server redirects a request to
 	// another host or port, or from https to http. Such a redirect is not
 	// followed, because the key would go along.
-	ErrRedirected = openai.ErrRedirected
+	ErrRedirected = wire.ErrRedirected
 	// ErrNoModel is returned when no model is configured: no key, no base URL.
-	ErrNoModel = errors.New("no model is configured")
+	ErrNoModel = openai.ErrNoModel
 	// ErrUnknownTool is returned for a tool that is not registered.
 	ErrUnknownTool = errors.New("unknown tool")
 	// ErrToolDisabled is returned for a tool that is registered but disabled, or
 	// that cannot work in the runtime.
 	ErrToolDisabled = errors.New("the tool is disabled")
 )
-
-// howToSetAModel is the advice of the error for a model that is not configured.
-const howToSetAModel = "set OPENAI_API_KEY, or OPENAI_BASE_URL for another server, such as http://localhost:11434/v1 for Ollama"
 
 // errNilContext refuses a nil context, which would only panic later.
 var errNilContext = errors.New("the context is nil")
@@ -98,93 +93,6 @@ func alive(ctx context.Context) error {
 		return errNilContext
 	case ctx.Err() != nil:
 		return safecall.ContextError(ctx)
-	}
-	return nil
-}
-
-// APIError is an error of a model's API. Find it with errors.As. A custom
-// [Model] may return it to have the agent retry.
-type APIError struct {
-	Status          int           // HTTP status; 0 when there was no answer
-	Code            string        // the provider's code, such as "rate_limit_exceeded"
-	Message         string        // the provider's words
-	RequestID       string        // identifies the request when asking the provider for help
-	Retryable       bool          // the same request may succeed later
-	ContextTooLarge bool          // the conversation exceeds the model's window
-	RetryAfter      time.Duration // how long the provider asks to wait; 0 when it does not
-	Err             error         // the cause, if any
-}
-
-// Error says what happened in one sentence.
-func (e *APIError) Error() string {
-	s := "model API"
-	if e.Status != 0 {
-		s += fmt.Sprintf(": status %d", e.Status)
-	}
-	if e.Code != "" && e.Code != strconv.Itoa(e.Status) {
-		s += fmt.Sprintf(" (%s)", e.Code)
-	}
-	if e.Message != "" {
-		s += ": " + e.Message
-	} else if e.Err != nil {
-		s += ": " + e.Err.Error()
-	}
-	if e.RequestID != "" {
-		s += " [request " + e.RequestID + "]"
-	}
-	return s
-}
-
-// Unwrap returns the cause.
-func (e *APIError) Unwrap() error { return e.Err }
-
-// apiErrorJSON is the JSON of an [APIError].
-type apiErrorJSON struct {
-	Status          int             `json:"status,omitempty"`
-	Code            string          `json:"code,omitempty"`
-	Message         string          `json:"message,omitempty"`
-	RequestID       string          `json:"request_id,omitempty"`
-	Retryable       bool            `json:"retryable,omitempty"`
-	ContextTooLarge bool            `json:"context_too_large,omitempty"`
-	RetryAfter      jsonobj.Seconds `json:"retry_after_seconds,omitempty"`
-	Cause           string          `json:"cause,omitempty"` // the words of Err
-}
-
-// MarshalJSON encodes the error for a log or another process. The cause is
-// reduced to its text.
-func (e APIError) MarshalJSON() ([]byte, error) {
-	out := apiErrorJSON{
-		Status:          e.Status,
-		Code:            e.Code,
-		Message:         e.Message,
-		RequestID:       e.RequestID,
-		Retryable:       e.Retryable,
-		ContextTooLarge: e.ContextTooLarge,
-		RetryAfter:      jsonobj.Seconds(e.RetryAfter),
-	}
-	if e.Err != nil {
-		out.Cause = e.Err.Error()
-	}
-	return json.Marshal(out)
-}
-
-// UnmarshalJSON is the inverse of MarshalJSON.
-func (e *APIError) UnmarshalJSON(data []byte) error {
-	var in apiErrorJSON
-	if err := json.Unmarshal(data, &in); err != nil {
-		return err
-	}
-	*e = APIError{
-		Status:          in.Status,
-		Code:            in.Code,
-		Message:         in.Message,
-		RequestID:       in.RequestID,
-		Retryable:       in.Retryable,
-		ContextTooLarge: in.ContextTooLarge,
-		RetryAfter:      time.Duration(in.RetryAfter),
-	}
-	if in.Cause != "" {
-		e.Err = errors.New(in.Cause)
 	}
 	return nil
 }
@@ -214,16 +122,7 @@ type ConfigError struct {
 
 // Error has the form of a compiler's message: file, line, column, what is
 // wrong.
-func (e *ConfigError) Error() string {
-	where := e.Source
-	if e.Line > 0 {
-		where = fmt.Sprintf("%s:%d:%d", e.Source, e.Line, e.Column)
-	}
-	if e.Key != "" {
-		where += ": " + e.Key
-	}
-	return where + ": " + e.Err.Error()
-}
+func (e *ConfigError) Error() string { return (*settings.Fault)(e).Error() }
 
 // Unwrap returns what is wrong.
 func (e *ConfigError) Unwrap() error { return e.Err }
@@ -242,3 +141,7 @@ func configErrors(faults []*settings.Fault) error {
 	}
 	return errors.Join(errs...)
 }
+
+// APIError is an error of a model's API. Find it with errors.As. A custom [Model] may return
+// it to have the agent retry.
+type APIError = chat.APIError

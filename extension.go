@@ -97,7 +97,7 @@ type RunTrace struct {
 type ModelTrace struct {
 	Model   Model  // as the program gave it, without middleware
 	Name    string // that is asked for; empty if it is not known
-	BaseURL string // of an [OpenAIModel]
+	BaseURL string // of an [openai.Model]
 	// Messages are those of the request, which must not be changed.
 	Messages []Message
 

@@ -16,7 +16,7 @@ import (
 	"github.com/x/pygent/internal/loopdetect"
 	"github.com/x/pygent/internal/looptext"
 	"github.com/x/pygent/internal/numeral"
-	"github.com/x/pygent/internal/openai"
+	wire "github.com/x/pygent/internal/openai"
 	"github.com/x/pygent/internal/openai/chatstream"
 	"github.com/x/pygent/internal/safecall"
 	"github.com/x/pygent/internal/sandbox"
@@ -286,7 +286,7 @@ func (r *run) step(ctx context.Context) error {
 	r.emit(Event{Type: EventStep, Step: r.result.Steps})
 	emitRepairs(r.agent.history, r.agent.emit)
 	resp, err := r.ask(ctx)
-	if mistake := openai.MistakeOf(err); mistake != nil && ctx.Err() == nil && r.trouble.Mistakes < looptext.MostMistakes {
+	if mistake := wire.MistakeOf(err); mistake != nil && ctx.Err() == nil && r.trouble.Mistakes < looptext.MostMistakes {
 		resp, err = r.takeMistake(ctx, mistake)
 	} else if err == nil {
 		err = r.take(ctx, resp)
@@ -490,7 +490,7 @@ func callForeign[T any](ctx context.Context, r *run, what string, f func() (T, e
 
 // take appends the model's answer, and ends the run if the answer does.
 func (r *run) take(ctx context.Context, resp *ChatResponse) error {
-	cutBy, thoughts := looptext.CutBy(string(resp.FinishReason)), openai.Thoughts(resp.Message.Extra)
+	cutBy, thoughts := looptext.CutBy(string(resp.FinishReason)), wire.Thoughts(resp.Message.Extra)
 	r.written, r.judge.Demanded, r.judge.Open = toolcall.Sign{}, false, nil
 	if cutBy == "" {
 		r.takeWritten(resp, thoughts)
@@ -521,7 +521,7 @@ func (r *run) take(ctx context.Context, resp *ChatResponse) error {
 
 // takeMistake takes what the model wrote instead of an answer, which its server refused
 // twice: as any text that may have a call, or else to tell the model.
-func (r *run) takeMistake(ctx context.Context, m *openai.Mistake) (*ChatResponse, error) {
+func (r *run) takeMistake(ctx context.Context, m *wire.Mistake) (*ChatResponse, error) {
 	resp := &ChatResponse{Message: chat.AssistantMessage(m.Wrote)}
 	if r.takeWritten(resp, m.Thought); len(resp.Message.ToolCalls) > 0 {
 		return resp, r.take(ctx, resp)

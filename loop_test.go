@@ -16,6 +16,7 @@ import (
 	"github.com/x/pygent"
 	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/testkit"
+	"github.com/x/pygent/openai"
 	"github.com/x/pygent/project"
 	"github.com/x/pygent/pygenttest"
 )
@@ -310,7 +311,7 @@ func TestNilContextIsRefused(t *testing.T) {
 	_, err = agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err, "and the agent is free")
 
-	model, err := pygent.NewOpenAIModel(pygent.OpenAIKey("k"))
+	model, err := openai.New(openai.Key("k"))
 	require.NoError(t, err)
 	_, err = model.Chat(none, &pygent.ChatRequest{})
 	require.ErrorContains(t, err, "the context is nil")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/x/pygent/internal/pasted"
 	"github.com/x/pygent/internal/safecall"
+	"github.com/x/pygent/openai"
 )
 
 // WithModelMiddleware wraps the agent's model, to log its calls, keep its
@@ -108,8 +109,8 @@ func (c *modelChoice) set(m Model, name string) (next agentModel, err error) {
 // isDeployment reports whether all answers of the model come from one deployment of
 // Azure's, whatever they name.
 func (c *modelChoice) isDeployment() bool {
-	of, ok := c.current().given.(*OpenAIModel)
-	return ok && len(c.middleware) == 0 && of.client.Azure()
+	of, ok := c.current().given.(*openai.Model)
+	return ok && len(c.middleware) == 0 && of.IsDeployment()
 }
 
 // wiring is what goes with the calls of an agent's model and tools.
@@ -139,7 +140,7 @@ func (o *options) chooseModel() (_ agentModel, err error) {
 		m = getDefaultModel()
 	}
 	if m == nil {
-		if m, err = NewOpenAIModel(o.openai...); err != nil {
+		if m, err = openai.New(o.openai...); err != nil {
 			return agentModel{}, err
 		}
 	}

@@ -13,7 +13,9 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/chat"
+	"github.com/x/pygent/internal/testkit"
 	"github.com/x/pygent/lines"
+	"github.com/x/pygent/openai"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -409,7 +411,7 @@ func TestATaskLeavesALentRuntime(t *testing.T) {
 
 func TestAModelRefusesANilRequest(t *testing.T) {
 	t.Parallel()
-	m := newModel(t, pygent.OpenAIBaseURL("http://127.0.0.1:1/v1"))
+	m := testkit.NewModel(t, openai.BaseURL("http://127.0.0.1:1/v1"))
 	_, err := m.Chat(t.Context(), nil)
 	require.EqualError(t, err, "model request: it is nil")
 	_, err = m.ChatStream(t.Context(), nil, func(pygent.Delta) {})
@@ -441,18 +443,18 @@ func TestAHistoryMovesBetweenProviders(t *testing.T) {
 	t.Parallel()
 	type place struct {
 		provider pygenttest.Provider
-		api      pygent.OpenAIProtocol
+		api      openai.Protocol
 	}
 	places := []place{
-		{"", pygent.OpenAIResponses}, {pygenttest.Mistral, pygent.OpenAIChat}, {pygenttest.Gemini, pygent.OpenAIChat},
-		{"", pygent.OpenAIChat}, {pygenttest.Ollama, pygent.OpenAIChat}, {"", pygent.OpenAIResponses},
-		{pygenttest.Gemini, pygent.OpenAIChat}, {pygenttest.Mistral, pygent.OpenAIChat}, {"", pygent.OpenAIResponses},
+		{"", openai.Responses}, {pygenttest.Mistral, openai.Chat}, {pygenttest.Gemini, openai.Chat},
+		{"", openai.Chat}, {pygenttest.Ollama, openai.Chat}, {"", openai.Responses},
+		{pygenttest.Gemini, openai.Chat}, {pygenttest.Mistral, openai.Chat}, {"", openai.Responses},
 	}
 	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel())
 	for i, p := range places {
 		call := pygenttest.TextAndCalls("Let me look.", callBash(fmt.Sprint("ls ", i))).WithReasoning("Hm.")
 		s := pygenttest.NewServer(t, call, pygenttest.Text("Done.").WithReasoning("Aha.")).Strict(p.provider)
-		m := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIAPI(p.api))
+		m := testkit.NewModel(t, openai.BaseURL(s.URL()), openai.API(p.api))
 		require.NoError(t, agent.SetModel(m, fmt.Sprint("model-", i%2)))
 		_, err := agent.RunUntilStop(t.Context(), "Go on.", pygent.WithEndOnReply())
 		require.NoError(t, err, "place %d: %+v", i, p)

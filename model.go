@@ -13,15 +13,16 @@ import (
 
 	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/looptext"
-	"github.com/x/pygent/internal/openai"
+	wire "github.com/x/pygent/internal/openai"
 	"github.com/x/pygent/internal/openai/chatstream"
 	"github.com/x/pygent/internal/openai/thought"
 	"github.com/x/pygent/internal/retry"
 	"github.com/x/pygent/internal/safecall"
+	"github.com/x/pygent/openai"
 )
 
 // Model answers a conversation with one assistant message. Implement it to
-// plug in any language model; [OpenAIModel] speaks to every server with OpenAI's
+// plug in any language model; [openai.Model] speaks to every server with OpenAI's
 // chat completions or Responses API, and [ModelFunc] turns a function into a
 // Model.
 //
@@ -83,7 +84,7 @@ var defaultModel struct {
 
 // SetDefaultModel makes m the model of every agent created afterwards without
 // [WithModel], delegated ones included. Nil restores the built-in default, an
-// [OpenAIModel] configured from the environment. Agents that exist keep their
+// [openai.Model] configured from the environment. Agents that exist keep their
 // model. It is safe for concurrent use.
 func SetDefaultModel(m Model) {
 	defaultModel.Lock()
@@ -122,7 +123,7 @@ func retryFailure(err error) retry.Failure {
 	if !errors.As(err, &api) {
 		return retry.Failure{Err: err}
 	}
-	return retry.Failure{Err: err, Passes: api.Retryable, Overload: openai.IsOverload(api.Status, api.Err), After: api.RetryAfter}
+	return retry.Failure{Err: err, Passes: api.Retryable, Overload: wire.IsOverload(api.Status, api.Err), After: api.RetryAfter}
 }
 
 // ask brings the system message up to date, calls the model with the retries of
@@ -237,7 +238,7 @@ func (r *run) askOften(ctx context.Context, req ChatRequest, delta func(Delta)) 
 		if err == nil {
 			return resp, nil
 		}
-		if attempt > 1 && openai.MistakeOf(err) != nil || errors.Is(err, errBroke) { // the model has to be told, or nothing is left
+		if attempt > 1 && wire.MistakeOf(err) != nil || errors.Is(err, errBroke) { // the model has to be told, or nothing is left
 			return nil, err
 		}
 		if r.budgetSpent() != "" {
@@ -272,8 +273,8 @@ func (m agentModel) asked() string {
 
 // baseURL is the address of the model's API, empty if that is not known.
 func (m agentModel) baseURL() string {
-	if o, ok := m.given.(*OpenAIModel); ok {
-		return o.client.BaseURL()
+	if o, ok := m.given.(*openai.Model); ok {
+		return o.BaseURL()
 	}
 	return ""
 }
@@ -321,7 +322,7 @@ func (r *run) askOnce(ctx context.Context, model agentModel, req ChatRequest, de
 	asked := model.asked()
 	resp, err := r.callModel(ctx, model, req, delta)
 	if err != nil {
-		if model, used := openai.UsageOf(err); used != (chatstream.Usage{}) { // as the server counts
+		if model, used := wire.UsageOf(err); used != (chatstream.Usage{}) { // as the server counts
 			r.spend(&ChatResponse{Model: cmp.Or(model, asked), Cost: used.Cost, Usage: Usage{
 				PromptTokens: used.Prompt, CompletionTokens: used.Completion, CachedTokens: used.Cached, CacheWriteTokens: used.CacheWrite, ReasoningTokens: used.Reasoning,
 			}})
@@ -331,13 +332,13 @@ func (r *run) askOnce(ctx context.Context, model agentModel, req ChatRequest, de
 	own := *resp // a model may return the same value each time
 	own.Message.Role = chat.RoleAssistant
 	own.Model = cmp.Or(own.Model, asked)
-	ending, known := openai.EndingOf(string(own.FinishReason))
-	if ending != openai.BrokenOff || own.Usage.Total() > 0 {
+	ending, known := wire.EndingOf(string(own.FinishReason))
+	if ending != wire.BrokenOff || own.Usage.Total() > 0 {
 		r.spend(&own)
 	}
 	switch {
-	case ending == openai.BrokenOff: // of a model of another package
-		return nil, (*APIError)(openai.Broken(string(own.FinishReason)))
+	case ending == wire.BrokenOff: // of a model of another package
+		return nil, (*APIError)(wire.Broken(string(own.FinishReason)))
 	case known:
 		own.FinishReason = chat.FinishReason(ending)
 	}
@@ -392,8 +393,8 @@ func (r *run) prepareCommand(tool string) {
 // its type, since its fields may hold a key.
 func modelInLog(m Model, name string) string {
 	kind := fmt.Sprintf("%T", m)
-	if openai, ok := m.(*OpenAIModel); ok {
-		kind = openai.String()
+	if known, ok := m.(*openai.Model); ok {
+		kind = known.String()
 	}
 	if name == "" {
 		return kind
@@ -412,20 +413,11 @@ type listedModels struct {
 	names []string
 }
 
-// ListModels asks the server for the names of its models, in its order.
-func (m *OpenAIModel) ListModels(ctx context.Context) ([]string, error) {
-	names, err := m.client.Models(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("list the server's models: %w", err)
-	}
-	return names, nil
-}
-
 // ModelNames returns the names that [Agent.SetModel] may be given as far as they are
 // known, sorted: the model's own default, those that are set and were used, those with
 // a price, and those that
 // the model's server lists, if the model can tell: a method
-// ListModels(context.Context) ([]string, error), as [OpenAIModel] has. The server is
+// ListModels(context.Context) ([]string, error), as [openai.Model] has. The server is
 // asked until it has answered once. Its list is left out, and listed is false, when
 // it does not answer before ctx ends.
 func (a *Agent) ModelNames(ctx context.Context) (names []string, listed bool) {

@@ -14,6 +14,8 @@ import (
 	"github.com/x/pygent/internal/bridge"
 	"github.com/x/pygent/internal/budget"
 	"github.com/x/pygent/internal/sessiondir"
+	"github.com/x/pygent/internal/settings"
+	"github.com/x/pygent/openai"
 )
 
 // Option configures an [Agent]. What no option sets comes from the environment,
@@ -23,14 +25,14 @@ import (
 //
 // Nil options are ignored, here and wherever options are taken. An option whose
 // value is nil restores the default. A nil pointer or function behind an interface,
-// such as WithModel((*OpenAIModel)(nil)), is an error.
+// such as WithModel((*openai.Model)(nil)), is an error.
 //
 // The options of the parts of an agent are options of the agent too: a
 // [RuntimeOption] configures its runtime, a [RunOption] sets a default for each
-// of its runs, an [OpenAIOption] configures its model, and a
+// of its runs, an [openai.Option] configures its model, and a
 // [TaskManagerOption] the manager of its tasks:
 //
-//	pygent.New(pygent.WithImage("golang:1.26"), pygent.MaxSteps(50), pygent.OpenAIBaseURL(url), pygent.MaxTasks(5))
+//	pygent.New(pygent.WithImage("golang:1.26"), pygent.MaxSteps(50), openai.BaseURL(url), pygent.MaxTasks(5))
 //
 // The first word of an option's name says what it does. With… provides a part
 // or sets a property; Max… and …Timeout are limits; On… sets a function that
@@ -64,7 +66,7 @@ type options struct {
 	model       Model
 	wrapping    // by middleware
 	modelName   string
-	openai      []OpenAIOption
+	openai      []openai.Option
 	persona     *Persona
 	prompt      PromptBuilder
 	project     bridge.Project
@@ -237,13 +239,23 @@ func fromConfig(opts ...Option) Option {
 }
 
 // WithModel sets the model. Default, also for nil: the one of [SetDefaultModel], else
-// an [OpenAIModel] from the environment; where that has neither a key nor an address,
+// an [openai.Model] from the environment; where that has neither a key nor an address,
 // [New] returns [ErrNoModel].
 func WithModel(m Model) Option {
 	return option(func(o *options) {
 		o.give("WithModel", "WithModel", m != nil)
 		o.dropParentsWindow()
 		o.model = m
+	})
+}
+
+// WithOpenAI configures the model that the agent makes, as [openai.New] does.
+func WithOpenAI(opts ...openai.Option) Option {
+	return option(func(o *options) {
+		if len(opts) > 0 {
+			o.give(partOpenAI, "WithOpenAI", true)
+			o.openai = append(o.openai, opts...)
+		}
 	})
 }
 
@@ -392,7 +404,7 @@ func newRunOptions(defaults, opts []RunOption) (runOptions, error) {
 	setAll(&o, defaults, RunOption.setRun)
 	ofAgent := len(o.parts)
 	setAll(&o, opts, RunOption.setRun)
-	if err := cmp.Or(o.checkParts(ofAgent), o.Limits.check(), checkLimit("MaxReplies", o.maxReplies)); err != nil {
+	if err := cmp.Or(o.checkParts(ofAgent), o.Limits.check(), settings.CheckLimit("MaxReplies", o.maxReplies)); err != nil {
 		return o, fmt.Errorf("option %w", err)
 	}
 	o.MaxSteps = limitOr(o.MaxSteps, defaultMaxSteps)

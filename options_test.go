@@ -11,6 +11,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/chat"
+	"github.com/x/pygent/openai"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -50,7 +51,7 @@ func TestOptionsThatContradictEachOtherAreRefused(t *testing.T) {
 	defer func() { require.NoError(t, m.Close()) }()
 	model := pygent.WithModel(pygenttest.NewScriptedModel())
 	tests := []struct{ one, other pygent.Option }{
-		{model, pygent.OpenAIKey("k")},
+		{model, pygent.WithOpenAI(openai.Key("k"))},
 		{pygent.WithRuntime(nowhere{}), pygent.WithImage("x")},
 		{pygent.WithHistory(chat.NewHistory()), pygent.WithHistoryFile("x.json")},
 		{pygent.WithTaskManager(m), pygent.MaxTasks(1)},
@@ -73,7 +74,7 @@ func TestNilTakesBackWhatContradictsAnotherOption(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, m.Close()) }()
 	agent, err := pygent.New(
-		pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithModel(nil), pygent.OpenAIKey("k"),
+		pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithModel(nil), pygent.WithOpenAI(openai.Key("k")),
 		pygent.WithRuntime(nowhere{}), pygent.WithRuntime(nil), pygent.WithDocker(pygent.DockerNever),
 		pygent.WithTaskManager(m), pygent.WithTaskManager(nil), pygent.MaxTasks(1),
 		pygent.WithHistory(chat.NewHistory()), pygent.WithHistoryFile("x"), pygent.WithHistoryFile(""))
@@ -83,10 +84,10 @@ func TestNilTakesBackWhatContradictsAnotherOption(t *testing.T) {
 
 func TestNilBehindAnInterfaceIsNoPart(t *testing.T) {
 	t.Parallel()
-	var model *pygent.OpenAIModel
+	var model *openai.Model
 	var rt *struct{ pygent.Runtime }
 	for want, opt := range map[string]pygent.Option{
-		"the model is a nil *pygent.OpenAIModel":         pygent.WithModel(model),
+		"the model is a nil *openai.Model":               pygent.WithModel(model),
 		"the model is a nil pygent.ModelFunc":            pygent.WithModel(pygent.ModelFunc(nil)),
 		"option WithModelMiddleware: it returned no":     pygent.WithModelMiddleware(func(pygent.Model) pygent.Model { return model }),
 		"option WithRuntime: the runtime is a nil *stru": pygent.WithRuntime(rt),
@@ -96,7 +97,7 @@ func TestNilBehindAnInterfaceIsNoPart(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(stop))
-	require.ErrorContains(t, agent.SetModel(model, ""), "set the model: the model is a nil *pygent.OpenAIModel")
+	require.ErrorContains(t, agent.SetModel(model, ""), "set the model: the model is a nil *openai.Model")
 	_, err := agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err, "it keeps its model")
 }
@@ -127,7 +128,7 @@ func TestOpenAIOptionsGoBeforeTheDefaultModel(t *testing.T) {
 	server := pygenttest.NewServer(t, stop)
 	pygent.SetDefaultModel(pygenttest.NewScriptedModel())
 	defer pygent.SetDefaultModel(nil)
-	agent, err := pygent.New(pygent.OpenAIBaseURL(server.URL()), pygent.WithRuntime(nowhere{}))
+	agent, err := pygent.New(pygent.WithOpenAI(openai.BaseURL(server.URL())), pygent.WithRuntime(nowhere{}))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, agent.Close()) }()
 	_, err = agent.RunUntilStop(t.Context(), "go")
@@ -138,7 +139,7 @@ func TestOpenAIOptionsGoBeforeTheDefaultModel(t *testing.T) {
 func TestNilOptionsAreLeftOut(t *testing.T) {
 	t.Parallel()
 	server := pygenttest.NewServer(t, stop, stop)
-	agent, err := pygent.New(nil, nil, pygent.OpenAIBaseURL(server.URL()), nil, pygent.WithDocker(pygent.DockerNever),
+	agent, err := pygent.New(nil, nil, pygent.WithOpenAI(openai.BaseURL(server.URL())), nil, pygent.WithDocker(pygent.DockerNever),
 		nil, pygent.MaxTasks(1), nil, pygent.OnEvent(nil),
 		pygent.WithModel(nil), pygent.WithPrompt(nil), pygent.WithHistory(nil), pygent.WithRuntime(nil), pygent.WithRegistry(nil), pygent.WithApproval(nil),
 		pygent.OnEvent(nil), pygent.WithTaskManager(nil), pygent.WithLogger(nil), pygent.WithIO(nil, nil))
@@ -165,7 +166,7 @@ func TestOptionsOfPartsAreOptionsOfTheAgent(t *testing.T) {
 	var events []pygent.EventType
 	agent, err := pygent.New(
 		pygent.WithWorkspace(dir), pygent.WithDocker(pygent.DockerNever),
-		pygent.OpenAIBaseURL(server.URL()), pygent.OpenAIDefaultModel("mine"),
+		pygent.WithOpenAI(openai.BaseURL(server.URL())), pygent.WithOpenAI(openai.DefaultModel("mine")),
 		pygent.MaxSteps(2),
 		pygent.MaxTasks(5), pygent.TaskPersonas(pygent.Persona{Name: "Ada", Description: "counts"}),
 		pygent.OnEvent(func(e pygent.Event) { events = append(events, e.Type) }),
@@ -200,35 +201,37 @@ func TestOfEveryLimitZeroIsTheDefaultAndNoLimitIsNone(t *testing.T) {
 	}
 	t.Parallel()
 	for name, limit := range map[string]func(n int) pygent.Option{
-		"MaxSteps":            func(n int) pygent.Option { return pygent.MaxSteps(n) },
-		"MaxToolCalls":        func(n int) pygent.Option { return pygent.MaxToolCalls(n) },
-		"MaxReplies":          func(n int) pygent.Option { return pygent.MaxReplies(n) },
-		"MaxTokens":           func(n int) pygent.Option { return pygent.MaxTokens(int64(n)) },
-		"MaxCost":             func(n int) pygent.Option { return pygent.MaxCost(float64(n)) },
-		"StepTimeout":         func(n int) pygent.Option { return pygent.StepTimeout(time.Duration(n)) },
-		"MaxTime":             func(n int) pygent.Option { return pygent.MaxTime(time.Duration(n)) },
-		"MaxTasks":            func(n int) pygent.Option { return pygent.MaxTasks(n) },
-		"MaxTaskDepth":        func(n int) pygent.Option { return pygent.MaxTaskDepth(n) },
-		"WithMemory":          func(n int) pygent.Option { return pygent.WithMemory(int64(n)) },
-		"WithCPUs":            func(n int) pygent.Option { return pygent.WithCPUs(float64(n)) },
-		"MaxPids":             func(n int) pygent.Option { return pygent.MaxPids(int64(n)) },
-		"MaxCopyBytes":        func(n int) pygent.Option { return pygent.MaxCopyBytes(int64(n)) },
-		"MaxNetworkBytes":     func(n int) pygent.Option { return pygent.MaxNetworkBytes(int64(n)) },
-		"OpenAIAnswerTime":    func(n int) pygent.Option { return pygent.OpenAIAnswerTime(time.Duration(n)) },
-		"OpenAIMaxTokens":     func(n int) pygent.Option { return pygent.OpenAIMaxTokens(n) },
-		"OpenAIStallTimeouts": func(n int) pygent.Option { return pygent.OpenAIStallTimeouts(time.Duration(n), time.Duration(n)) },
+		"MaxSteps":         func(n int) pygent.Option { return pygent.MaxSteps(n) },
+		"MaxToolCalls":     func(n int) pygent.Option { return pygent.MaxToolCalls(n) },
+		"MaxReplies":       func(n int) pygent.Option { return pygent.MaxReplies(n) },
+		"MaxTokens":        func(n int) pygent.Option { return pygent.MaxTokens(int64(n)) },
+		"MaxCost":          func(n int) pygent.Option { return pygent.MaxCost(float64(n)) },
+		"StepTimeout":      func(n int) pygent.Option { return pygent.StepTimeout(time.Duration(n)) },
+		"MaxTime":          func(n int) pygent.Option { return pygent.MaxTime(time.Duration(n)) },
+		"MaxTasks":         func(n int) pygent.Option { return pygent.MaxTasks(n) },
+		"MaxTaskDepth":     func(n int) pygent.Option { return pygent.MaxTaskDepth(n) },
+		"WithMemory":       func(n int) pygent.Option { return pygent.WithMemory(int64(n)) },
+		"WithCPUs":         func(n int) pygent.Option { return pygent.WithCPUs(float64(n)) },
+		"MaxPids":          func(n int) pygent.Option { return pygent.MaxPids(int64(n)) },
+		"MaxCopyBytes":     func(n int) pygent.Option { return pygent.MaxCopyBytes(int64(n)) },
+		"MaxNetworkBytes":  func(n int) pygent.Option { return pygent.MaxNetworkBytes(int64(n)) },
+		"OpenAIAnswerTime": func(n int) pygent.Option { return pygent.WithOpenAI(openai.AnswerTime(time.Duration(n))) },
+		"OpenAIMaxTokens":  func(n int) pygent.Option { return pygent.WithOpenAI(openai.MaxTokens(n)) },
+		"OpenAIStallTimeouts": func(n int) pygent.Option {
+			return pygent.WithOpenAI(openai.StallTimeouts(time.Duration(n), time.Duration(n)))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := pygenttest.NewServer(t, callBash("true"), stop, callBash("true"), stop)
 			for _, n := range []int{0, pygent.NoLimit} {
-				agent, err := pygent.New(pygent.WithDocker(pygent.DockerNever), pygent.OpenAIBaseURL(server.URL()), limit(n))
+				agent, err := pygent.New(pygent.WithDocker(pygent.DockerNever), pygent.WithOpenAI(openai.BaseURL(server.URL())), limit(n))
 				require.NoError(t, err)
 				result, err := agent.RunUntilStop(t.Context(), "go")
 				require.NoError(t, err)
 				require.Equal(t, pygent.StatusStopped, result.Status)
 				require.NoError(t, agent.Close())
 			}
-			_, err := pygent.New(pygent.WithDocker(pygent.DockerNever), pygent.OpenAIBaseURL(server.URL()), limit(-2))
+			_, err := pygent.New(pygent.WithDocker(pygent.DockerNever), pygent.WithOpenAI(openai.BaseURL(server.URL())), limit(-2))
 			require.ErrorContains(t, err, name)
 		})
 	}

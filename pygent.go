@@ -21,7 +21,7 @@
 //     a value, and [Agent.Usage] tells what was used.
 //   - [Runtime] is a workspace, and commands run in it: in a container, on
 //     this machine, or wherever your own implementation runs them.
-//   - [Model] answers a conversation. [OpenAIModel] speaks to every server
+//   - [Model] answers a conversation. [openai.Model] speaks to every server
 //     with OpenAI's chat completions or Responses API. Plug in another with
 //     [WithModel] or [SetDefaultModel], and wrap any by [WithModelMiddleware].
 //   - [Tool] is something the model can call. Add yours with [RegisterTool],
@@ -93,7 +93,7 @@
 //	AGENTS.md, skills, what is there     package project
 //	limits                               Limits, MaxSteps, MaxTokens, MaxCost, MaxTime, StepTimeout
 //	the container, or this machine       WithDocker, WithImage, WithWorkspace, WithAllowedHosts
-//	a server as the model                OpenAIBaseURL, OpenAIKey, docs/providers.md
+//	a server as the model                WithOpenAI, docs/providers.md
 //	a model of your own, a fallback      Model, ModelFunc, WithModelMiddleware, StreamFunc
 //	background agents                    Agent.Tasks, NewTaskManager, TaskManager.StartTask
 //	tokens, cost, spans                  Agent.Usage, WithPrices, package otel
@@ -109,12 +109,12 @@ package pygent
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
-	"log/slog"
 	"math"
 	"time"
 
 	"github.com/x/pygent/internal/jsonobj"
+	"github.com/x/pygent/internal/settings"
+	"github.com/x/pygent/openai"
 )
 
 // NoLimit switches a limit off, in options and in structs. A task without a
@@ -173,12 +173,12 @@ func (l Limits) or(m Limits) Limits {
 
 func (l Limits) check() error {
 	return cmp.Or(
-		checkLimit("MaxSteps", l.MaxSteps),
-		checkLimit("MaxToolCalls", l.MaxToolCalls),
-		checkLimit("MaxTokens", l.MaxTokens),
-		checkLimit("MaxCost", l.MaxCost),
-		checkLimit("StepTimeout", l.StepTimeout),
-		checkLimit("MaxTime", l.MaxTime),
+		settings.CheckLimit("MaxSteps", l.MaxSteps),
+		settings.CheckLimit("MaxToolCalls", l.MaxToolCalls),
+		settings.CheckLimit("MaxTokens", l.MaxTokens),
+		settings.CheckLimit("MaxCost", l.MaxCost),
+		settings.CheckLimit("StepTimeout", l.StepTimeout),
+		settings.CheckLimit("MaxTime", l.MaxTime),
 	)
 }
 
@@ -199,14 +199,6 @@ func limitOr(limit, byDefault int) int {
 	return limit
 }
 
-// checkLimit refuses values that are no limits.
-func checkLimit[T int | int64 | float64 | time.Duration](name string, limit T) error {
-	if !(limit >= 0 || limit == NoLimit) || math.IsInf(float64(limit), 0) { // NaN is neither
-		return fmt.Errorf("%s: want a positive number, 0 for the default, or NoLimit, and not %v", name, limit)
-	}
-	return nil
-}
-
 // withDefaultLimits fills in the limits that are not set but have a default. A
 // limit that is zero afterwards does not exist.
 func (c Config) withDefaultLimits() Config {
@@ -219,29 +211,5 @@ func (c Config) withDefaultLimits() Config {
 	return c
 }
 
-// Secret is text that must not be shown: a key, or a header's value. However it
-// is printed, logged or encoded, it reads "[redacted]". Convert it to string to
-// use it.
-type Secret string
-
-const redacted = "[redacted]"
-
-// String reports that there is a secret, without showing it.
-func (s Secret) String() string {
-	if s == "" {
-		return ""
-	}
-	return redacted
-}
-
-// Format prints the same for every verb, so that no verb shows the secret.
-func (s Secret) Format(f fmt.State, verb rune) {
-	// There is nowhere to report an error of writing to f.
-	_, _ = fmt.Fprint(f, s.String())
-}
-
-// LogValue implements [slog.LogValuer].
-func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
-
-// MarshalText makes encoders, JSON's among them, write "[redacted]".
-func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+// Secret is text that must not be shown: a key, or a header's value.
+type Secret = openai.Secret

@@ -213,7 +213,7 @@ func (c *LocalConfig) settings() []settings.Setting {
 
 func (c LocalConfig) options() []RuntimeOption {
 	opts := []RuntimeOption{WithLocalReadable(c.Readable...), WithLocalWritable(c.Writable...), WithLocalEnv(c.Env...)}
-	return given(opts, c.Protection, WithLocalProtection)
+	return settings.IfGiven(opts, c.Protection, WithLocalProtection)
 }
 
 // HardenProcess keeps other processes of the user from reading this process's

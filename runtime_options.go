@@ -18,6 +18,7 @@ import (
 	"github.com/x/pygent/internal/owner"
 	"github.com/x/pygent/internal/safecall"
 	"github.com/x/pygent/internal/sandbox"
+	"github.com/x/pygent/internal/settings"
 )
 
 // RuntimeOption adjusts a runtime made by [NewRuntime], [NewDockerRuntime] or
@@ -150,11 +151,11 @@ func (o *runtimeOptions) check() error {
 		return fmt.Errorf("WithCPUs: %v is no number of processors", o.cpus)
 	}
 	if err := cmp.Or(
-		checkLimit("WithMemory", o.memory),
-		checkLimit("WithCPUs", o.cpus),
-		checkLimit("MaxPids", o.pids),
-		checkLimit("MaxCopyBytes", o.copyLimit),
-		checkLimit("MaxNetworkBytes", o.networkLimit),
+		settings.CheckLimit("WithMemory", o.memory),
+		settings.CheckLimit("WithCPUs", o.cpus),
+		settings.CheckLimit("MaxPids", o.pids),
+		settings.CheckLimit("MaxCopyBytes", o.copyLimit),
+		settings.CheckLimit("MaxNetworkBytes", o.networkLimit),
 	); err != nil {
 		return err
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/safecall"
 	"github.com/x/pygent/internal/sandbox"
+	"github.com/x/pygent/internal/settings"
 	"github.com/x/pygent/internal/snapshot"
 	"github.com/x/pygent/internal/tempname"
 )
@@ -178,7 +179,7 @@ func (s Setup) check() error {
 		return err
 	}
 	for _, err := range []error{s.Limits.check(), s.TaskLimits.check(), s.Compaction.check(), checkWindow(s.ContextWindow),
-		checkLimit("MaxReplies", s.MaxReplies), checkLimit("MaxTasks", s.MaxTasks)} {
+		settings.CheckLimit("MaxReplies", s.MaxReplies), settings.CheckLimit("MaxTasks", s.MaxTasks)} {
 		if err != nil {
 			return err
 		}
@@ -192,9 +193,9 @@ func (s Setup) check() error {
 // names them.
 func (s Setup) Options() []Option {
 	opts := []Option{s.rules(), s.limits(), WithPersona(s.Persona), WithCompaction(s.Compaction), s.switches()}
-	opts = given(opts, s.Model, WithModelName)
-	opts = given(opts, s.ContextWindow, WithContextWindow)
-	opts = addIfSet(opts, s.ConfirmBash, WithConfirmBash)
+	opts = settings.IfGiven(opts, s.Model, WithModelName)
+	opts = settings.IfGiven(opts, s.ContextWindow, WithContextWindow)
+	opts = settings.IfSet(opts, s.ConfirmBash, WithConfirmBash)
 	opts = append(opts, MaxTasks(s.MaxTasks), TaskDefaults(s.TaskLimits), TaskPersonas(s.TaskPersonas...))
 	if s.Runtime.Kind != kindCustom {
 		opts = addAll(opts, slices.Concat(s.Runtime.Container.options(), s.Machine.options(), s.Runtime.Local.options()))

@@ -9,7 +9,6 @@ import (
 
 	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/looptext"
-	"github.com/x/pygent/internal/openai/chatstream"
 )
 
 // Said is a message that [Agent.Say] has queued.
@@ -250,14 +249,6 @@ func (r *run) goesOn(ended bool) bool {
 	r.result.Status, r.result.Reason = "", ""
 	r.opts.final.discard()
 	return true
-}
-
-func newCallDelta(d chatstream.CallDelta) *chat.CallDelta {
-	if d == (chatstream.CallDelta{}) {
-		return nil
-	}
-	call := chat.CallDelta(d)
-	return &call
 }
 
 // Settings is what can be changed in an agent at work. An [EventSettings] tells

@@ -19,6 +19,7 @@ import (
 	"github.com/x/pygent"
 	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/testkit"
+	"github.com/x/pygent/openai"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -361,7 +362,7 @@ func TestCallDeltasTellHowFarACallIs(t *testing.T) {
 	t.Parallel()
 	write := pygenttest.Call("write_file", map[string]any{"path": "notes.txt", "content": strings.Repeat("word ", 600)})
 	srv := pygenttest.NewServer(t, pygenttest.Calls(write, write), stop)
-	model, err := pygent.NewOpenAIModel(pygent.OpenAIBaseURL(srv.URL()), pygent.OpenAIKey("k"))
+	model, err := openai.New(openai.BaseURL(srv.URL()), openai.Key("k"))
 	require.NoError(t, err)
 	agent := newAgent(t, model)
 	seen := map[int]chat.CallDelta{}

@@ -21,6 +21,7 @@ import (
 	"github.com/x/pygent/internal/budget"
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/safecall"
+	"github.com/x/pygent/internal/settings"
 	"github.com/x/pygent/internal/stash"
 	"github.com/x/pygent/internal/taskpool"
 )
@@ -118,7 +119,7 @@ func (m *TaskManager) StartTask(ctx context.Context, prompt string, parent Runti
 }
 
 func (m *TaskManager) startTask(ctx context.Context, prompt string, parent Runtime, o taskOptions) error {
-	if err := cmp.Or(o.err, checkLimit("option WithTaskDepth", o.depth), alive(ctx)); err != nil {
+	if err := cmp.Or(o.err, settings.CheckLimit("option WithTaskDepth", o.depth), alive(ctx)); err != nil {
 		return err
 	}
 	r := m.newRecord(prompt, o)
@@ -392,7 +393,7 @@ type taskManagerOptions struct {
 func newTaskManagerOptions(opts []TaskManagerOption) (taskManagerOptions, error) {
 	var o taskManagerOptions
 	setAll(&o, opts, TaskManagerOption.setTaskManager)
-	if err := cmp.Or(checkLimit("MaxTasks", o.maxTasks), checkLimit("MaxTaskDepth", o.depth)); err != nil {
+	if err := cmp.Or(settings.CheckLimit("MaxTasks", o.maxTasks), settings.CheckLimit("MaxTaskDepth", o.depth)); err != nil {
 		return o, fmt.Errorf("option %w", err)
 	}
 	if err := o.limits.check(); err != nil {
@@ -569,7 +570,7 @@ type TaskRuntime struct {
 func (t TaskRuntime) options(private taskPrivate) []RuntimeOption {
 	hasParent := t.Kind != ""
 	opts := slices.Concat(t.Container.options(), private.machine.options(), t.Local.options(),
-		given(nil, t.MaxCopyBytes, MaxCopyBytes), []RuntimeOption{WithEnv(private.env...)})
+		settings.IfGiven(nil, t.MaxCopyBytes, MaxCopyBytes), []RuntimeOption{WithEnv(private.env...)})
 	if hasParent {
 		opts = append(opts, runtimeEnvironmentIncluded{})
 	}

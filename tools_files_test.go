@@ -21,6 +21,8 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/chat"
+	"github.com/x/pygent/internal/testkit"
+	"github.com/x/pygent/openai"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -364,13 +366,13 @@ func printer(files ...pygent.Part) pygent.Tool {
 
 func TestFilesOfAResultAreShown(t *testing.T) {
 	t.Parallel()
-	for api, want := range map[pygent.OpenAIProtocol][]string{
-		pygent.OpenAIChat:      {`"type":"file"`, `"type":"input_audio"`, `"data":"UklGRgAAAABXQVZFZm10IA=="`, `"format":"wav"`},
-		pygent.OpenAIResponses: {`"type":"input_file"`, "[recording left out: the model does not accept recordings]"},
+	for api, want := range map[openai.Protocol][]string{
+		openai.Chat:      {`"type":"file"`, `"type":"input_audio"`, `"data":"UklGRgAAAABXQVZFZm10IA=="`, `"format":"wav"`},
+		openai.Responses: {`"type":"input_file"`, "[recording left out: the model does not accept recordings]"},
 	} {
 		t.Run(string(api), func(t *testing.T) {
 			server := pygenttest.NewServer(t, pygenttest.Call("printer", map[string]any{}), pygenttest.Call("stop", map[string]any{}))
-			agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL()), pygent.OpenAIAPI(api)),
+			agent := newAgentOn(t, nowhere{}, testkit.NewModel(t, openai.BaseURL(server.URL()), openai.API(api)),
 				pygent.WithTools(printer(pygent.Part{FileName: "a.pdf", FileURL: pdfURL}, pygent.Part{AudioURL: wavURL},
 					pygent.Part{ImageURL: "data:image/png;base64,AAAA"}, pygent.Part{Text: "and a note"})))
 			_, outputs := told(t, agent)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/chat"
+	"github.com/x/pygent/openai"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -424,7 +425,7 @@ func TestDelegationOverHTTP(t *testing.T) {
 				callBash("cat a2 b2"), stop).
 				On("Double a", callBash("echo $((2 * $(cat a))) > a2; ls"), stop).
 				On("Double b", callBash("echo $((2 * $(cat b))) > b2; ls"), stop)
-			model, err := pygent.NewOpenAIModel(pygent.OpenAIBaseURL(server.URL()))
+			model, err := openai.New(openai.BaseURL(server.URL()))
 			require.NoError(t, err)
 			agent := newAgentOn(t, rt.New(t), model)
 			result, err := agent.RunUntilStop(t.Context(), "Have the numbers doubled.")
@@ -538,7 +539,7 @@ func TestModelIsOfferedThePersonasThereAre(t *testing.T) {
 func TestStrictProvidersTakeThePersonas(t *testing.T) {
 	t.Parallel()
 	server := pygenttest.NewServer(t, pygenttest.Call("delegate_persona_task", map[string]any{"persona": "tester", "prompt": "Try it"}), stop, stop).On("Try it", stop)
-	model, err := pygent.NewOpenAIModel(pygent.OpenAIBaseURL(server.URL()))
+	model, err := openai.New(openai.BaseURL(server.URL()))
 	require.NoError(t, err)
 	agent := newAgentOn(t, hollow{}, model, pygent.TaskPersonas(pygent.Persona{Name: "Tester", Description: "tests"}))
 	_, err = agent.RunUntilStop(t.Context(), "go")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/chat"
+	"github.com/x/pygent/openai"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -635,10 +636,10 @@ func TestProvidersTakeSchemasOfOtherGenerators(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		rules    pygenttest.Provider
-		protocol pygent.OpenAIProtocol
+		protocol openai.Protocol
 	}{
 		"OpenAI":    {},
-		"Responses": {protocol: pygent.OpenAIResponses},
+		"Responses": {protocol: openai.Responses},
 		"Gemini":    {rules: pygenttest.Gemini},
 		"Mistral":   {rules: pygenttest.Mistral},
 		"Ollama":    {rules: pygenttest.Ollama},
@@ -647,7 +648,7 @@ func TestProvidersTakeSchemasOfOtherGenerators(t *testing.T) {
 			server := pygenttest.NewServer(t,
 				pygenttest.Call("paint", map[string]any{"color": "red", "labels": `{"a":"green"}`, "maybe": nil, "level": nil}),
 				pygenttest.Call("stop", map[string]any{})).Strict(tt.rules)
-			model, err := pygent.NewOpenAIModel(pygent.OpenAIBaseURL(server.URL()), pygent.OpenAIKey("k"), pygent.OpenAIAPI(tt.protocol))
+			model, err := openai.New(openai.BaseURL(server.URL()), openai.Key("k"), openai.API(tt.protocol))
 			require.NoError(t, err)
 			r, err := pygent.NewRegistry()
 			require.NoError(t, err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/chat"
+	"github.com/x/pygent/openai"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -618,7 +619,7 @@ func noticesOf(t *testing.T, agent *pygent.Agent, opts ...pygent.RunOption) (not
 func TestACallWrittenAsTextRunsAsACall(t *testing.T) {
 	t.Parallel()
 	server := pygenttest.NewServer(t, pygenttest.Text(writtenEcho), callBash("echo again").WithQuirks(pygenttest.QuirkCallsAsText), stop)
-	model, err := pygent.NewOpenAIModel(pygent.OpenAIBaseURL(server.URL()))
+	model, err := openai.New(openai.BaseURL(server.URL()))
 	require.NoError(t, err)
 	agent := newAgent(t, model, pygent.WithApproval(approving))
 	notices, result := noticesOf(t, agent)
@@ -727,7 +728,7 @@ func TestTextOfAServerThatDeliversCallsIsNoCall(t *testing.T) {
 	t.Parallel()
 	server := pygenttest.NewServer(t, callBash("echo one"), pygenttest.Text(writtenEcho), pygenttest.Text("Done."), pygenttest.Text(writtenEcho), pygenttest.Text(writtenEcho), stop)
 	model := func() pygent.Model {
-		m, err := pygent.NewOpenAIModel(pygent.OpenAIBaseURL(server.URL()), pygent.OpenAIDefaultModel("small"))
+		m, err := openai.New(openai.BaseURL(server.URL()), openai.DefaultModel("small"))
 		require.NoError(t, err)
 		return m
 	}
@@ -884,10 +885,10 @@ func TestWrittenCallsAreTakenFromEveryProvider(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		provider pygenttest.Provider
-		api      pygent.OpenAIProtocol
+		api      openai.Protocol
 	}{
-		{"", pygent.OpenAIChat}, {"", pygent.OpenAIResponses},
-		{pygenttest.Gemini, pygent.OpenAIChat}, {pygenttest.Mistral, pygent.OpenAIChat}, {pygenttest.Ollama, pygent.OpenAIChat},
+		{"", openai.Chat}, {"", openai.Responses},
+		{pygenttest.Gemini, openai.Chat}, {pygenttest.Mistral, openai.Chat}, {pygenttest.Ollama, openai.Chat},
 	} {
 		for _, streams := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s %s %t", tt.provider, tt.api, streams), func(t *testing.T) {
@@ -897,7 +898,7 @@ func TestWrittenCallsAreTakenFromEveryProvider(t *testing.T) {
 					pygenttest.Text(`[TOOL_CALLS]bash{"cmd":"echo three"}`),
 					callBash("echo four"),
 					stop).Strict(tt.provider)
-				model, err := pygent.NewOpenAIModel(pygent.OpenAIBaseURL(server.URL()), pygent.OpenAIAPI(tt.api))
+				model, err := openai.New(openai.BaseURL(server.URL()), openai.API(tt.api))
 				require.NoError(t, err)
 				// A server of another test may have had the same port, and delivered calls.
 				agent := newAgent(t, model, pygent.WithApproval(approving), pygent.WithModelName(fmt.Sprintf("writes-%s-%s-%t", tt.provider, tt.api, streams)))

@@ -210,9 +210,6 @@ func (l pricing) checkFor(runs []RunOption) error {
 	return l.check()
 }
 
-// ReportsCost reports whether answers of the model's server say what they cost.
-func (m *OpenAIModel) ReportsCost() bool { return m.client.ReportsCost() }
-
 // spend counts what an answer has used, and sets what it costs.
 func (r *run) spend(resp *ChatResponse) {
 	u := plausible(resp.Usage)

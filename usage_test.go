@@ -16,6 +16,8 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/chat"
+	"github.com/x/pygent/internal/testkit"
+	"github.com/x/pygent/openai"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -119,10 +121,10 @@ func TestTheProvidersWordIsTheCostOfAModelWithoutAPrice(t *testing.T) {
 func TestTheCostThatAServerReportsIsRead(t *testing.T) {
 	t.Parallel()
 	usage := pygent.Usage{PromptTokens: 10, CachedTokens: 4, CacheWriteTokens: 3, CompletionTokens: 5}
-	for _, api := range []pygent.OpenAIProtocol{pygent.OpenAIChat, pygent.OpenAIResponses} {
+	for _, api := range []openai.Protocol{openai.Chat, openai.Responses} {
 		t.Run(string(api), func(t *testing.T) {
 			s := pygenttest.NewServer(t, stop.WithUsage(usage).WithCost(0.125))
-			agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIAPI(api)))
+			agent := newAgentOn(t, nowhere{}, testkit.NewModel(t, openai.BaseURL(s.URL()), openai.API(api)))
 			result, err := agent.RunUntilStop(t.Context(), "go")
 			require.NoError(t, err)
 			usage.Cost = 0.125
@@ -233,7 +235,7 @@ func TestModelsThatReportTheirCostNeedNoPrice(t *testing.T) {
 	for url, want := range map[string]bool{
 		"https://openrouter.ai/api/v1": true, "https://eu.openrouter.ai/api/v1": true, "https://notopenrouter.ai/v1": false, "https://api.openai.com/v1": false,
 	} {
-		require.Equal(t, want, newModel(t, pygent.OpenAIBaseURL(url), pygent.OpenAIKey("k")).ReportsCost(), url)
+		require.Equal(t, want, testkit.NewModel(t, openai.BaseURL(url), openai.Key("k")).ReportsCost(), url)
 	}
 }
 
@@ -334,7 +336,7 @@ func TestNamesThatHaveAPrice(t *testing.T) {
 				r.URL.Scheme, r.URL.Host = there.Scheme, there.Host
 				return http.DefaultTransport.RoundTrip(r)
 			})}
-			model := newModel(t, pygent.OpenAIBaseURL("https://"+cmp.Or(tt.host, "example.com")+"/v1"), pygent.OpenAIKey("k"), pygent.OpenAIHTTPClient(client))
+			model := testkit.NewModel(t, openai.BaseURL("https://"+cmp.Or(tt.host, "example.com")+"/v1"), openai.Key("k"), openai.HTTPClient(client))
 			agent := newAgent(t, model, pygent.WithPrices(map[string]pygent.Price{tt.price: dollars["m"]}), pygent.WithModelName(tt.asked))
 			result, err := agent.RunUntilStop(t.Context(), "go")
 			require.NoError(t, err)
@@ -488,3 +490,8 @@ func TestAServerCannotFillTheMeter(t *testing.T) {
 		require.Less(t, len(name), 300)
 	}
 }
+
+// transportFunc is a transport of a function.
+type transportFunc func(*http.Request) (*http.Response, error)
+
+func (f transportFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

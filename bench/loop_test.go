@@ -16,6 +16,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/chat"
+	"github.com/x/pygent/openai"
 )
 
 // lengths are the lengths of history at which costs are compared. They should be
@@ -115,7 +116,7 @@ func BenchmarkRequestBody(b *testing.B) {
 	for _, n := range lengths {
 		b.Run(fmt.Sprintf("history=%d", n), func(b *testing.B) {
 			server := &discard{}
-			model, err := pygent.NewOpenAIModel(pygent.OpenAIBaseURL("http://discard.invalid/v1"), pygent.OpenAIHTTPClient(&http.Client{Transport: server}))
+			model, err := openai.New(openai.BaseURL("http://discard.invalid/v1"), openai.HTTPClient(&http.Client{Transport: server}))
 			require.NoError(b, err)
 			messages := chat.NewHistory(conversation(n)...).Conversation()
 			b.ReportAllocs()

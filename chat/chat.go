@@ -7,5 +7,5 @@
 // ended, where a run ended, and the marks of compactions and rewinds.
 //
 // Package pygent has the same types as Message, Part, ToolCall, ChatRequest, ChatResponse,
-// Delta, Usage, History, Status, Outcome, BashResult and HostUse.
+// Delta, Usage, History, Status, Outcome, APIError, BashResult and HostUse.
 package chat

@@ -20,6 +20,7 @@ import (
 	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/journal/memdisk"
 	"github.com/x/pygent/internal/testkit"
+	"github.com/x/pygent/openai"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -742,13 +743,13 @@ func TestReadHistoryOfWhatIsNone(t *testing.T) {
 
 func TestWhatIsKnownOfMessagesIsNeverSent(t *testing.T) {
 	t.Parallel()
-	for _, api := range []pygent.OpenAIProtocol{pygent.OpenAIChat, pygent.OpenAIResponses} {
+	for _, api := range []openai.Protocol{openai.Chat, openai.Responses} {
 		server := pygenttest.NewServer(t,
 			pygenttest.Call("act", map[string]any{}), pygenttest.Call("stop", map[string]any{"summary": "s"}),
 			pygenttest.Text("again")).RepeatLast()
 		h := loadHistory(t, &pygenttest.MemoryStore{})
 		require.NoError(t, h.SetInfo(chat.HistoryInfo{Title: "a secret title"}))
-		model, err := pygent.NewOpenAIModel(pygent.OpenAIEnv(nil), pygent.OpenAIKey("sk-test"), pygent.OpenAIBaseURL(server.URL()), pygent.OpenAIAPI(api))
+		model, err := openai.New(openai.Env(nil), openai.Key("sk-test"), openai.BaseURL(server.URL()), openai.API(api))
 		require.NoError(t, err)
 		t.Cleanup(model.CloseIdleConnections)
 		agent := newAgent(t, model, pygent.WithHistory(h),

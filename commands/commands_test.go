@@ -18,6 +18,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/commands"
+	"github.com/x/pygent/openai"
 	"github.com/x/pygent/project"
 	"github.com/x/pygent/pygenttest"
 )
@@ -125,7 +126,7 @@ func TestCopiesReplaceNoFileUnasked(t *testing.T) {
 func TestSettingsAreShownAndChanged(t *testing.T) {
 	agent := session(t)
 	require.Equal(t, "model: the model's own default\n", says(t, agent, "/model"))
-	client, err := pygent.NewOpenAIModel(pygent.OpenAIKey("k"), pygent.OpenAIDefaultModel("small/one"))
+	client, err := openai.New(openai.Key("k"), openai.DefaultModel("small/one"))
 	require.NoError(t, err)
 	require.NoError(t, agent.SetModel(client, ""))
 	require.Equal(t, "model: small/one\n", says(t, agent, "/model"))
@@ -156,13 +157,13 @@ func TestSettingsAreShownAndChanged(t *testing.T) {
 }
 
 // listed is a client of a server that answers the question for its models.
-func listed(t *testing.T, answer http.HandlerFunc) *pygent.OpenAIModel {
+func listed(t *testing.T, answer http.HandlerFunc) *openai.Model {
 	t.Helper()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/models", answer)
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
-	client, err := pygent.NewOpenAIModel(pygent.OpenAIKey("k"), pygent.OpenAIBaseURL(server.URL+"/v1"), pygent.OpenAIDefaultModel("small"))
+	client, err := openai.New(openai.Key("k"), openai.BaseURL(server.URL+"/v1"), openai.DefaultModel("small"))
 	require.NoError(t, err)
 	t.Cleanup(client.CloseIdleConnections)
 	return client

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/openai"
 )
 
 // aimockProgram returns the path of the program that scripts/aimock.sh installs.
@@ -74,7 +75,7 @@ func readAddress(lines *bufio.Scanner, addresses chan<- string) {
 
 // aimockTests runs a test for each protocol, with a server of its own.
 func aimockTests(t *testing.T, test func(t *testing.T, address string, run func(prompt string) ran)) {
-	for protocol, path := range map[pygent.OpenAIProtocol]string{pygent.OpenAIChat: chat, pygent.OpenAIResponses: responses} {
+	for protocol, path := range map[openai.Protocol]string{openai.Chat: chat, openai.Responses: responses} {
 		t.Run(string(protocol), func(t *testing.T) {
 			address := startAimock(t)
 			env := []string{"OPENAI_BASE_URL=" + address + "/v1", "OPENAI_API_KEY=mock", "PYGENT_OPENAI_API=" + string(protocol)}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/openai"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -19,7 +20,7 @@ import (
 // until the library has adapted to it.
 type provider struct {
 	rules    pygenttest.Provider
-	protocol pygent.OpenAIProtocol
+	protocol openai.Protocol
 	model    string
 	path     string // the path of the accepted requests
 	refused  int
@@ -32,14 +33,14 @@ const (
 
 var providers = map[string]provider{
 	"OpenAI":            {model: "gpt-4.1-mini", path: chat},
-	"OpenAI, responses": {model: "gpt-5.4", protocol: pygent.OpenAIResponses, path: responses},
+	"OpenAI, responses": {model: "gpt-5.4", protocol: openai.Responses, path: responses},
 	"OpenAI, 5.6":       {model: "gpt-5.6-sol", path: responses, refused: 1},
 	"OpenAI, codex 5.3": {model: "gpt-5.3-codex", path: responses, refused: 1},
 	"OpenAI, codex":     {model: "gpt-5.1-codex", path: responses, refused: 1},
 	"Gemini":            {model: "gemini-3-flash", rules: pygenttest.Gemini, path: chat},
 	"Mistral":           {model: "devstral-medium", rules: pygenttest.Mistral, path: chat, refused: 2}, // for the reasoning, and for a user's message after a tool's
 	"Ollama":            {model: "qwen3", rules: pygenttest.Ollama, path: chat},
-	"Ollama, responses": {model: "qwen3", rules: pygenttest.Ollama, protocol: pygent.OpenAIResponses, path: responses},
+	"Ollama, responses": {model: "qwen3", rules: pygenttest.Ollama, protocol: openai.Responses, path: responses},
 }
 
 // dot is a picture of one pixel.
@@ -166,7 +167,7 @@ func TestAgentWorksWithEveryProvider(t *testing.T) {
 			s := strictServer(t, p, everything()...).RepeatLast()
 			agent, err := pygent.New(
 				pygent.WithModelName(p.model),
-				pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIKey("sk-scripted"), pygent.OpenAIAPI(p.protocol),
+				pygent.WithOpenAI(openai.BaseURL(s.URL())), pygent.WithOpenAI(openai.Key("sk-scripted")), pygent.WithOpenAI(openai.API(p.protocol)),
 				pygent.WithDocker(pygent.DockerNever),
 				pygent.WithTools(tools(t)...))
 			require.NoError(t, err)

@@ -23,6 +23,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/testkit"
+	"github.com/x/pygent/openai"
 	"github.com/x/pygent/otel"
 	"github.com/x/pygent/pygenttest"
 )
@@ -210,7 +211,7 @@ func TestTelemetryFollowsTheConventions(t *testing.T) {
 	look := pygent.Tool{Name: "look", Description: "Looks", Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
 		return nil, nil
 	}}
-	model, err := pygent.NewOpenAIModel(pygent.OpenAIEnv(nil), pygent.OpenAIKey("sk-test"), pygent.OpenAIBaseURL(server.URL()))
+	model, err := openai.New(openai.Env(nil), openai.Key("sk-test"), openai.BaseURL(server.URL()))
 	require.NoError(t, err)
 	t.Cleanup(model.CloseIdleConnections)
 	agent := newAgent(t, model, r.options(), pygent.WithTools(look))

@@ -9,14 +9,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/openai"
 )
 
 func TestModelsKeepTheirPromises(t *testing.T) {
-	for name, api := range map[string]pygent.OpenAIProtocol{"chat completions": pygent.OpenAIChat, "responses": pygent.OpenAIResponses} {
+	for name, api := range map[string]openai.Protocol{"chat completions": openai.Chat, "responses": openai.Responses} {
 		t.Run(name, func(t *testing.T) {
 			TestModel(t, func(t *testing.T, replies ...Reply) pygent.Model {
 				server := NewServer(t, replies...)
-				model, err := pygent.NewOpenAIModel(pygent.OpenAIBaseURL(server.URL()), pygent.OpenAIKey("k"), pygent.OpenAIAPI(api))
+				model, err := openai.New(openai.BaseURL(server.URL()), openai.Key("k"), openai.API(api))
 				require.NoError(t, err)
 				return model
 			})

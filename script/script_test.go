@@ -17,6 +17,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/chat"
+	"github.com/x/pygent/openai"
 	"github.com/x/pygent/pygenttest"
 	"github.com/x/pygent/script"
 )
@@ -209,7 +210,7 @@ tool(all_of_them)`)
 		if provider != "" { // else OpenAI, which it always is strict as
 			server.Strict(provider)
 		}
-		a, err := pygent.New(append([]pygent.Option{pygent.OpenAIBaseURL(server.URL()), pygent.OpenAIKey("k"), pygent.WithModelName("m"), pygent.WithRuntime(&box{})}, s.Options()...)...)
+		a, err := pygent.New(append([]pygent.Option{pygent.WithOpenAI(openai.BaseURL(server.URL())), pygent.WithOpenAI(openai.Key("k")), pygent.WithModelName("m"), pygent.WithRuntime(&box{})}, s.Options()...)...)
 		require.NoError(t, err)
 		_, err = a.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply())
 		require.NoError(t, err)

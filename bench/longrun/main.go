@@ -5,7 +5,7 @@
 //	go run ./bench/longrun
 //	go run ./bench/longrun -steps 500 -window 32000 -result 8192
 //
-// It goes through OpenAIModel and HTTP to pygenttest's server, which refuses what
+// It goes through openai.Model and HTTP to pygenttest's server, which refuses what
 // OpenAI refuses, requests that are too long included. The history is in a file. For
 // each tenth of the run it prints how long a step took, how large the requests were,
 // how often the beginning of a request had changed, how much memory is in use, and how
@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/openai"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -82,7 +83,7 @@ func (b *bench) run(ctx context.Context) error {
 	}
 	defer server.Close()
 	server.RepeatLast().KeepRequests(1).Window(int(b.window))
-	model, err := pygent.NewOpenAIModel(pygent.OpenAIEnv(nil), pygent.OpenAIBaseURL(server.URL()), pygent.OpenAIKey("k"))
+	model, err := openai.New(openai.Env(nil), openai.BaseURL(server.URL()), openai.Key("k"))
 	if err != nil {
 		return err
 	}

@@ -9,12 +9,13 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/chat"
+	"github.com/x/pygent/openai"
 )
 
 // newModel returns pygent's model for a server.
-func newModel(baseURL string) (*pygent.OpenAIModel, error) {
-	return pygent.NewOpenAIModel(pygent.OpenAIEnv(nil), pygent.OpenAIKey("none"),
-		pygent.OpenAIBaseURL(baseURL), pygent.OpenAIDefaultModel(modelName), pygent.OpenAIHTTPClient(&http.Client{}))
+func newModel(baseURL string) (*openai.Model, error) {
+	return openai.New(openai.Env(nil), openai.Key("none"),
+		openai.BaseURL(baseURL), openai.DefaultModel(modelName), openai.HTTPClient(&http.Client{}))
 }
 
 func newTool() pygent.Tool {
@@ -86,7 +87,7 @@ func (nowhere) ReadFile(context.Context, string) ([]byte, error) { return nil, i
 
 // modelByHand is a loop on pygent's model, for what of a step is the agent's.
 type modelByHand struct {
-	model    *pygent.OpenAIModel
+	model    *openai.Model
 	tools    []chat.ToolSpec
 	messages *pygent.History
 }

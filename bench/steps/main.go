@@ -45,6 +45,7 @@ import (
 	"time"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/openai"
 	"github.com/x/pygent/project"
 	"github.com/x/pygent/pygenttest"
 )
@@ -156,7 +157,7 @@ func (g *game) play(ctx context.Context, opts []pygent.Option) (err error) {
 	defer func() { err = errors.Join(err, g.count(server.Requests())) }()
 	defer g.end()
 	agent, err := pygent.New(append(opts, project.Read(),
-		pygent.OpenAIBaseURL(server.URL()), pygent.OpenAIKey("sk-scripted"), pygent.WithModelName("gpt-4.1"),
+		pygent.WithOpenAI(openai.BaseURL(server.URL())), pygent.WithOpenAI(openai.Key("sk-scripted")), pygent.WithModelName("gpt-4.1"),
 		pygent.WithWorkspace(dir), pygent.MaxSteps(60))...)
 	if err != nil {
 		return err

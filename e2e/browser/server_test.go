@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/openai"
 	"github.com/x/pygent/pygenttest"
 	"github.com/x/pygent/web"
 )
@@ -66,7 +67,7 @@ func (s *served) add() {
 
 func newAgent(t *testing.T, model *pygenttest.Server, dir string, opts ...pygent.Option) *pygent.Agent {
 	t.Helper()
-	client, err := pygent.NewOpenAIModel(pygent.OpenAIBaseURL(model.URL()), pygent.OpenAIKey("key"), pygent.OpenAIDefaultModel("test-model"))
+	client, err := openai.New(openai.BaseURL(model.URL()), openai.Key("key"), openai.DefaultModel("test-model"))
 	require.NoError(t, err)
 	agent, err := pygent.New(append([]pygent.Option{pygent.WithModel(client), pygent.WithDocker(pygent.DockerNever), pygent.WithWorkspace(dir)}, opts...)...)
 	require.NoError(t, err)

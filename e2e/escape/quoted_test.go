@@ -16,6 +16,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/chat"
+	"github.com/x/pygent/openai"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -129,7 +130,7 @@ func quoted(t *testing.T, q quotation, delivers, user bool) {
 	}
 	replies = append(replies, pygenttest.Text(answer), pygenttest.Text("That is what it says."))
 	server := pygenttest.NewServer(t, replies...).RepeatLast()
-	model, err := pygent.NewOpenAIModel(pygent.OpenAIBaseURL(server.URL()), pygent.OpenAIKey("key"))
+	model, err := openai.New(openai.BaseURL(server.URL()), openai.Key("key"))
 	require.NoError(t, err)
 	rt := open(t, pygent.NewLocalRuntime, nil)
 	files := map[string]string{"victim.txt": "all is well\n"}

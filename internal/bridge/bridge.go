@@ -10,7 +10,11 @@ import (
 
 	"github.com/x/pygent/internal/openai"
 	"github.com/x/pygent/internal/openai/chatstream"
+	"github.com/x/pygent/internal/settings"
 )
+
+// OpenAISettings returns the settings of an *openai.Config. Package openai sets it.
+var OpenAISettings func(config any) []settings.Setting
 
 // Package chat sets these.
 var (

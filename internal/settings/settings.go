@@ -113,6 +113,21 @@ type Fault struct {
 	Err    error  // what is wrong
 }
 
+// Error has the form of a compiler's message: file, line, column, what is wrong.
+func (f *Fault) Error() string {
+	where := f.Source
+	if f.Line > 0 {
+		where = fmt.Sprintf("%s:%d:%d", f.Source, f.Line, f.Column)
+	}
+	if f.Key != "" {
+		where += ": " + f.Key
+	}
+	return where + ": " + f.Err.Error()
+}
+
+// Unwrap returns what is wrong.
+func (f *Fault) Unwrap() error { return f.Err }
+
 // Given is a value that a source gave to a setting.
 type Given struct {
 	Key    string // of the setting; empty if no file can set it

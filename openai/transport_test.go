@@ -1,4 +1,4 @@
-package pygent_test
+package openai_test
 
 import (
 	"bufio"
@@ -29,6 +29,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/chat"
+	"github.com/x/pygent/openai"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -59,7 +60,7 @@ func TestCredentialsGoToNoOtherPlace(t *testing.T) {
 		for _, status := range []int{301, 302, 303, 307, 308} {
 			t.Run(fmt.Sprintf("%s %d", name, status), func(t *testing.T) {
 				s, got := redirector(t, status, func(*http.Request) string { return to })
-				m := newModel(t, pygent.OpenAIBaseURL(s.URL+"/v1"), pygent.OpenAIHeader("api-key", "azure-secret"), pygent.OpenAIHeader("X-Mine", "my-own"))
+				m := newModel(t, openai.BaseURL(s.URL+"/v1"), openai.Header("api-key", "azure-secret"), openai.Header("X-Mine", "my-own"))
 				_, err := m.Chat(t.Context(), ask())
 				require.ErrorIs(t, err, pygent.ErrRedirected)
 				require.False(t, apiError(t, err).Retryable)
@@ -78,7 +79,7 @@ func TestCredentialsGoToNoOtherPlace(t *testing.T) {
 func TestARunEndsAtARefusedRedirect(t *testing.T) {
 	t.Parallel()
 	s, got := redirector(t, 307, func(*http.Request) string { return "http://localhost:1/v1" })
-	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(s.URL+"/v1")))
+	agent := newAgentOn(t, nowhere{}, newModel(t, openai.BaseURL(s.URL+"/v1")))
 	_, err := agent.Step(t.Context(), "Go.")
 	require.ErrorIs(t, err, pygent.ErrRedirected)
 	require.Equal(t, 1, *got)
@@ -108,7 +109,7 @@ func TestRedirectsOnTheSameServer(t *testing.T) {
 			_ = res.Write(w)
 		}))
 		defer s.Close()
-		_, err := newModel(t, pygent.OpenAIBaseURL(s.URL+"/old")).Chat(t.Context(), ask())
+		_, err := newModel(t, openai.BaseURL(s.URL+"/old")).Chat(t.Context(), ask())
 		if status == 302 {
 			require.ErrorIs(t, err, pygent.ErrRedirected)
 			require.ErrorContains(t, err, "makes POST a GET")
@@ -119,7 +120,7 @@ func TestRedirectsOnTheSameServer(t *testing.T) {
 		require.Equal(t, "Bearer "+testKey, real.Requests()[0].Header.Get("Authorization"))
 	}
 	loop, got := redirector(t, 307, func(r *http.Request) string { return r.URL.Path })
-	_, err = newModel(t, pygent.OpenAIBaseURL(loop.URL)).Chat(t.Context(), ask())
+	_, err = newModel(t, openai.BaseURL(loop.URL)).Chat(t.Context(), ask())
 	require.ErrorIs(t, err, pygent.ErrRedirected)
 	require.Equal(t, 4, *got)
 	require.ErrorContains(t, err, "and so again and again (is the base URL right?)")
@@ -161,7 +162,7 @@ func TestAServerThatTurnsRequestsAwayIsLeft(t *testing.T) {
 	}
 	s.StartTLS()
 	defer s.Close()
-	_, err := newModel(t, pygent.OpenAIBaseURL(s.URL), pygent.OpenAIHTTPClient(s.Client())).Chat(t.Context(), ask())
+	_, err := newModel(t, openai.BaseURL(s.URL), openai.HTTPClient(s.Client())).Chat(t.Context(), ask())
 	require.ErrorContains(t, err, "the server turns requests away")
 	require.True(t, apiError(t, err).Retryable)
 	require.LessOrEqual(t, got.Load(), int32(6))
@@ -203,7 +204,7 @@ func TestHeadersAreBounded(t *testing.T) {
 				}
 			}))
 			defer s.Close()
-			m := newModel(t, pygent.OpenAIBaseURL(s.URL))
+			m := newModel(t, openai.BaseURL(s.URL))
 			took := allocated(func() {
 				_, err := m.Chat(t.Context(), ask())
 				var refused *pygent.APIError
@@ -224,7 +225,7 @@ func TestBaseURLsAreShownWithoutSecrets(t *testing.T) {
 	require.NoError(t, err)
 	var logged strings.Builder
 	slog.New(slog.NewTextHandler(&logged, nil)).Info("x", "config", c, "openai", c.OpenAI)
-	m := newModel(t, pygent.OpenAIBaseURL(base))
+	m := newModel(t, openai.BaseURL(base))
 	_, callErr := m.Chat(t.Context(), ask())
 	require.Error(t, callErr)
 	for _, shown := range []string{
@@ -236,10 +237,10 @@ func TestBaseURLsAreShownWithoutSecrets(t *testing.T) {
 	require.Contains(t, string(encoded), "2024-10-21")
 
 	s := pygenttest.NewServer(t, pygenttest.Status(400, "", "Cannot POST /v1/chat/completions?key=s3cret-key-1"))
-	_, err = newModel(t, pygent.OpenAIBaseURL(s.URL()+"?key=s3cret-key-1")).Chat(t.Context(), ask())
+	_, err = newModel(t, openai.BaseURL(s.URL()+"?key=s3cret-key-1")).Chat(t.Context(), ask())
 	require.ErrorContains(t, err, "key=[key]")
 	for _, bad := range []string{"ftp://h/v1?key=s3cret", "https://u:s3cret@h/v1", "https://s3cret@h/v1", "https://u:s3cret@h:x/v1", "://s3cret"} {
-		_, err := pygent.NewOpenAIModel(pygent.OpenAIEnv(nil), pygent.OpenAIBaseURL(bad))
+		_, err := openai.New(openai.Env(nil), openai.BaseURL(bad))
 		require.Error(t, err)
 		require.NotContains(t, err.Error(), "s3cret", bad)
 	}
@@ -266,7 +267,7 @@ func TestARequestIsNotReadAfterItsCall(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			transport := &earlyTransport{}
-			m := newModel(t, pygent.OpenAIHTTPClient(&http.Client{Transport: transport}))
+			m := newModel(t, openai.HTTPClient(&http.Client{Transport: transport}))
 			began, read := make(chan struct{}), make(chan error)
 			response, err := m.Chat(t.Context(), ask(messages...))
 			require.NoError(t, err)
@@ -393,7 +394,7 @@ func TestFaultsOfHTTP2(t *testing.T) {
 			transport := &http.Transport{Protocols: &http.Protocols{}, MaxResponseHeaderBytes: 256 << 10}
 			transport.Protocols.SetUnencryptedHTTP2(true)
 			defer transport.CloseIdleConnections()
-			agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(url), pygent.OpenAIHTTPClient(&http.Client{Transport: transport})),
+			agent := newAgentOn(t, nowhere{}, newModel(t, openai.BaseURL(url), openai.HTTPClient(&http.Client{Transport: transport})),
 				pygent.WithRetry(pygent.RetryPolicy{MaxAttempts: 2, BaseDelay: time.Millisecond}))
 			_, err := agent.Step(t.Context(), "Go.")
 			if tt.want == "" {
@@ -498,7 +499,7 @@ func TestStalledCallsEnd(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				m := newModel(t, pygent.OpenAIHTTPClient(&http.Client{Transport: c.rt}))
+				m := newModel(t, openai.HTTPClient(&http.Client{Transport: c.rt}))
 				start := time.Now()
 				_, err := m.ChatStream(t.Context(), ask(), func(pygent.Delta) {})
 				took := time.Since(start)
@@ -532,21 +533,21 @@ func TestAnswersWithoutEndAreEnded(t *testing.T) {
 	const thought = "data: {\"type\":\"response.reasoning_text.delta\",\"delta\":\"a\"}\n\n"
 	cases := []struct {
 		name, text string
-		api        pygent.OpenAIProtocol
-		opts       []pygent.OpenAIOption
+		api        openai.Protocol
+		opts       []openai.Option
 		after      time.Duration
 	}{
-		{"text", "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n", pygent.OpenAIChat, nil, 30 * time.Minute},
-		{"reasoning", thought, pygent.OpenAIResponses, nil, 30 * time.Minute},
-		{"a plain answer", "[", pygent.OpenAIChat, nil, 30 * time.Minute},
-		{"a limit of one's own", thought, pygent.OpenAIResponses, []pygent.OpenAIOption{pygent.OpenAIAnswerTime(time.Hour)}, time.Hour},
-		{"events that say nothing", "data: {\"type\":\"response.in_progress\",\"response\":{}}\n\n", pygent.OpenAIResponses, nil, 5 * time.Minute},
+		{"text", "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n", openai.Chat, nil, 30 * time.Minute},
+		{"reasoning", thought, openai.Responses, nil, 30 * time.Minute},
+		{"a plain answer", "[", openai.Chat, nil, 30 * time.Minute},
+		{"a limit of one's own", thought, openai.Responses, []openai.Option{openai.AnswerTime(time.Hour)}, time.Hour},
+		{"events that say nothing", "data: {\"type\":\"response.in_progress\",\"response\":{}}\n\n", openai.Responses, nil, 5 * time.Minute},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				client := &http.Client{Transport: pipeTransport{write: everyMinute(c.text)}}
-				m := newModel(t, append(c.opts, pygent.OpenAIHTTPClient(client), pygent.OpenAIAPI(c.api))...)
+				m := newModel(t, append(c.opts, openai.HTTPClient(client), openai.API(c.api))...)
 				start := time.Now()
 				_, err := m.ChatStream(t.Context(), ask(), func(pygent.Delta) {})
 				took := time.Since(start)
@@ -563,15 +564,15 @@ func TestAnswersWithoutEndAreEnded(t *testing.T) {
 
 func TestASilentResponseNamesItsSetting(t *testing.T) {
 	t.Parallel()
-	for want, opts := range map[string][]pygent.OpenAIOption{
+	for want, opts := range map[string][]openai.Option{
 		"nothing came for 5m0s in the middle of the answer (a model that needs longer needs a higher limit: openai.stall_first ":   nil,
-		"nothing came for 3m0s in the middle of the answer (a model that needs longer needs a higher limit: openai.stall_between ": {pygent.OpenAIStallTimeouts(time.Minute, 3*time.Minute)},
+		"nothing came for 3m0s in the middle of the answer (a model that needs longer needs a higher limit: openai.stall_between ": {openai.StallTimeouts(time.Minute, 3*time.Minute)},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			client := &http.Client{Transport: pipeTransport{write: func(w *io.PipeWriter) {
 				io.WriteString(w, "data: {\"type\":\"response.output_text.delta\",\"delta\":\"a\"}\n\n")
 			}}}
-			m := newModel(t, append(opts, pygent.OpenAIHTTPClient(client), pygent.OpenAIAPI(pygent.OpenAIResponses))...)
+			m := newModel(t, append(opts, openai.HTTPClient(client), openai.API(openai.Responses))...)
 			_, err := m.ChatStream(t.Context(), ask(), func(pygent.Delta) {})
 			require.ErrorContains(t, err, want)
 		})
@@ -588,7 +589,7 @@ func TestStallTimeoutsCanBeTurnedOff(t *testing.T) {
 			io.WriteString(w, "{\"content\":\"late\"}}]}")
 			w.Close()
 		}}
-		m := newModel(t, pygent.OpenAIHTTPClient(&http.Client{Transport: rt}), pygent.OpenAIStallTimeouts(pygent.NoLimit, pygent.NoLimit), pygent.OpenAIAnswerTime(pygent.NoLimit))
+		m := newModel(t, openai.HTTPClient(&http.Client{Transport: rt}), openai.StallTimeouts(pygent.NoLimit, pygent.NoLimit), openai.AnswerTime(pygent.NoLimit))
 		resp, err := m.Chat(t.Context(), ask())
 		require.NoError(t, err)
 		require.Equal(t, "late", resp.Message.Content)
@@ -604,7 +605,7 @@ func TestASlowListenerIsNoStall(t *testing.T) {
 			io.WriteString(w, "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n")
 			w.Close()
 		}}
-		m := newModel(t, pygent.OpenAIHTTPClient(&http.Client{Transport: rt}))
+		m := newModel(t, openai.HTTPClient(&http.Client{Transport: rt}))
 		_, err := m.ChatStream(t.Context(), ask(), func(pygent.Delta) { time.Sleep(time.Hour) })
 		require.NoError(t, err)
 	})
@@ -670,93 +671,93 @@ const (
 // hostileAnswers are bodies of answers that try to use up the client's memory.
 var hostileAnswers = []struct {
 	name string
-	api  pygent.OpenAIProtocol
+	api  openai.Protocol
 	mib  uint64 // allowed allocations in total; for what is refused early, little more than its size
 	want string // part of the error
 	body func() io.Reader
 }{
-	{"20 MB of choices", pygent.OpenAIChat, 160, "more than 17 MiB", func() io.Reader { return repeated(`{"choices":[`, "{},", 20*mega, `{}]}`) }},
-	{"20 MB of choices in a chunk", pygent.OpenAIChat, 160, "an event of more than 17 MiB", func() io.Reader { return repeated(`data: {"choices":[`, "{},", 20*mega, "{}]}\n\n") }},
-	{"3 MB of choices", pygent.OpenAIChat, 32, "more than 128 choices", func() io.Reader { return repeated(`{"choices":[`, "{},", 3*mega, `{}]}`) }},
-	{"3 MB of choices in a chunk", pygent.OpenAIChat, 32, "more than 128 choices", func() io.Reader { return repeated(`data: {"choices":[`, "{},", 3*mega, "{}]}\n\n") }},
-	{"millions of fields of a message", pygent.OpenAIChat, 32, "more than 16 MiB are to be kept", func() io.Reader {
+	{"20 MB of choices", openai.Chat, 160, "more than 17 MiB", func() io.Reader { return repeated(`{"choices":[`, "{},", 20*mega, `{}]}`) }},
+	{"20 MB of choices in a chunk", openai.Chat, 160, "an event of more than 17 MiB", func() io.Reader { return repeated(`data: {"choices":[`, "{},", 20*mega, "{}]}\n\n") }},
+	{"3 MB of choices", openai.Chat, 32, "more than 128 choices", func() io.Reader { return repeated(`{"choices":[`, "{},", 3*mega, `{}]}`) }},
+	{"3 MB of choices in a chunk", openai.Chat, 32, "more than 128 choices", func() io.Reader { return repeated(`data: {"choices":[`, "{},", 3*mega, "{}]}\n\n") }},
+	{"millions of fields of a message", openai.Chat, 32, "more than 16 MiB are to be kept", func() io.Reader {
 		return numbered(`{"choices":[{"message":{`, `"%x":0,`, 300_000, `"content":"x"}}]}`)
 	}},
-	{"millions of fields of a call", pygent.OpenAIChat, 32, "more than 16 MiB are to be kept", func() io.Reader {
+	{"millions of fields of a call", openai.Chat, 32, "more than 16 MiB are to be kept", func() io.Reader {
 		return numbered(`{"choices":[{"message":{"tool_calls":[{`, `"%x":0,`, 300_000, `"id":"a"}]}}]}`)
 	}},
-	{"millions of fields of an unknown field", pygent.OpenAIChat, 32, "more than 16 MiB are to be kept", func() io.Reader {
+	{"millions of fields of an unknown field", openai.Chat, 32, "more than 16 MiB are to be kept", func() io.Reader {
 		return numbered(`{"choices":[{"message":{"content":"x","more":{`, `"%x":0,`, 300_000, `"a":1}}}]}`)
 	}},
-	{"a new field in each chunk", pygent.OpenAIChat, 32, "more than 256 fields", func() io.Reader {
+	{"a new field in each chunk", openai.Chat, 32, "more than 256 fields", func() io.Reader {
 		return numbered("", "data: {\"choices\":[{\"delta\":{\"%x\":0}}]}\n\n", 300_000, chatTail)
 	}},
-	{"millions of items", pygent.OpenAIChat, 32, "more than 16 MiB are to be kept", func() io.Reader { return repeated(`{"choices":[{"message":{"x":[`, "0,", 3*mega, `0]}}]}`) }},
-	{"items in each chunk", pygent.OpenAIChat, 32, "more than 16 MiB are to be kept", func() io.Reader {
+	{"millions of items", openai.Chat, 32, "more than 16 MiB are to be kept", func() io.Reader { return repeated(`{"choices":[{"message":{"x":[`, "0,", 3*mega, `0]}}]}`) }},
+	{"items in each chunk", openai.Chat, 32, "more than 16 MiB are to be kept", func() io.Reader {
 		return repeated("", "data: {\"choices\":[{\"delta\":{\"x\":[0,0,0,0,0,0,0,0,0,0]}}]}\n\n", 3*mega, chatTail)
 	}},
-	{"millions of parts", pygent.OpenAIChat, 32, "more than 16 MiB are to be kept", func() io.Reader {
+	{"millions of parts", openai.Chat, 32, "more than 16 MiB are to be kept", func() io.Reader {
 		return repeated(`{"choices":[{"message":{"content":[`, "{},", 3*mega, `{}]}}]}`)
 	}},
-	{"millions of texts", pygent.OpenAIChat, 32, "more than 16 MiB are to be kept", func() io.Reader {
+	{"millions of texts", openai.Chat, 32, "more than 16 MiB are to be kept", func() io.Reader {
 		return repeated(`data: {"choices":[{"delta":{"content":[`, `"a",`, 3*mega, "\"b\"]}}]}\n\n"+chatTail)
 	}},
-	{"millions of calls", pygent.OpenAIChat, 32, "more than 16 MiB are to be kept", func() io.Reader {
+	{"millions of calls", openai.Chat, 32, "more than 16 MiB are to be kept", func() io.Reader {
 		return repeated(`{"choices":[{"message":{"tool_calls":[`, "{},", 3*mega, `{}]}}]}`)
 	}},
-	{"a million calls in chunks", pygent.OpenAIChat, 32, "more than 256 tool calls", func() io.Reader {
+	{"a million calls in chunks", openai.Chat, 32, "more than 256 tool calls", func() io.Reader {
 		return numbered("", "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":-4294967296,\"id\":\"%x\",\"function\":{\"name\":\"f\"}}]}}]}\n\n", 300_000, chatTail)
 	}},
-	{"an argument of 2 GB", pygent.OpenAIChat, 160, "an event of more than 17 MiB", func() io.Reader {
+	{"an argument of 2 GB", openai.Chat, 160, "an event of more than 17 MiB", func() io.Reader {
 		head := `data: {"choices":[{"delta":{"tool_calls":[{"index":4294967296,"id":"a","function":{"name":"f","arguments":"`
 		return repeated(head, strings.Repeat("x", 4096), 2<<30, "\"}}]}}]}\n\n"+chatTail)
 	}},
-	{"an argument of 2 GB in chunks", pygent.OpenAIChat, 160, "more than 16 MiB are to be kept", func() io.Reader {
+	{"an argument of 2 GB in chunks", openai.Chat, 160, "more than 16 MiB are to be kept", func() io.Reader {
 		chunk := `data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"` + strings.Repeat("x", 32<<10) + "%x\"}}]}}]}\n\n"
 		return numbered("", chunk, 1<<16, chatTail)
 	}},
-	{"deep nesting", pygent.OpenAIChat, 160, "more than 17 MiB", func() io.Reader { return repeated("", "[", 20*mega, "") }},
-	{"deep nesting in an event", pygent.OpenAIChat, 160, "an event of more than 17 MiB", func() io.Reader { return repeated("data: ", "[", 20*mega, "\n\n") }},
-	{"deep nesting in a field", pygent.OpenAIChat, 32, "more than 100 levels", func() io.Reader {
+	{"deep nesting", openai.Chat, 160, "more than 17 MiB", func() io.Reader { return repeated("", "[", 20*mega, "") }},
+	{"deep nesting in an event", openai.Chat, 160, "an event of more than 17 MiB", func() io.Reader { return repeated("data: ", "[", 20*mega, "\n\n") }},
+	{"deep nesting in a field", openai.Chat, 32, "more than 100 levels", func() io.Reader {
 		return repeated(`{"choices":[{"message":{"x":`, "[", 3*mega, "")
 	}},
-	{"a line of 1 GB", pygent.OpenAIChat, 160, "an event of more than 17 MiB", func() io.Reader { return repeated("data: ", strings.Repeat("x", 4096), 1<<30, "\n\n") }},
-	{"an event of many lines", pygent.OpenAIChat, 32, "not valid JSON", func() io.Reader { return repeated("", "data: x\n", 20*mega, "\n") }},
-	{"white space", pygent.OpenAIChat, 32, "256 KiB of white space", func() io.Reader { return repeated("", " \n", 20*mega, "") }},
-	{"an error of many fields in an event", pygent.OpenAIChat, 32, `{"0":0,`, func() io.Reader {
+	{"a line of 1 GB", openai.Chat, 160, "an event of more than 17 MiB", func() io.Reader { return repeated("data: ", strings.Repeat("x", 4096), 1<<30, "\n\n") }},
+	{"an event of many lines", openai.Chat, 32, "not valid JSON", func() io.Reader { return repeated("", "data: x\n", 20*mega, "\n") }},
+	{"white space", openai.Chat, 32, "256 KiB of white space", func() io.Reader { return repeated("", " \n", 20*mega, "") }},
+	{"an error of many fields in an event", openai.Chat, 32, `{"0":0,`, func() io.Reader {
 		return numbered(`data: {"error":{`, `"%x":0,`, 300_000, "\"message\":\"x\"}}\n\n")
 	}},
-	{"an error whose message is 3 MB", pygent.OpenAIChat, 32, `{"message":"escape`, func() io.Reader {
+	{"an error whose message is 3 MB", openai.Chat, 32, `{"message":"escape`, func() io.Reader {
 		return repeated(`data: {"error":{"message":"`, "escape \\u001b", 3*mega, "\"}}\n\n")
 	}},
-	{"a huge usage", pygent.OpenAIChat, 32, "no choices", func() io.Reader {
+	{"a huge usage", openai.Chat, 32, "no choices", func() io.Reader {
 		return numbered(`data: {"choices":[],"usage":{`, `"%x":0,`, 300_000, "\"prompt_tokens\":1}}\n\n")
 	}},
-	{"trailing garbage", pygent.OpenAIChat, 160, "more than 17 MiB", func() io.Reader { return repeated(`{"choices":[]}`, "x", 20*mega, "") }},
+	{"trailing garbage", openai.Chat, 160, "more than 17 MiB", func() io.Reader { return repeated(`{"choices":[]}`, "x", 20*mega, "") }},
 
-	{"items of a response", pygent.OpenAIResponses, 32, "its items have more than 16 MiB or 100000 values", func() io.Reader {
+	{"items of a response", openai.Responses, 32, "its items have more than 16 MiB or 100000 values", func() io.Reader {
 		return repeated(`{"object":"response","status":"completed","output":[`, "0,", 3*mega, `0]}`)
 	}},
-	{"items of the last event", pygent.OpenAIResponses, 32, "its items have more than 16 MiB or 100000 values", func() io.Reader {
+	{"items of the last event", openai.Responses, 32, "its items have more than 16 MiB or 100000 values", func() io.Reader {
 		return repeated(`data: {"type":"response.completed","response":{"status":"completed","output":[`, "{},", 3*mega, "{}]}}\n\n")
 	}},
-	{"a million reasoning items", pygent.OpenAIResponses, 32, "more than 1024 items", func() io.Reader {
+	{"a million reasoning items", openai.Responses, 32, "more than 1024 items", func() io.Reader {
 		return numbered("", "data: {\"type\":\"response.output_item.done\",\"item\":{\"type\":\"reasoning\",\"id\":\"%x\",\"encrypted_content\":\"x\"}}\n\n", 300_000, respTail)
 	}},
-	{"parts of a message", pygent.OpenAIResponses, 32, "its items have more than 16 MiB or 100000 values", func() io.Reader {
+	{"parts of a message", openai.Responses, 32, "its items have more than 16 MiB or 100000 values", func() io.Reader {
 		return repeated(`data: {"type":"response.output_item.done","output_index":0,"item":{"type":"message","content":[`, "{},", 3*mega, "{}]}}\n\n"+respTail)
 	}},
-	{"fields of an announced item", pygent.OpenAIResponses, 32, "its items have more than 16 MiB or 100000 values", func() io.Reader {
+	{"fields of an announced item", openai.Responses, 32, "its items have more than 16 MiB or 100000 values", func() io.Reader {
 		return numbered(`data: {"type":"response.output_item.added","output_index":0,"item":{"type":"message",`, `"%x":0,`, 300_000, "\"id\":\"x\"}}\n\n"+respTail)
 	}},
-	{"fields of an unknown item", pygent.OpenAIResponses, 32, "its items have more than 16 MiB or 100000 values", func() io.Reader {
+	{"fields of an unknown item", openai.Responses, 32, "its items have more than 16 MiB or 100000 values", func() io.Reader {
 		return numbered(`data: {"type":"response.output_item.done","output_index":0,"item":{"type":"other",`, `"%x":0,`, 300_000, "\"id\":\"x\"}}\n\n"+respTail)
 	}},
-	{"arguments in deltas", pygent.OpenAIResponses, 160, "more than 16 MiB", func() io.Reader {
+	{"arguments in deltas", openai.Responses, 160, "more than 16 MiB", func() io.Reader {
 		chunk := `data: {"type":"response.function_call_arguments.delta","output_index":0,"delta":"` + strings.Repeat("x", 32<<10) + "%x\"}\n\n"
 		return numbered("", chunk, 1<<16, respTail)
 	}},
-	{"a line of 1 GB in a response", pygent.OpenAIResponses, 160, "an event of more than 17 MiB", func() io.Reader {
+	{"a line of 1 GB in a response", openai.Responses, 160, "an event of more than 17 MiB", func() io.Reader {
 		return repeated(`data: {"type":"response.output_text.delta","delta":"`, strings.Repeat("x", 4096), 1<<30, "\"}\n\n")
 	}},
 }
@@ -785,7 +786,7 @@ func TestHostileErrorsTakeLittleMemory(t *testing.T) {
 				h := http.Header{"X-Request-Id": {strings.Repeat("id", 10_000)}}
 				return &http.Response{StatusCode: 400, Header: h, Body: io.NopCloser(body()), Request: r}, nil
 			})}
-			m := newModel(t, pygent.OpenAIHTTPClient(client))
+			m := newModel(t, openai.HTTPClient(client))
 			var err error
 			took := allocated(func() { _, err = m.Chat(t.Context(), ask()) })
 			require.Less(t, took>>20, uint64(32))

@@ -1,4 +1,4 @@
-package pygent_test
+package openai_test
 
 import (
 	"bytes"
@@ -21,25 +21,18 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/chat"
+	"github.com/x/pygent/internal/testkit"
+	"github.com/x/pygent/openai"
 	"github.com/x/pygent/pygenttest"
 )
 
-const testKey = "sk-secret-0123456789"
-
-func newModel(t *testing.T, opts ...pygent.OpenAIOption) *pygent.OpenAIModel {
-	t.Helper()
-	defaults := []pygent.OpenAIOption{pygent.OpenAIEnv(nil), pygent.OpenAIKey(testKey)}
-	m, err := pygent.NewOpenAIModel(append(defaults, opts...)...)
-	require.NoError(t, err)
-	t.Cleanup(m.CloseIdleConnections)
-	return m
-}
+const testKey = testkit.TestKey
 
 // serve returns a model that uses a server with the given replies.
-func serve(t *testing.T, replies ...pygenttest.Reply) (*pygent.OpenAIModel, *pygenttest.Server) {
+func serve(t *testing.T, replies ...pygenttest.Reply) (*openai.Model, *pygenttest.Server) {
 	t.Helper()
 	s := pygenttest.NewServer(t, replies...)
-	return newModel(t, pygent.OpenAIBaseURL(s.URL())), s
+	return newModel(t, openai.BaseURL(s.URL())), s
 }
 
 func ask(messages ...pygent.Message) *pygent.ChatRequest {
@@ -50,20 +43,20 @@ func ask(messages ...pygent.Message) *pygent.ChatRequest {
 }
 
 // bothWays runs a test twice, with a plain call and with a streamed one.
-func bothWays(t *testing.T, test func(t *testing.T, call func(*pygent.OpenAIModel, *pygent.ChatRequest) (*pygent.ChatResponse, error))) {
+func bothWays(t *testing.T, test func(t *testing.T, call func(*openai.Model, *pygent.ChatRequest) (*pygent.ChatResponse, error))) {
 	t.Run("plain", func(t *testing.T) {
-		test(t, func(m *pygent.OpenAIModel, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
+		test(t, func(m *openai.Model, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 			return m.Chat(t.Context(), req)
 		})
 	})
 	t.Run("stream", func(t *testing.T) {
-		test(t, func(m *pygent.OpenAIModel, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
+		test(t, func(m *openai.Model, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 			return m.ChatStream(t.Context(), req, func(pygent.Delta) {})
 		})
 	})
 }
 
-type chatFunc = func(*pygent.OpenAIModel, *pygent.ChatRequest) (*pygent.ChatResponse, error)
+type chatFunc = func(*openai.Model, *pygent.ChatRequest) (*pygent.ChatResponse, error)
 
 func apiError(t *testing.T, err error) *pygent.APIError {
 	t.Helper()
@@ -74,7 +67,7 @@ func apiError(t *testing.T, err error) *pygent.APIError {
 
 func TestOpenAIModelWithoutKeyAndURLSaysHowToSetThem(t *testing.T) {
 	t.Parallel()
-	_, err := pygent.NewOpenAIModel(pygent.OpenAIEnv(nil))
+	_, err := openai.New(openai.Env(nil))
 	require.ErrorIs(t, err, pygent.ErrNoModel)
 	for _, way := range []string{"OPENAI_API_KEY", "OPENAI_BASE_URL", "localhost:11434"} {
 		require.ErrorContains(t, err, way)
@@ -87,14 +80,14 @@ func TestOpenAIModelTakesWhatIsNotGivenFromItsEnvironment(t *testing.T) {
 	s := pygenttest.NewServer(t).Add(pygenttest.Text("a"), pygenttest.Text("b"))
 	env := map[string]string{"OPENAI_API_KEY": testKey + "\n", "OPENAI_BASE_URL": s.URL(), "PYGENT_MODEL": "m"}
 	lookup := func(name string) (string, bool) { v, ok := env[name]; return v, ok }
-	m, err := pygent.NewOpenAIModel(pygent.OpenAIEnv(lookup))
+	m, err := openai.New(openai.Env(lookup))
 	require.NoError(t, err)
 	_, err = m.Chat(t.Context(), ask())
 	require.NoError(t, err)
 	require.Equal(t, "Bearer "+testKey, s.Requests()[0].Header.Get("Authorization"))
 	require.Equal(t, "m", s.Requests()[0].Chat.Model)
 
-	m, err = pygent.NewOpenAIModel(pygent.OpenAIEnv(lookup), pygent.OpenAIKey("other"), pygent.OpenAIDefaultModel("n"))
+	m, err = openai.New(openai.Env(lookup), openai.Key("other"), openai.DefaultModel("n"))
 	require.NoError(t, err)
 	req := ask()
 	req.Model = "o"
@@ -105,10 +98,10 @@ func TestOpenAIModelTakesWhatIsNotGivenFromItsEnvironment(t *testing.T) {
 	require.Equal(t, "n", m.DefaultModel())
 
 	env["PYGENT_OPENAI_API"] = "completions"
-	_, err = pygent.NewOpenAIModel(pygent.OpenAIEnv(lookup))
+	_, err = openai.New(openai.Env(lookup))
 	require.ErrorContains(t, err, "PYGENT_OPENAI_API", "every setting of a model counts")
 	delete(env, "PYGENT_OPENAI_API")
-	_, err = pygent.NewOpenAIModel(pygent.OpenAIEnv(lookup), pygent.OpenAIKey(""), pygent.OpenAIBaseURL(""))
+	_, err = openai.New(openai.Env(lookup), openai.Key(""), openai.BaseURL(""))
 	require.NoError(t, err, "what is empty changes nothing")
 	require.Equal(t, "gpt-4.1-mini", newModel(t).DefaultModel())
 }
@@ -120,7 +113,7 @@ func TestOpenAIModelIgnoresWhatTheSDKReadsItself(t *testing.T) {
 	t.Setenv("OPENAI_BASE_URL", "http://127.0.0.1:1")
 	t.Setenv("OPENAI_CUSTOM_HEADERS", "X-Leaked: leaked")
 	s := pygenttest.NewServer(t, pygenttest.Text("a"))
-	m, err := pygent.NewOpenAIModel(pygent.OpenAIEnv(nil), pygent.OpenAIBaseURL(s.URL()))
+	m, err := openai.New(openai.Env(nil), openai.BaseURL(s.URL()))
 	require.NoError(t, err)
 	_, err = m.Chat(t.Context(), ask())
 	require.NoError(t, err)
@@ -133,7 +126,7 @@ func TestOpenAIModelServesAzure(t *testing.T) {
 	s := pygenttest.NewServer(t, pygenttest.Text("a"))
 	base := strings.TrimSuffix(s.URL(), "/v1") + "/openai/deployments/d?api-version=2024-10-21"
 	lookup := func(name string) (string, bool) { return "not-for-Azure", name == "OPENAI_API_KEY" }
-	m, err := pygent.NewOpenAIModel(pygent.OpenAIEnv(lookup), pygent.OpenAIBaseURL(base), pygent.OpenAIHeader("api-key", testKey))
+	m, err := openai.New(openai.Env(lookup), openai.BaseURL(base), openai.Header("api-key", testKey))
 	require.NoError(t, err)
 	_, err = m.Chat(t.Context(), ask())
 	require.NoError(t, err)
@@ -147,7 +140,7 @@ func TestOpenAIModelServesAzure(t *testing.T) {
 func TestAModelWithoutASystemRoleIsToldByTheUser(t *testing.T) {
 	t.Parallel()
 	s := pygenttest.NewServer(t, pygenttest.Call("job_list", nil), stop).Strict(pygenttest.Gemma)
-	m, err := pygent.NewOpenAIModel(pygent.OpenAIEnv(nil), pygent.OpenAIBaseURL(s.URL()))
+	m, err := openai.New(openai.Env(nil), openai.BaseURL(s.URL()))
 	require.NoError(t, err)
 	agent := newAgentOn(t, nowhere{}, m)
 	notices, result := noticesOf(t, agent)
@@ -168,8 +161,8 @@ func TestOptionsReadWhatPeoplePaste(t *testing.T) {
 	t.Parallel()
 	for _, mark := range []string{"\r", "\r\n", "\ufeff", "\u200b", " "} {
 		s := pygenttest.NewServer(t, pygenttest.Text("a"), stop)
-		m, err := pygent.NewOpenAIModel(pygent.OpenAIEnv(nil), pygent.OpenAIKey(mark+"Bearer "+testKey+mark), pygent.OpenAIBaseURL(s.URL()+"/chat/completions"+mark),
-			pygent.OpenAIDefaultModel("m"+mark), pygent.OpenAIHeader("X-Y", mark+"z"+mark))
+		m, err := openai.New(openai.Env(nil), openai.Key(mark+"Bearer "+testKey+mark), openai.BaseURL(s.URL()+"/chat/completions"+mark),
+			openai.DefaultModel("m"+mark), openai.Header("X-Y", mark+"z"+mark))
 		require.NoError(t, err)
 		_, err = m.Chat(t.Context(), ask())
 		require.NoError(t, err)
@@ -192,29 +185,29 @@ func TestNewOpenAIModelRefusesWhatCannotWork(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "empty.pem")
 	require.NoError(t, os.WriteFile(empty, nil, 0o600))
 	cases := []struct {
-		opt  pygent.OpenAIOption
+		opt  openai.Option
 		want string
 	}{
-		{pygent.OpenAIBaseURL("localhost:8080"), "want something like"},
-		{pygent.OpenAIBaseURL("http://[bad"), "base URL"},
-		{pygent.OpenAIBaseURL("http://user:hunter2@h/v1"), "credentials belong"},
-		{pygent.OpenAIKey("a\nhunter2"), "the API key: there is a line end (U+000A) as its character 2"},
-		{pygent.OpenAIBaseURL("http://h/\u200bv1"), "the base URL: there is a zero-width space (U+200B) as its character 10"},
-		{pygent.OpenAIDefaultModel("a\rb"), "the name of the model: there is a carriage return (U+000D)"},
-		{pygent.OpenAIMaxTokens(-2), "NoLimit"},
-		{pygent.OpenAIHeader("X Y", "z"), "cannot be sent"},
-		{pygent.OpenAIHeader("X", "hunter2\nY: z"), `the value of the header "X": there is a line end`},
-		{pygent.OpenAIExtraBody(map[string]any{"messages": 1}), "messages"},
-		{pygent.OpenAIExtraBody(map[string]any{"f": func() {}}), "field f"},
-		{pygent.OpenAICAFile("/nowhere.pem"), "CA file"},
-		{pygent.OpenAICAFile(empty), "no PEM certificate"},
+		{openai.BaseURL("localhost:8080"), "want something like"},
+		{openai.BaseURL("http://[bad"), "base URL"},
+		{openai.BaseURL("http://user:hunter2@h/v1"), "credentials belong"},
+		{openai.Key("a\nhunter2"), "the API key: there is a line end (U+000A) as its character 2"},
+		{openai.BaseURL("http://h/\u200bv1"), "the base URL: there is a zero-width space (U+200B) as its character 10"},
+		{openai.DefaultModel("a\rb"), "the name of the model: there is a carriage return (U+000D)"},
+		{openai.MaxTokens(-2), "NoLimit"},
+		{openai.Header("X Y", "z"), "cannot be sent"},
+		{openai.Header("X", "hunter2\nY: z"), `the value of the header "X": there is a line end`},
+		{openai.ExtraBody(map[string]any{"messages": 1}), "messages"},
+		{openai.ExtraBody(map[string]any{"f": func() {}}), "field f"},
+		{openai.CAFile("/nowhere.pem"), "CA file"},
+		{openai.CAFile(empty), "no PEM certificate"},
 	}
 	for _, c := range cases {
-		_, err := pygent.NewOpenAIModel(pygent.OpenAIEnv(nil), pygent.OpenAIKey(testKey), c.opt)
+		_, err := openai.New(openai.Env(nil), openai.Key(testKey), c.opt)
 		require.ErrorContains(t, err, c.want)
 		require.NotContains(t, err.Error(), "hunter2")
 	}
-	_, err := pygent.NewOpenAIModel(pygent.OpenAIEnv(nil), pygent.OpenAIKey(testKey), pygent.OpenAICAFile(empty), pygent.OpenAIHTTPClient(http.DefaultClient))
+	_, err := openai.New(openai.Env(nil), openai.Key(testKey), openai.CAFile(empty), openai.HTTPClient(http.DefaultClient))
 	require.ErrorContains(t, err, "cannot be combined")
 }
 
@@ -234,11 +227,11 @@ func TestOpenAIModelNeverShowsItsKey(t *testing.T) {
 func TestOpenAIModelSendsItsOptions(t *testing.T) {
 	t.Parallel()
 	s := pygenttest.NewServer(t, pygenttest.Text("a"), pygenttest.Text("b")).Knows("n_predict", "provider")
-	m := newModel(t, pygent.OpenAIBaseURL(s.URL()+"/"),
-		pygent.OpenAIHeader("X-Title", "pygent"),
-		pygent.OpenAIMaxTokens(7), pygent.OpenAIMaxTokensField("n_predict"),
-		pygent.OpenAIParallelToolCalls(false),
-		pygent.OpenAIExtraBody(map[string]any{"temperature": 0.5, "provider": map[string]any{"only": []string{"x"}}}))
+	m := newModel(t, openai.BaseURL(s.URL()+"/"),
+		openai.Header("X-Title", "pygent"),
+		openai.MaxTokens(7), openai.MaxTokensField("n_predict"),
+		openai.ParallelToolCalls(false),
+		openai.ExtraBody(map[string]any{"temperature": 0.5, "provider": map[string]any{"only": []string{"x"}}}))
 	req := ask()
 	req.Tools = []chat.ToolSpec{{Name: "bash", Description: "a <b>", Parameters: json.RawMessage(`{"type":"object","properties":{}}`)}, {Name: "stop"}}
 	_, err := m.ChatStream(t.Context(), req, func(pygent.Delta) {})
@@ -263,9 +256,9 @@ func TestOpenAIModelSendsItsOptions(t *testing.T) {
 // openai-go adds headers with the system, the architecture and the version of Go.
 func TestRequestsTellNothingOfTheMachine(t *testing.T) {
 	t.Parallel()
-	for _, api := range []pygent.OpenAIProtocol{pygent.OpenAIChat, pygent.OpenAIResponses} {
+	for _, api := range []openai.Protocol{openai.Chat, openai.Responses} {
 		s := pygenttest.NewServer(t, pygenttest.Status(500, "", "again"), pygenttest.Text("a"), pygenttest.Text("b"))
-		m := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIAPI(api))
+		m := newModel(t, openai.BaseURL(s.URL()), openai.API(api))
 		agent := newAgentOn(t, nowhere{}, m, pygent.WithRetry(pygent.RetryPolicy{BaseDelay: time.Millisecond}))
 		_, err := agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply())
 		require.NoError(t, err)
@@ -286,14 +279,14 @@ func TestOpenAIModelTrustsTheCAFile(t *testing.T) {
 	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	s.StartTLS()
 	defer s.Close()
-	_, err := newModel(t, pygent.OpenAIBaseURL(s.URL+"/v1")).Chat(t.Context(), ask())
+	_, err := newModel(t, openai.BaseURL(s.URL+"/v1")).Chat(t.Context(), ask())
 	require.ErrorContains(t, err, "CA file")
 	require.False(t, apiError(t, err).Retryable)
 
 	file := filepath.Join(t.TempDir(), "ca.pem")
 	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
 	require.NoError(t, os.WriteFile(file, cert, 0o600))
-	_, err = newModel(t, pygent.OpenAIBaseURL(s.URL+"/v1"), pygent.OpenAICAFile(file)).Chat(t.Context(), ask())
+	_, err = newModel(t, openai.BaseURL(s.URL+"/v1"), openai.CAFile(file)).Chat(t.Context(), ask())
 	require.NoError(t, err)
 }
 
@@ -388,7 +381,7 @@ func TestUnknownFieldsGoBackToTheServer(t *testing.T) {
 	bothWays(t, func(t *testing.T, call chatFunc) {
 		reply := pygenttest.Text("Hi.").WithQuirks(pygenttest.QuirkUnknownFields)
 		s := pygenttest.NewServer(t, reply, pygenttest.Text("b"), pygenttest.Text("c"))
-		m := newModel(t, pygent.OpenAIBaseURL(s.URL()))
+		m := newModel(t, openai.BaseURL(s.URL()))
 		resp, err := call(m, ask())
 		require.NoError(t, err)
 		again := ask(chat.UserMessage("Go."), resp.Message, chat.UserMessage("On."))
@@ -398,7 +391,7 @@ func TestUnknownFieldsGoBackToTheServer(t *testing.T) {
 		require.JSONEq(t, `"The user wants this done."`, string(sent.Extra["reasoning_content"]))
 		require.JSONEq(t, `[{"type":"reasoning.text","text":"The user wants this done.","format":"unknown","index":0}]`, string(sent.Extra["reasoning_details"]))
 
-		quiet := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAISendReasoning(false))
+		quiet := newModel(t, openai.BaseURL(s.URL()), openai.SendReasoning(false))
 		_, err = call(quiet, again)
 		require.NoError(t, err)
 		require.Empty(t, s.Requests()[2].Chat.Messages[1].Extra)
@@ -434,7 +427,7 @@ func TestOpenAIModelServesManyAtOnce(t *testing.T) {
 	s := pygenttest.NewServer(t, pygenttest.Decide(func(req *pygent.ChatRequest) pygenttest.Reply {
 		return pygenttest.Text(req.Messages[0].Content)
 	})).RepeatLast()
-	m := newModel(t, pygent.OpenAIBaseURL(s.URL()))
+	m := newModel(t, openai.BaseURL(s.URL()))
 	var wg sync.WaitGroup
 	for i := range 20 {
 		wg.Go(func() {
@@ -487,11 +480,11 @@ func TestRefusedOrderIsBridged(t *testing.T) {
 		{"a template", pygenttest.Status(500, "", "After the optional system message, conversation roles must alternate user/assistant/user/assistant/..."),
 			[]chat.Role{user, answer, tool, answer, user, answer, user}},
 	}
-	for _, api := range []pygent.OpenAIProtocol{pygent.OpenAIChat, pygent.OpenAIResponses} {
+	for _, api := range []openai.Protocol{openai.Chat, openai.Responses} {
 		for _, c := range cases {
 			t.Run(string(api)+" "+c.name, func(t *testing.T) {
 				s := pygenttest.NewServer(t, c.reply, pygenttest.Text("a"), pygenttest.Text("b"))
-				m := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIAPI(api))
+				m := newModel(t, openai.BaseURL(s.URL()), openai.API(api))
 				req := withCall("c1", chat.UserMessage("And?"), chat.UserMessage("Well?"))
 				notices, err := noticed(t, m, req)
 				require.NoError(t, err)
@@ -536,9 +529,9 @@ func TestRefusedIDsAreShortened(t *testing.T) {
 func TestLongIDsAreShortened(t *testing.T) {
 	t.Parallel()
 	id := strings.Repeat("x", 70)
-	for _, api := range []pygent.OpenAIProtocol{pygent.OpenAIChat, pygent.OpenAIResponses} {
+	for _, api := range []openai.Protocol{openai.Chat, openai.Responses} {
 		s := pygenttest.NewServer(t, pygenttest.Text("a"))
-		_, err := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIAPI(api)).Chat(t.Context(), withCall(id))
+		_, err := newModel(t, openai.BaseURL(s.URL()), openai.API(api)).Chat(t.Context(), withCall(id))
 		require.NoError(t, err, api)
 		require.Len(t, s.Requests(), 2)
 		sent := s.Requests()[1].Chat.Messages
@@ -550,10 +543,10 @@ func TestLongIDsAreShortened(t *testing.T) {
 // The loop asks for a summary without tools when a run reaches a limit.
 func TestWhatIsAboutToolsGoesWithTools(t *testing.T) {
 	t.Parallel()
-	for _, api := range []pygent.OpenAIProtocol{pygent.OpenAIChat, pygent.OpenAIResponses} {
+	for _, api := range []openai.Protocol{openai.Chat, openai.Responses} {
 		s := pygenttest.NewServer(t, pygenttest.Text("a"), pygenttest.Text("b"))
-		m := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIAPI(api), pygent.OpenAIParallelToolCalls(true),
-			pygent.OpenAIExtraBody(map[string]any{"tool_choice": "required"}))
+		m := newModel(t, openai.BaseURL(s.URL()), openai.API(api), openai.ParallelToolCalls(true),
+			openai.ExtraBody(map[string]any{"tool_choice": "required"}))
 		for _, req := range []*pygent.ChatRequest{withTools(ask(chat.UserMessage("Go."))), ask(chat.UserMessage("Go."))} {
 			_, err := m.Chat(t.Context(), req)
 			require.NoError(t, err, api)
@@ -616,7 +609,7 @@ func TestWhatTheUserSetIsLeftOutOnlyWhenItIsNotTaken(t *testing.T) {
 		"Function tools with temperature are not supported in /v1/chat/completions; use the Responses API, at /v1/responses, please": false,
 	} {
 		s := pygenttest.NewServer(t, pygenttest.Status(400, "", message), pygenttest.Text("a"))
-		m := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIAPI(pygent.OpenAIChat), pygent.OpenAIExtraBody(map[string]any{"temperature": 0.2}))
+		m := newModel(t, openai.BaseURL(s.URL()), openai.API(openai.Chat), openai.ExtraBody(map[string]any{"temperature": 0.2}))
 		_, err := m.Chat(t.Context(), ask())
 		require.Equal(t, dropped, err == nil, "%s: %v", message, err)
 	}
@@ -636,7 +629,7 @@ func TestLimitOfTokensReachesEveryServer(t *testing.T) {
 		client := &http.Client{Transport: transportFunc(func(r *http.Request) (*http.Response, error) {
 			return nil, json.NewDecoder(r.Body).Decode(&sent)
 		})}
-		m := newModel(t, pygent.OpenAIBaseURL(base), pygent.OpenAIHTTPClient(client), pygent.OpenAIMaxTokens(9))
+		m := newModel(t, openai.BaseURL(base), openai.HTTPClient(client), openai.MaxTokens(9))
 		_, err := m.Chat(t.Context(), ask())
 		require.Error(t, err)
 		require.Equal(t, "9", string(sent[field]), base)
@@ -653,19 +646,19 @@ func TestOneCredentialGoesToAServer(t *testing.T) {
 	env := func(name string) (string, bool) { return "sk-of-openai-itself", name == "OPENAI_API_KEY" }
 	cases := []struct {
 		name string
-		opts []pygent.OpenAIOption
+		opts []openai.Option
 		want map[string]string
 	}{
-		{"api-key", []pygent.OpenAIOption{pygent.OpenAIHeader("api-key", "azure-secret")}, map[string]string{"Api-Key": "azure-secret"}},
-		{"api-key beside a key", []pygent.OpenAIOption{pygent.OpenAIHeader("api-key", "azure-secret"), pygent.OpenAIKey("sk-of-openai-itself")}, map[string]string{"Api-Key": "azure-secret"}},
-		{"x-api-key beside a key", []pygent.OpenAIOption{pygent.OpenAIHeader("X-API-Key", "their-secret"), pygent.OpenAIKey("sk-of-openai-itself")}, map[string]string{"X-Api-Key": "their-secret"}},
-		{"a token of one's own", []pygent.OpenAIOption{pygent.OpenAIHeader("Authorization", "Bearer their-secret"), pygent.OpenAIKey("sk-of-openai-itself")}, map[string]string{"Authorization": "Bearer their-secret"}},
-		{"a gateway's key", []pygent.OpenAIOption{pygent.OpenAIHeader("x-portkey-api-key", "their-secret")}, map[string]string{"Authorization": "Bearer sk-of-openai-itself", "X-Portkey-Api-Key": "their-secret"}},
+		{"api-key", []openai.Option{openai.Header("api-key", "azure-secret")}, map[string]string{"Api-Key": "azure-secret"}},
+		{"api-key beside a key", []openai.Option{openai.Header("api-key", "azure-secret"), openai.Key("sk-of-openai-itself")}, map[string]string{"Api-Key": "azure-secret"}},
+		{"x-api-key beside a key", []openai.Option{openai.Header("X-API-Key", "their-secret"), openai.Key("sk-of-openai-itself")}, map[string]string{"X-Api-Key": "their-secret"}},
+		{"a token of one's own", []openai.Option{openai.Header("Authorization", "Bearer their-secret"), openai.Key("sk-of-openai-itself")}, map[string]string{"Authorization": "Bearer their-secret"}},
+		{"a gateway's key", []openai.Option{openai.Header("x-portkey-api-key", "their-secret")}, map[string]string{"Authorization": "Bearer sk-of-openai-itself", "X-Portkey-Api-Key": "their-secret"}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			s := pygenttest.NewServer(t, pygenttest.Status(401, "", "Wrong: azure-secret their-secret sk-of-openai-itself"))
-			m, err := pygent.NewOpenAIModel(append(c.opts, pygent.OpenAIEnv(env), pygent.OpenAIBaseURL(s.URL()))...)
+			m, err := openai.New(append(c.opts, openai.Env(env), openai.BaseURL(s.URL()))...)
 			require.NoError(t, err)
 			_, err = m.Chat(t.Context(), ask())
 			require.ErrorContains(t, err, "is the API key right")
@@ -748,7 +741,7 @@ func TestCallsOfOtherModelsAreSignedWhereItIsDue(t *testing.T) {
 	t.Parallel()
 	s := pygenttest.NewServer(t, pygenttest.Text("a"), pygenttest.Text("b")).Strict(pygenttest.Gemini)
 	s.Knows("extra_content")
-	m := newModel(t, pygent.OpenAIBaseURL(s.URL()))
+	m := newModel(t, openai.BaseURL(s.URL()))
 	signed := chat.AssistantMessage("", pygent.ToolCall{ID: "c2", Name: "bash", Arguments: "{}"})
 	signed.ToolCalls[0].Extra = map[string]json.RawMessage{"extra_content": json.RawMessage(`{"google":{"thought_signature":"x"}}`)}
 	req := withTools(withCall("c1", signed, chat.ToolMessage("c2", "ok")))
@@ -767,7 +760,7 @@ func TestRefusedFieldsAreNotTakenForParameters(t *testing.T) {
 	t.Parallel()
 	body := `{"object":"error","message":{"detail":[{"type":"extra_forbidden","loc":["body","messages",1,"assistant","reasoning_content"],"msg":"Extra inputs are not permitted","input":"the temperature"}]},"type":"invalid_request_error","param":null,"code":null}`
 	s := pygenttest.NewServer(t, pygenttest.Raw(422, "application/json", body), pygenttest.Text("a"))
-	m := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIExtraBody(map[string]any{"temperature": 1}))
+	m := newModel(t, openai.BaseURL(s.URL()), openai.ExtraBody(map[string]any{"temperature": 1}))
 	answer := chat.AssistantMessage("Hi.")
 	answer.Extra = map[string]json.RawMessage{"reasoning_content": json.RawMessage(`"the temperature"`)}
 	_, err := m.Chat(t.Context(), ask(chat.UserMessage("Go."), answer, chat.UserMessage("On.")))
@@ -780,9 +773,9 @@ func TestNoAnswerIsSentWithoutContent(t *testing.T) {
 	t.Parallel()
 	refused := chat.AssistantMessage("")
 	refused.Extra = map[string]json.RawMessage{"refusal": json.RawMessage(`"I cannot."`)}
-	for _, api := range []pygent.OpenAIProtocol{pygent.OpenAIChat, pygent.OpenAIResponses} {
+	for _, api := range []openai.Protocol{openai.Chat, openai.Responses} {
 		s := pygenttest.NewServer(t, pygenttest.Text("a"), pygenttest.Text("").WithReasoning("Hm."), pygenttest.Text("b"))
-		m := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIAPI(api))
+		m := newModel(t, openai.BaseURL(s.URL()), openai.API(api))
 		_, err := m.Chat(t.Context(), ask(chat.UserMessage("Go."), refused, chat.UserMessage("On.")))
 		require.NoError(t, err)
 		require.Equal(t, "I cannot.", s.Requests()[0].Chat.Messages[1].Content)
@@ -856,7 +849,7 @@ func TestUpstreamErrorsAreRead(t *testing.T) {
 
 	s := pygenttest.NewServer(t, pygenttest.Raw(400, "application/json", `{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"{\"error\":{\"message\":\"No.\",\"param\":\"top_k\",\"code\":\"unsupported_parameter\"}}"}}}`), pygenttest.Text("a"))
 	s.Knows("top_k")
-	m = newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIExtraBody(map[string]any{"top_k": 1}))
+	m = newModel(t, openai.BaseURL(s.URL()), openai.ExtraBody(map[string]any{"top_k": 1}))
 	_, err = m.Chat(t.Context(), ask())
 	require.NoError(t, err, "the cause is adapted to as if it had been said directly")
 }
@@ -866,7 +859,7 @@ func TestEveryProviderIsSatisfiedInTheEnd(t *testing.T) {
 	for _, provider := range []pygenttest.Provider{"", pygenttest.Gemini, pygenttest.Mistral, pygenttest.Ollama} {
 		t.Run("strict "+string(provider), func(t *testing.T) {
 			s := pygenttest.NewServer(t, pygenttest.Text("a"), pygenttest.Text("b")).Strict(provider)
-			m := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIMaxTokens(100), pygent.OpenAIParallelToolCalls(true))
+			m := newModel(t, openai.BaseURL(s.URL()), openai.MaxTokens(100), openai.ParallelToolCalls(true))
 			req := withTools(withCall("call_1", chat.UserMessage("And?")))
 			req.Messages[1].Extra = map[string]json.RawMessage{
 				"annotations": json.RawMessage(`[]`), "refusal": json.RawMessage(`null`), "reasoning_content": json.RawMessage(`"Hm."`),
@@ -891,25 +884,25 @@ func TestRefusedParametersAreDroppedOnce(t *testing.T) {
 	cases := []struct {
 		name   string
 		reply  pygenttest.Reply
-		opts   []pygent.OpenAIOption
+		opts   []openai.Option
 		gone   string
 		added  string
 		notice string
 	}{
 		{"stream_options", raw(400, `{"error":{"message":"Unrecognized request argument supplied: stream_options"}}`), nil, "stream_options", "", "dropped parameter stream_options"},
 		{"parallel_tool_calls", raw(422, `{"detail":[{"type":"extra_forbidden","loc":["body","parallel_tool_calls"],"msg":"Extra inputs are not permitted"}]}`),
-			[]pygent.OpenAIOption{pygent.OpenAIParallelToolCalls(true)}, "parallel_tool_calls", "", "dropped parameter parallel_tool_calls"},
+			[]openai.Option{openai.ParallelToolCalls(true)}, "parallel_tool_calls", "", "dropped parameter parallel_tool_calls"},
 		{"temperature", pygenttest.UnsupportedParameter("temperature"),
-			[]pygent.OpenAIOption{pygent.OpenAIExtraBody(map[string]any{"temperature": 0, "top_p": 1})}, "temperature", "", "dropped parameter temperature"},
+			[]openai.Option{openai.ExtraBody(map[string]any{"temperature": 0, "top_p": 1})}, "temperature", "", "dropped parameter temperature"},
 		{"the limit's name", pygenttest.UnsupportedParameter("max_completion_tokens"),
-			[]pygent.OpenAIOption{pygent.OpenAIMaxTokens(5), pygent.OpenAIMaxTokensField("max_completion_tokens")}, "max_completion_tokens", "max_tokens", "sent max_completion_tokens as max_tokens"},
+			[]openai.Option{openai.MaxTokens(5), openai.MaxTokensField("max_completion_tokens")}, "max_completion_tokens", "max_tokens", "sent max_completion_tokens as max_tokens"},
 		{"the limit's old name", raw(400, `{"error":{"message":"Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.","param":"max_tokens"}}`),
-			[]pygent.OpenAIOption{pygent.OpenAIMaxTokens(5)}, "max_tokens", "max_completion_tokens", "sent max_tokens as max_completion_tokens"},
+			[]openai.Option{openai.MaxTokens(5)}, "max_tokens", "max_completion_tokens", "sent max_tokens as max_completion_tokens"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			s := pygenttest.NewServer(t, c.reply, pygenttest.Text("a"), pygenttest.Text("b"))
-			m := newModel(t, append(c.opts, pygent.OpenAIBaseURL(s.URL()))...)
+			m := newModel(t, append(c.opts, openai.BaseURL(s.URL()))...)
 			req := ask()
 			req.Tools = []chat.ToolSpec{{Name: "bash"}}
 			var notices []string
@@ -941,7 +934,7 @@ func TestRefusedParametersAreDroppedOnce(t *testing.T) {
 func TestWhatIsLearnedHoldsForTheModelsName(t *testing.T) {
 	t.Parallel()
 	s := pygenttest.NewServer(t, pygenttest.UnsupportedParameter("temperature"), pygenttest.Text("a"), pygenttest.Text("b"))
-	m := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIExtraBody(map[string]any{"temperature": 0}))
+	m := newModel(t, openai.BaseURL(s.URL()), openai.ExtraBody(map[string]any{"temperature": 0}))
 	_, err := m.Chat(t.Context(), ask())
 	require.NoError(t, err)
 	other := ask()
@@ -955,7 +948,7 @@ func TestWhatIsLearnedHoldsForTheModelsName(t *testing.T) {
 func TestRefusalsOfTheSameParameterEnd(t *testing.T) {
 	t.Parallel()
 	s := pygenttest.NewServer(t, pygenttest.UnsupportedParameter("max_tokens")).RepeatLast()
-	m := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIMaxTokens(5), pygent.OpenAIMaxTokensField("max_tokens"))
+	m := newModel(t, openai.BaseURL(s.URL()), openai.MaxTokens(5), openai.MaxTokensField("max_tokens"))
 	_, err := m.Chat(t.Context(), ask())
 	require.Equal(t, 400, apiError(t, err).Status)
 	require.Less(t, len(s.Requests()), 4)
@@ -971,7 +964,7 @@ func TestOtherRefusalsAreNotAdaptedTo(t *testing.T) {
 		pygenttest.Status(429, "", "temperature"),
 	} {
 		s := pygenttest.NewServer(t, reply)
-		m := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIMaxTokens(5), pygent.OpenAIExtraBody(map[string]any{"temperature": 1}))
+		m := newModel(t, openai.BaseURL(s.URL()), openai.MaxTokens(5), openai.ExtraBody(map[string]any{"temperature": 1}))
 		_, err := m.Chat(t.Context(), ask())
 		apiError(t, err)
 		require.Len(t, s.Requests(), 1)
@@ -983,7 +976,7 @@ func TestRefusedFieldsOfMessagesAreLeftOut(t *testing.T) {
 	s := pygenttest.NewServer(t,
 		pygenttest.Status(400, "", "'messages.1' : for 'role:assistant' the following must be satisfied[('messages.1' : property 'reasoning_content' is unsupported)]"),
 		pygenttest.Text("a"), pygenttest.Text("b")).Knows("reasoning_content", "kept")
-	m := newModel(t, pygent.OpenAIBaseURL(s.URL()))
+	m := newModel(t, openai.BaseURL(s.URL()))
 	answer := chat.AssistantMessage("Hi.")
 	answer.Extra = map[string]json.RawMessage{"reasoning_content": json.RawMessage(`"r"`), "kept": json.RawMessage(`1`)}
 	for range 2 {
@@ -1124,7 +1117,7 @@ func (s *shown) add(d pygent.Delta) {
 func TestThoughtsInTagsAreNotTheAnswer(t *testing.T) {
 	t.Parallel()
 	thinks := pygenttest.Text("Hello there.").WithReasoning("They greet me.").WithQuirks(pygenttest.QuirkThinkTags)
-	bothWays(t, func(t *testing.T, call func(*pygent.OpenAIModel, *pygent.ChatRequest) (*pygent.ChatResponse, error)) {
+	bothWays(t, func(t *testing.T, call func(*openai.Model, *pygent.ChatRequest) (*pygent.ChatResponse, error)) {
 		m, server := serve(t, thinks, pygenttest.Text("Again."), pygenttest.Text("Other."))
 		resp, err := call(m, ask())
 		require.NoError(t, err)
@@ -1153,7 +1146,7 @@ func TestThoughtsInTagsAreNotTheAnswer(t *testing.T) {
 	})
 	t.Run("switched off", func(t *testing.T) {
 		s := pygenttest.NewServer(t, thinks, pygenttest.Text("Again."))
-		m := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAISendReasoning(false))
+		m := newModel(t, openai.BaseURL(s.URL()), openai.SendReasoning(false))
 		resp, err := m.Chat(t.Context(), ask())
 		require.NoError(t, err)
 		_, err = m.Chat(t.Context(), ask(chat.UserMessage("Hi."), resp.Message, chat.UserMessage("And?")))
@@ -1244,7 +1237,7 @@ func TestThoughtsThatAreCutOffAreNoText(t *testing.T) {
 	t.Parallel()
 	half := pygenttest.Text("Hm, I sh").WithFinish(chat.FinishLength)
 	for _, closing := range []string{"</think>", "[/THINK]"} {
-		bothWays(t, func(t *testing.T, call func(*pygent.OpenAIModel, *pygent.ChatRequest) (*pygent.ChatResponse, error)) {
+		bothWays(t, func(t *testing.T, call func(*openai.Model, *pygent.ChatRequest) (*pygent.ChatResponse, error)) {
 			m, _ := serve(t, pygenttest.Text("They greet me.\n"+closing+"\n\nHello."), half, pygenttest.Text("Short."+closing+"Hi."), pygenttest.Text("Plain."), half)
 			for i, want := range []string{"Hello.", "", "Hi.", "Plain.", "Hm, I sh"} { // the last model does not think any more
 				resp, err := call(m, ask())

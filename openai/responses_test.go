@@ -1,4 +1,4 @@
-package pygent_test
+package openai_test
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/chat"
+	"github.com/x/pygent/openai"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -27,15 +28,15 @@ const (
 
 // serveResponses returns a model that uses the Responses API of a server with
 // the given replies.
-func serveResponses(t *testing.T, replies ...pygenttest.Reply) (*pygent.OpenAIModel, *pygenttest.Server) {
+func serveResponses(t *testing.T, replies ...pygenttest.Reply) (*openai.Model, *pygenttest.Server) {
 	t.Helper()
 	s := pygenttest.NewServer(t, replies...)
-	return newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIAPI(pygent.OpenAIResponses)), s
+	return newModel(t, openai.BaseURL(s.URL()), openai.API(openai.Responses)), s
 }
 
 // noticed streams a request and returns the notices that the model gave
 // meanwhile.
-func noticed(t *testing.T, m *pygent.OpenAIModel, req *pygent.ChatRequest) ([]string, error) {
+func noticed(t *testing.T, m *openai.Model, req *pygent.ChatRequest) ([]string, error) {
 	t.Helper()
 	var notices []string
 	_, err := m.ChatStream(t.Context(), req, func(d pygent.Delta) {
@@ -57,9 +58,9 @@ func withTools(req *pygent.ChatRequest) *pygent.ChatRequest {
 func TestResponsesRequestIsComplete(t *testing.T) {
 	t.Parallel()
 	s := pygenttest.NewServer(t, pygenttest.Text("a"), pygenttest.Text("b"))
-	m := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIAPI(pygent.OpenAIResponses), pygent.OpenAIMaxTokens(70),
-		pygent.OpenAIParallelToolCalls(true),
-		pygent.OpenAIExtraBody(map[string]any{"reasoning_effort": "high", "verbosity": "low"}))
+	m := newModel(t, openai.BaseURL(s.URL()), openai.API(openai.Responses), openai.MaxTokens(70),
+		openai.ParallelToolCalls(true),
+		openai.ExtraBody(map[string]any{"reasoning_effort": "high", "verbosity": "low"}))
 	_, err := m.ChatStream(t.Context(), withTools(ask(chat.SystemMessage("Be brief."), chat.UserMessage("Go."))), func(pygent.Delta) {})
 	require.NoError(t, err)
 	require.Equal(t, "/v1/responses", s.Requests()[0].Path)
@@ -143,11 +144,11 @@ func TestReasoningGoesBackOnlyToItsModel(t *testing.T) {
 	other.Model = "another"
 	_, err = m.Chat(t.Context(), &other)
 	require.NoError(t, err)
-	quiet := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIAPI(pygent.OpenAIResponses), pygent.OpenAISendReasoning(false))
+	quiet := newModel(t, openai.BaseURL(s.URL()), openai.API(openai.Responses), openai.SendReasoning(false))
 	_, err = quiet.Chat(t.Context(), next)
 	require.NoError(t, err)
 	require.NotContains(t, s.Requests()[3].Fields, "include")
-	_, err = newModel(t, pygent.OpenAIBaseURL(s.URL())).Chat(t.Context(), next)
+	_, err = newModel(t, openai.BaseURL(s.URL())).Chat(t.Context(), next)
 	require.NoError(t, err)
 	require.Equal(t, "/v1/chat/completions", s.Requests()[4].Path)
 	for _, r := range s.Requests()[2:] {
@@ -170,7 +171,7 @@ func TestModelsThatWantResponsesGetThem(t *testing.T) {
 	for name, refusal := range refusals {
 		t.Run(name, func(t *testing.T) {
 			s := pygenttest.NewServer(t, refusal, pygenttest.Text("a"), pygenttest.Text("b"), pygenttest.Text("c"))
-			m := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIDefaultModel("gpt-x"), pygent.OpenAIExtraBody(map[string]any{"reasoning_effort": "high"}))
+			m := newModel(t, openai.BaseURL(s.URL()), openai.DefaultModel("gpt-x"), openai.ExtraBody(map[string]any{"reasoning_effort": "high"}))
 			notices, err := noticed(t, m, withTools(ask()))
 			require.NoError(t, err)
 			require.Equal(t, []string{"switched to the Responses API: gpt-x asks for it"}, notices)
@@ -205,14 +206,14 @@ func TestServersWithoutResponsesSayWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	t.Run("chosen", func(t *testing.T) {
 		url := onlyChat(t, pygenttest.NewServer(t))
-		_, err := newModel(t, pygent.OpenAIBaseURL(url), pygent.OpenAIAPI(pygent.OpenAIResponses)).Chat(t.Context(), ask())
+		_, err := newModel(t, openai.BaseURL(url), openai.API(openai.Responses)).Chat(t.Context(), ask())
 		require.ErrorContains(t, err, url+" does not serve the Responses API: use chat completions")
 		require.NotContains(t, err.Error(), "serve a model called")
 	})
 	t.Run("asked for, with effort", func(t *testing.T) {
 		s := pygenttest.NewServer(t, pygenttest.Status(400, "", noToolsInChat)).RepeatLast()
 		url := onlyChat(t, s)
-		m := newModel(t, pygent.OpenAIBaseURL(url), pygent.OpenAIExtraBody(map[string]any{"reasoning_effort": "high"}))
+		m := newModel(t, openai.BaseURL(url), openai.ExtraBody(map[string]any{"reasoning_effort": "high"}))
 		notices, err := noticed(t, m, withTools(ask()))
 		require.ErrorContains(t, err, noToolsInChat)
 		require.ErrorContains(t, err, "and "+url+" does not serve the Responses API")
@@ -228,7 +229,7 @@ func TestServersWithoutResponsesSayWhatIsMissing(t *testing.T) {
 	t.Run("asked for, without effort", func(t *testing.T) {
 		refusal := pygenttest.Status(400, "", noToolsInChat)
 		s := pygenttest.NewServer(t, refusal, refusal, pygenttest.Text("a"))
-		notices, err := noticed(t, newModel(t, pygent.OpenAIBaseURL(onlyChat(t, s))), withTools(ask()))
+		notices, err := noticed(t, newModel(t, openai.BaseURL(onlyChat(t, s))), withTools(ask()))
 		require.NoError(t, err)
 		require.Len(t, notices, 3)
 		require.Equal(t, `"none"`, string(s.Requests()[2].Fields["reasoning_effort"]))
@@ -249,23 +250,23 @@ func TestChatAloneIsNotLeft(t *testing.T) {
 	t.Parallel()
 	for _, reply := range []pygenttest.Reply{pygenttest.Status(404, "", onlyResponses), pygenttest.Status(400, "", noToolsInChat)} {
 		s := pygenttest.NewServer(t, reply)
-		m := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIAPI(pygent.OpenAIChat), pygent.OpenAIExtraBody(map[string]any{"reasoning_effort": "high"}))
+		m := newModel(t, openai.BaseURL(s.URL()), openai.API(openai.Chat), openai.ExtraBody(map[string]any{"reasoning_effort": "high"}))
 		_, err := m.Chat(t.Context(), withTools(ask()))
 		require.ErrorContains(t, err, "choose the Responses API for this model")
 		require.NotContains(t, err.Error(), "serve a model called")
 		require.Len(t, s.Requests(), 1)
 	}
-	_, err := pygent.NewOpenAIModel(pygent.OpenAIEnv(nil), pygent.OpenAIKey(testKey), pygent.OpenAIAPI("completions"))
+	_, err := openai.New(openai.Env(nil), openai.Key(testKey), openai.API("completions"))
 	require.ErrorContains(t, err, `API "completions": want auto, chat or responses`)
 }
 
 func TestParametersThatResponsesLackAreErrors(t *testing.T) {
 	t.Parallel()
-	seed := pygent.OpenAIExtraBody(map[string]any{"seed": 1})
-	_, err := pygent.NewOpenAIModel(pygent.OpenAIEnv(nil), pygent.OpenAIKey(testKey), pygent.OpenAIAPI(pygent.OpenAIResponses), seed)
+	seed := openai.ExtraBody(map[string]any{"seed": 1})
+	_, err := openai.New(openai.Env(nil), openai.Key(testKey), openai.API(openai.Responses), seed)
 	require.ErrorContains(t, err, "the Responses API has no parameter seed")
 	s := pygenttest.NewServer(t, pygenttest.Status(404, "", onlyResponses))
-	_, err = newModel(t, pygent.OpenAIBaseURL(s.URL()), seed).Chat(t.Context(), ask())
+	_, err = newModel(t, openai.BaseURL(s.URL()), seed).Chat(t.Context(), ask())
 	require.ErrorContains(t, err, "the Responses API has no parameter seed")
 }
 
@@ -279,7 +280,7 @@ func TestResponsesEndWithTheirLastEvent(t *testing.T) {
 		<-r.Context().Done() // keep the connection open
 	}))
 	defer s.Close()
-	m := newModel(t, pygent.OpenAIBaseURL(s.URL+"/v1"), pygent.OpenAIAPI(pygent.OpenAIResponses))
+	m := newModel(t, openai.BaseURL(s.URL+"/v1"), openai.API(openai.Responses))
 	resp, err := m.ChatStream(t.Context(), ask(), func(pygent.Delta) {})
 	require.NoError(t, err)
 	require.Equal(t, "Hi.", resp.Message.Content)
@@ -296,7 +297,7 @@ func TestThinkingInSilenceIsNoStall(t *testing.T) {
 				time.Sleep(silence)
 				fmt.Fprint(w, "data: {\"type\":\"response.completed\",\"response\":{\"status\":\"incomplete\"}}\n\n")
 			}}
-			m := newModel(t, pygent.OpenAIAPI(pygent.OpenAIResponses), pygent.OpenAIHTTPClient(&http.Client{Transport: transport}))
+			m := newModel(t, openai.API(openai.Responses), openai.HTTPClient(&http.Client{Transport: transport}))
 			_, err := m.ChatStream(t.Context(), ask(), func(pygent.Delta) {})
 			require.Equal(t, ok, err == nil, err)
 			if !ok {
@@ -397,7 +398,7 @@ func TestRefusedParametersOfResponses(t *testing.T) {
 	s := pygenttest.NewServer(t,
 		pygenttest.Raw(400, "application/json", `{"error":{"message":"Unsupported parameter: 'reasoning.effort' is not supported with this model.","param":"reasoning.effort","code":"unsupported_parameter"}}`),
 		pygenttest.Text("a"))
-	m := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIAPI(pygent.OpenAIResponses), pygent.OpenAIExtraBody(map[string]any{"reasoning_effort": "high"}))
+	m := newModel(t, openai.BaseURL(s.URL()), openai.API(openai.Responses), openai.ExtraBody(map[string]any{"reasoning_effort": "high"}))
 	notices, err := noticed(t, m, ask())
 	require.NoError(t, err)
 	require.Equal(t, []string{"dropped parameter reasoning: the server does not accept it"}, notices)
@@ -425,7 +426,7 @@ func TestAgentWorksThroughTheResponsesAPI(t *testing.T) {
 		pygenttest.TextAndCalls("One more.", pygenttest.Call("look", map[string]any{"at": "c"})).WithReasoning("Second."),
 		pygenttest.Call("stop", map[string]any{"summary": "Seen."}))
 	var notices []string
-	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(s.URL())), pygent.WithTools(look), pygent.OnEvent(func(e pygent.Event) {
+	agent := newAgentOn(t, nowhere{}, newModel(t, openai.BaseURL(s.URL())), pygent.WithTools(look), pygent.OnEvent(func(e pygent.Event) {
 		if e.Type == pygent.EventNotice {
 			notices = append(notices, e.Text)
 		}
@@ -453,7 +454,7 @@ func TestReasoningSurvivesAHistoryFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "history.json")
 	s := pygenttest.NewServer(t, pygenttest.Text("Hello.").WithReasoning("Hm."), pygenttest.Text("Again."))
 	for range 2 {
-		m := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIAPI(pygent.OpenAIResponses))
+		m := newModel(t, openai.BaseURL(s.URL()), openai.API(openai.Responses))
 		agent := newAgentOn(t, nowhere{}, m, pygent.WithHistoryFile(file))
 		_, err := agent.Step(t.Context(), "Go.")
 		require.NoError(t, err)

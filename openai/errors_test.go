@@ -1,4 +1,4 @@
-package pygent_test
+package openai_test
 
 import (
 	"bufio"
@@ -17,6 +17,8 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/chat"
+	"github.com/x/pygent/internal/testkit"
+	"github.com/x/pygent/openai"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -79,7 +81,7 @@ func TestEndlessAnswersAreRefused(t *testing.T) {
 		}
 	}))
 	defer s.Close()
-	_, err := newModel(t, pygent.OpenAIBaseURL(s.URL+"/v1")).ChatStream(t.Context(), ask(), func(pygent.Delta) {})
+	_, err := newModel(t, openai.BaseURL(s.URL+"/v1")).ChatStream(t.Context(), ask(), func(pygent.Delta) {})
 	require.False(t, apiError(t, err).Retryable)
 	require.ErrorContains(t, err, "too large")
 }
@@ -178,7 +180,7 @@ func TestErrorsCarryTheRequestID(t *testing.T) {
 	}))
 	defer s.Close()
 	for _, query := range []string{"", "?fail"} {
-		_, err := newModel(t, pygent.OpenAIBaseURL(s.URL+"/v1"+query)).Chat(t.Context(), ask())
+		_, err := newModel(t, openai.BaseURL(s.URL+"/v1"+query)).Chat(t.Context(), ask())
 		require.Equal(t, "req_9", apiError(t, err).RequestID)
 	}
 }
@@ -188,18 +190,18 @@ func TestConnectionErrorsCarryHints(t *testing.T) {
 	s := httptest.NewServer(http.NotFoundHandler())
 	closed := s.URL
 	s.Close()
-	_, err := newModel(t, pygent.OpenAIBaseURL(closed+"/v1")).Chat(t.Context(), ask())
+	_, err := newModel(t, openai.BaseURL(closed+"/v1")).Chat(t.Context(), ask())
 	require.ErrorContains(t, err, "is the server running there?")
 	require.ErrorContains(t, err, closed)
 	require.False(t, apiError(t, err).Retryable, "no server has ever answered there")
 
 	_, fake := serve(t)
-	_, err = newModel(t, pygent.OpenAIBaseURL("https"+strings.TrimPrefix(fake.URL(), "http"))).Chat(t.Context(), ask())
+	_, err = newModel(t, openai.BaseURL("https"+strings.TrimPrefix(fake.URL(), "http"))).Chat(t.Context(), ask())
 	require.ErrorContains(t, err, "begin with http://")
 	require.False(t, apiError(t, err).Retryable)
 
 	lost := httptest.NewServer(http.NotFoundHandler())
-	model := newModel(t, pygent.OpenAIBaseURL(lost.URL))
+	model := newModel(t, openai.BaseURL(lost.URL))
 	_, err = model.Chat(t.Context(), ask())
 	require.ErrorContains(t, err, "commonly end in /v1")
 	require.ErrorContains(t, err, "asked "+lost.URL+"/chat/completions")
@@ -209,7 +211,7 @@ func TestConnectionErrorsCarryHints(t *testing.T) {
 	require.ErrorContains(t, err, "is the server running there?")
 	require.True(t, apiError(t, err).Retryable, "the server has answered before")
 
-	keyless, err := pygent.NewOpenAIModel(pygent.OpenAIEnv(nil), pygent.OpenAIBaseURL(fake.URL()))
+	keyless, err := openai.New(openai.Env(nil), openai.BaseURL(fake.URL()))
 	require.NoError(t, err)
 	fake.Add(pygenttest.Status(401, "", "No."))
 	_, err = keyless.Chat(t.Context(), ask())
@@ -241,7 +243,7 @@ func TestAServerThatIsAwayForAMomentIsWaitedFor(t *testing.T) {
 		front := &http.Server{Handler: script}
 		go front.Serve(listener)
 		tried := 0
-		agent := newAgentOn(t, newTestRuntime(t, pygent.NewLocalRuntime), newModel(t, pygent.OpenAIBaseURL("http://"+listener.Addr().String()+"/v1")), often, pygent.OnEvent(func(e pygent.Event) {
+		agent := newAgentOn(t, testkit.NewRuntime(t, pygent.NewLocalRuntime), newModel(t, openai.BaseURL("http://"+listener.Addr().String()+"/v1")), often, pygent.OnEvent(func(e pygent.Event) {
 			switch e.Type {
 			case pygent.EventToolStart:
 				require.NoError(t, front.Close())
@@ -444,7 +446,7 @@ func TestACallThatTheUserDemandsStaysDemanded(t *testing.T) {
 	t.Parallel()
 	groq := pygenttest.Status(400, "tool_use_failed", "Tool choice is required, but model did not call a tool")
 	s := pygenttest.NewServer(t, groq, pygenttest.Text("Hi."))
-	m := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIExtraBody(map[string]any{"tool_choice": "required"}))
+	m := newModel(t, openai.BaseURL(s.URL()), openai.ExtraBody(map[string]any{"tool_choice": "required"}))
 	req := ask()
 	req.Tools, req.MustCall = []chat.ToolSpec{{Name: "bash"}}, true
 	_, err := m.Chat(t.Context(), req)
@@ -539,10 +541,10 @@ func TestWhatOfAnAnswerIsLeftOutIsTold(t *testing.T) {
 	const end = `data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\n"
 	for name, tt := range map[string]struct {
 		body    string
-		options []pygent.OpenAIOption
+		options []openai.Option
 		notice  string
 	}{
-		"several were asked for": {two + end + "data: [DONE]\n\n", []pygent.OpenAIOption{pygent.OpenAIExtraBody(map[string]any{"n": 2})},
+		"several were asked for": {two + end + "data: [DONE]\n\n", []openai.Option{openai.ExtraBody(map[string]any{"n": 2})},
 			"the first of 2 answers counts: several were asked for (n)"},
 		"one broke off": {two + end, nil, "a part of the answer was left out: the stream broke off before it ended"},
 	} {
@@ -550,7 +552,7 @@ func TestWhatOfAnAnswerIsLeftOutIsTold(t *testing.T) {
 			t.Parallel()
 			reply := pygenttest.Raw(200, "text/event-stream", tt.body)
 			s := pygenttest.NewServer(t, reply, reply)
-			m := newModel(t, append(tt.options, pygent.OpenAIBaseURL(s.URL()))...)
+			m := newModel(t, append(tt.options, openai.BaseURL(s.URL()))...)
 			var notices []string
 			note := func(d pygent.Delta) {
 				if d.Notice != "" {
@@ -689,7 +691,7 @@ func TestAnswersThatBreakOffAreCounted(t *testing.T) {
 			require.Equal(t, int64(100), result.Usage.Total())
 
 			uncounted := pygenttest.Text("Oops").WithFinish("network_error")
-			agent := newAgentOn(t, nowhere{}, model(uncounted, said), pygent.WithModelName("m"), pygent.WithPrices(dollars))
+			agent := newAgentOn(t, nowhere{}, model(uncounted, said), pygent.WithModelName("m"), pygent.WithPrices(map[string]pygent.Price{"m": {Prompt: 1000, Completion: 1000}}))
 			result, err = agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply(), pygent.MaxCost(1_000))
 			require.NoError(t, err)
 			require.Equal(t, pygent.StatusReplied, result.Status, result.Reason)
@@ -777,7 +779,7 @@ func TestBrokenResponsesAreNotAskedForAgain(t *testing.T) {
 	for _, c := range brokenResponses {
 		t.Run(c.name, func(t *testing.T) {
 			url, got := rawServer(t, c.response)
-			agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(url+"/v1")))
+			agent := newAgentOn(t, nowhere{}, newModel(t, openai.BaseURL(url+"/v1")))
 			_, err := agent.Step(t.Context(), "Go.")
 			require.ErrorContains(t, err, c.want)
 			require.False(t, apiError(t, err).Retryable)
@@ -799,7 +801,7 @@ func TestBrokenConnectionsAreTriedAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			url, got := rawServer(t, response)
-			agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(url)), pygent.WithRetry(pygent.RetryPolicy{MaxAttempts: 2, BaseDelay: time.Millisecond}))
+			agent := newAgentOn(t, nowhere{}, newModel(t, openai.BaseURL(url)), pygent.WithRetry(pygent.RetryPolicy{MaxAttempts: 2, BaseDelay: time.Millisecond}))
 			_, err := agent.Step(t.Context(), "Go.")
 			require.True(t, apiError(t, err).Retryable, "%v", err)
 			require.Len(t, got, 2)
@@ -824,13 +826,13 @@ func TestAnswersInOddFramesAreRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			url, _ := rawServer(t, response)
-			resp, err := newModel(t, pygent.OpenAIBaseURL(url)).ChatStream(t.Context(), ask(), func(pygent.Delta) {})
+			resp, err := newModel(t, openai.BaseURL(url)).ChatStream(t.Context(), ask(), func(pygent.Delta) {})
 			require.NoError(t, err)
 			require.Equal(t, "hi", resp.Message.Content)
 		})
 	}
 	url, _ := rawServer(t, "HTTP/1.1 400 x\r\nContent-Encoding: gzip\r\n\r\n"+gzipped(`{"error":{"message":"too warm"}}`))
-	_, err := newModel(t, pygent.OpenAIBaseURL(url)).Chat(t.Context(), ask())
+	_, err := newModel(t, openai.BaseURL(url)).Chat(t.Context(), ask())
 	require.ErrorContains(t, err, "status 400: too warm")
 }
 
@@ -852,7 +854,7 @@ func TestAnErrorStatusStands(t *testing.T) {
 				<-r.Context().Done()
 			}))
 			defer s.Close()
-			_, err := newModel(t, pygent.OpenAIBaseURL(s.URL), pygent.OpenAIStallTimeouts(30*time.Second, 0)).Chat(t.Context(), ask())
+			_, err := newModel(t, openai.BaseURL(s.URL), openai.StallTimeouts(30*time.Second, 0)).Chat(t.Context(), ask())
 			require.Equal(t, status, apiError(t, err).Status, "%v", err)
 			require.False(t, apiError(t, err).Retryable)
 			if status >= 200 {
@@ -872,7 +874,7 @@ func TestBadGzipIsSaid(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			url, _ := rawServer(t, rawOK+"\r\n"+body)
-			_, err := newModel(t, pygent.OpenAIBaseURL(url)).Chat(t.Context(), ask())
+			_, err := newModel(t, openai.BaseURL(url)).Chat(t.Context(), ask())
 			require.ErrorContains(t, err, "the answer cannot be decompressed: ")
 			require.True(t, apiError(t, err).Retryable)
 		})
@@ -914,7 +916,7 @@ func TestEndlessNothingIsEnded(t *testing.T) {
 		"data in between":               {"", chunk + ":" + strings.Repeat("x", 31*mega) + "\n", "a stream of more than 512 MiB"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newModel(t, pygent.OpenAIHTTPClient(respond(func() io.Reader {
+			m := newModel(t, openai.HTTPClient(respond(func() io.Reader {
 				return io.MultiReader(strings.NewReader(c.head), &cycle{text: c.text})
 			})))
 			_, err := m.ChatStream(t.Context(), ask(), func(pygent.Delta) {})
