@@ -215,9 +215,9 @@ func TestOfEveryLimitZeroIsTheDefaultAndNoLimitIsNone(t *testing.T) {
 		"MaxPids":          func(n int) pygent.Option { return pygent.MaxPids(int64(n)) },
 		"MaxCopyBytes":     func(n int) pygent.Option { return pygent.MaxCopyBytes(int64(n)) },
 		"MaxNetworkBytes":  func(n int) pygent.Option { return pygent.MaxNetworkBytes(int64(n)) },
-		"OpenAIAnswerTime": func(n int) pygent.Option { return pygent.WithOpenAI(openai.AnswerTime(time.Duration(n))) },
-		"OpenAIMaxTokens":  func(n int) pygent.Option { return pygent.WithOpenAI(openai.MaxTokens(n)) },
-		"OpenAIStallTimeouts": func(n int) pygent.Option {
+		"openai.AnswerTime": func(n int) pygent.Option { return pygent.WithOpenAI(openai.AnswerTime(time.Duration(n))) },
+		"openai.MaxTokens":  func(n int) pygent.Option { return pygent.WithOpenAI(openai.MaxTokens(n)) },
+		"openai.StallTimeouts": func(n int) pygent.Option {
 			return pygent.WithOpenAI(openai.StallTimeouts(time.Duration(n), time.Duration(n)))
 		},
 	} {

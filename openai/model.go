@@ -295,13 +295,13 @@ func New(opts ...Option) (*Model, error) {
 // limits checks the limits and fills in their defaults.
 func (o *options) limits() error {
 	for i, value := range []*time.Duration{&o.FirstByte, &o.BetweenChunks, &o.AnswerTime} {
-		option := []string{"StallTimeouts", "StallTimeouts", "AnswerTime"}[i]
+		option := []string{"openai.StallTimeouts", "openai.StallTimeouts", "openai.AnswerTime"}[i]
 		if err := settings.CheckLimit(option, *value); err != nil {
 			return fmt.Errorf("option %w", err)
 		}
 		*value = max(cmp.Or(*value, []time.Duration{defaultFirstByte, defaultBetweenChunks, defaultAnswerTime}[i]), 0)
 	}
-	if err := settings.CheckLimit("MaxTokens", o.MaxTokens); err != nil {
+	if err := settings.CheckLimit("openai.MaxTokens", o.MaxTokens); err != nil {
 		return fmt.Errorf("option %w", err)
 	}
 	o.MaxTokens = max(o.MaxTokens, 0) // leaves it to the server

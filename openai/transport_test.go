@@ -554,7 +554,7 @@ func TestAnswersWithoutEndAreEnded(t *testing.T) {
 				time.Sleep(2 * time.Minute) // virtual time, in which the server's goroutine ends
 				require.Equal(t, c.after, took)
 				if c.after > 5*time.Minute {
-					require.ErrorContains(t, err, "OpenAIAnswerTime")
+					require.ErrorContains(t, err, "openai.AnswerTime")
 					require.False(t, apiError(t, err).Retryable)
 				}
 			})

@@ -29,14 +29,14 @@ type figure struct {
 // figures are what the root has at most. Lower a number when the test says so, and never
 // raise one.
 var figures = []figure{
-	{"files", 47, 1},
-	{"lines", 20900, 200},
+	{"files", 46, 1},
+	{"lines", 20300, 200},
 	{"methods of Agent", 106, 1},
 	{"fields of Agent", 43, 1},
 	{"fields of run", 36, 1},
 	{"fields of options", 56, 1},
-	{"exported names", 597, 5},
-	{"pairs of files that use each other's unexported names", 341, 10},
+	{"exported names", 552, 5},
+	{"pairs of files that use each other's unexported names", 330, 10},
 }
 
 func TestTheRootOnlyShrinks(t *testing.T) {
