@@ -56,7 +56,7 @@ func TestOptionsThatContradictEachOtherAreRefused(t *testing.T) {
 		{pygent.WithHistory(chat.NewHistory()), pygent.WithHistoryFile("x.json")},
 		{pygent.WithTaskManager(m), pygent.MaxTasks(1)},
 	}
-	names := [][2]string{{"WithModel", "OpenAIKey"}, {"WithRuntime", "WithImage"}, {"WithHistory", "WithHistoryFile"}, {"WithTaskManager", "MaxTasks"}}
+	names := [][2]string{{"WithModel", "WithOpenAI"}, {"WithRuntime", "WithImage"}, {"WithHistory", "WithHistoryFile"}, {"WithTaskManager", "MaxTasks"}}
 	for i, tt := range tests {
 		for _, opts := range [][]pygent.Option{{tt.one, tt.other}, {tt.other, tt.one}} {
 			_, err := pygent.New(opts...)
