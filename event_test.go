@@ -242,7 +242,7 @@ func (f filler) text() string {
 func TestEveryTypeWithJSONIsChecked(t *testing.T) {
 	t.Parallel()
 	checked := map[string]bool{
-		"Config": true, // they hide secrets, and are read from their own files
+		"Config":  true, // they hide secrets, and are read from their own files
 		"Setup":   true, // it refuses what no agent can be; TestSetupDescribesTheAgentThatItsOptionsMake has it come back
 		"Command": true, // its list is for faces; what it does is functions
 	}
