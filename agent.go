@@ -1,7 +1,6 @@
 package pygent
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,9 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/x/pygent/internal/approval"
-	"github.com/x/pygent/internal/denylist"
-	"github.com/x/pygent/internal/eventqueue"
 	"github.com/x/pygent/internal/gitrepo/gitwatch"
 	"github.com/x/pygent/internal/safecall"
 )
@@ -31,37 +27,24 @@ type Agent struct {
 	history conversation
 	session sessionKeeper // set by New
 
-	toldAtFirst []string // what New told of; set by New
-	tools       *Registry
+	startup startupNotices
+	tools   *Registry
 	wiring
-	banned *denylist.List
-	opts   options
+	opts options
 	callbacks
 	logFrom int64 // how long the program's log was when the agent was made
-	seq     atomic.Int64
 
-	emitMu    sync.Mutex // keeps the numbers of events rising in every feed
-	listeners listeners  // guarded by emitMu, except always, which never changes
-	state     State      // guarded by emitMu; State fills in the rest
-	replay    *eventqueue.Replay[Event]
-	changed   changeLog
-	unheard   unheard
+	events   eventHub
+	changed  changeLog
+	unheard  unheard
+	settings liveSettings
 
-	approver  approval.Approver[FaceUser]
-	allowed   *sessionRules               // what was allowed for the session, also in tasks
-	serving   atomic.Pointer[callContext] // of the tool call that goes on, the first of several; nil between calls
-	asking    safecall.Pausable           // closed while somebody decides about hosts, or about a call of the agent or one of its tasks
-	question  safecall.Baton              // held while the user is asked a question
-	asksHosts func() bool                 // whether somebody decides about hosts; nil where nobody does
-	commands  commandSet
+	deciders deciders
+	serving  atomic.Pointer[callContext] // of the tool call that goes on, the first of several; nil between calls
+	commands commandSet
 
-	busy   safecall.Baton // held by the current run
-	mu     sync.Mutex     // guards the fields below
-	cancel context.CancelCauseFunc
-	closed bool
-	ended  chan struct{} // closed at the end of Close; set by New
-
-	tellingSettings sync.Mutex // held while the settings are read and told, so that the last event is right
+	slot *safecall.Slot
+	mu   sync.Mutex // guards persona
 
 	sources toolSources
 	tasks   lazyTasks
@@ -70,7 +53,7 @@ type Agent struct {
 	git  *gitwatch.Watch
 	jobs agentJobs
 
-	window  contextWindow    // guarded by busy
+	window  contextWindow    // guarded by slot
 	keeper  checkpointKeeper // set by New
 	refresh safecall.Baton   // held while the system message is rebuilt
 	system  systemState      // guarded by refresh, except stale and again
@@ -123,7 +106,8 @@ func newAgent(ctx context.Context, o options) (*Agent, error) {
 		return nil, err
 	}
 	o.settle()
-	a := &Agent{opts: o, logFrom: o.logSize(), callbacks: callbacks{log: o.logger}, prompt: o.prompt, persona: o.persona.orDefault(), ended: make(chan struct{})}
+	a := &Agent{opts: o, logFrom: o.logSize(), callbacks: callbacks{log: o.logger}, prompt: o.prompt, persona: o.persona.orDefault()}
+	a.connect()
 	if err := a.prepare(&o); err != nil {
 		return nil, err
 	}
@@ -134,7 +118,11 @@ func newAgent(ctx context.Context, o options) (*Agent, error) {
 	a.tools.tasks = newTaskTools(a.tasks.options().personas, a.tasks.mayBegin(o.rules, o.depth, a.runtime))
 	a.git = gitwatch.NewWatch(keptDirs(a.runtime)...)
 	a.keeper.Ready()
-	a.logStart()
+	for _, warning := range o.warnings {
+		a.log.Warn("configuration", "what", warning)
+	}
+	a.log.Info("agent made", "agent", a.id, "persona", a.persona.Name, "model", modelInLog(a.model.chosen.given, a.model.chosen.name),
+		"docker", a.UseDocker(), "messages", a.history.Len())
 	o.saved.snapshot.tellNotTaken(a)
 	if err := a.extensions.ready(ctx); err != nil {
 		a.opts.lent = a.opts.lent || o.runtime != nil // it stays the caller's
@@ -143,30 +131,35 @@ func newAgent(ctx context.Context, o options) (*Agent, error) {
 	return a, nil
 }
 
+// connect gives the parts of the agent the others that they need.
+func (a *Agent) connect() {
+	a.slot = safecall.NewSlot(errNilContext, ErrAgentBusy, ErrAgentClosed)
+	a.events.calls, a.events.interrupt = &a.callbacks, a.slot.Interrupt
+	a.startup.events, a.unheard.events, a.settings.agent = &a.events, &a.events, a
+	a.deciders.opts, a.deciders.calls, a.deciders.settings, a.deciders.stale = &a.opts, &a.callbacks, &a.settings, &a.system.stale
+}
+
 // prepare makes the parts of the agent of which nothing has to be closed.
 func (a *Agent) prepare(o *options) (err error) {
 	a.keeper = noCheckpoints{a}
 	a.meter.above = o.spends
-	a.busy, a.refresh, a.question = safecall.NewBaton(), safecall.NewBaton(), safecall.NewBaton()
+	a.refresh = safecall.NewBaton()
 	a.jobs.begin(a)
-	a.replay = eventqueue.NewReplay(keptBefore, keptBytesBefore, mergeDeltas, sizeOf)
-	a.state.Since = time.Now()
-	a.allowed = cmp.Or(o.allowed, &sessionRules{})
-	a.approver.Begin(FaceUser{Approve: o.approve, Answer: o.ask}, o.confirmBash, FaceUser.over)
-	a.listeners.always = a.handlerFeed(o.onEvent)
+	a.events.open(o.onEvent)
 	if a.tools, err = o.tooling(); err != nil {
 		return err
 	}
-	a.tools.changed = a.tellSettings
+	a.tools.changed = a.settings.emit
 	if a.commands, err = o.commandSet(); err != nil {
 		return err
 	}
-	if a.banned, err = denylist.New(o.banned, o.bannedApps); err != nil {
+	if err = a.deciders.begin(); err != nil {
 		return err
 	}
 	if a.id, err = o.agentID(); err != nil {
 		return err
 	}
+	a.events.agent = a.id
 	if err := a.tasks.prepare(o, a); err != nil {
 		return err
 	}
@@ -202,9 +195,9 @@ func (a *Agent) openWorkspace(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	a.runtime, err = o.openRuntime(ctx, putsBack, withRuntimeEvents(a.emit), a.withHostApproval())
+	a.runtime, err = o.openRuntime(ctx, putsBack, withRuntimeEvents(a.emit), a.deciders.hostApproval(a.callGoingOn))
 	if o.runtime == nil {
-		a.eventsHandled(context.Background()) // before New returns, the handler has seen its events
+		a.events.awaitHandled(context.Background()) // before New returns, the handler has seen its events
 	}
 	if err != nil {
 		return err
@@ -312,13 +305,6 @@ func (a *Agent) History() *History { return a.history.Unwrap() }
 // model call.
 func (a *Agent) Tools() *Registry { return a.tools }
 
-// isRunning reports whether a run goes on.
-func (a *Agent) isRunning() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.cancel != nil
-}
-
 // The bounds of what Close waits for. Each part of a run that ends gets
 // [safecall.Grace] of its own.
 const (
@@ -340,16 +326,16 @@ func (a *Agent) Close() error {
 	if a.inCallback() || a.tasks.inCallback() {
 		return fmt.Errorf("close the agent: %w", ErrInCallback)
 	}
-	if !a.markClosed() {
-		<-a.ended
+	first, ended := a.slot.Close(errClosing)
+	if !first {
 		return nil
 	}
-	defer close(a.ended)
+	defer ended()
 	a.notices.present.Leave()
 	ctx, cancel := context.WithTimeout(context.Background(), runEndsWithin)
 	defer cancel()
-	if a.busy.LockContext(ctx) == nil {
-		defer a.busy.Unlock()
+	if rested, err := a.slot.Await(ctx); err == nil {
+		defer rested()
 	} else {
 		defer a.foreign.Enter("the run")() // so that leftBehind names it
 	}
@@ -361,22 +347,9 @@ func (a *Agent) Close() error {
 	emitGitChanges(a.git, a.emit)
 	ctx, cancel = context.WithTimeout(context.Background(), safecall.Grace)
 	defer cancel()
-	a.eventsHandled(ctx)
-	a.replay.End()
+	a.events.awaitHandled(ctx)
+	a.events.replay.End()
 	return errors.Join(err, a.leftBehind())
-}
-
-// markClosed refuses further runs and cancels the one that goes on. It reports
-// whether the agent was open.
-func (a *Agent) markClosed() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	first := !a.closed
-	a.closed = true
-	if a.cancel != nil {
-		a.cancel(errClosing)
-	}
-	return first
 }
 
 // callbacks is the code of others that runs for an agent: its tools, its model, handlers

@@ -2,14 +2,18 @@ package pygent
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
+	"github.com/x/pygent/internal/approval"
 	"github.com/x/pygent/internal/boundset"
+	"github.com/x/pygent/internal/denylist"
 	"github.com/x/pygent/internal/looptext"
 	"github.com/x/pygent/internal/safecall"
 )
@@ -106,6 +110,58 @@ func WithApprovalFor(tools ...string) Option {
 // because git runs programs that are named there.
 func WithConfirmBash(on bool) Option { return option(func(o *options) { o.confirmBash = &on }) }
 
+// deciders are those who decide about the calls of an agent and about the hosts that its
+// commands want, and those who answer its questions.
+type deciders struct {
+	opts     *options
+	calls    *callbacks
+	settings *liveSettings
+	stale    *atomic.Bool // the system message, which says whether the user is asked about hosts
+
+	approver     approval.Approver[FaceUser]
+	banned       *denylist.List
+	allowed      *sessionRules     // what was allowed for the session, also in tasks
+	approvalGate safecall.Pausable // closed while somebody decides about hosts, or about a call of the agent or one of its tasks
+	questionLock safecall.Baton    // held while the user is asked a question
+	hostsAsked   func() bool       // whether somebody decides about hosts; nil where nobody does
+}
+
+// begin makes the deciders ready as the options say.
+func (d *deciders) begin() (err error) {
+	d.questionLock = safecall.NewBaton()
+	d.allowed = cmp.Or(d.opts.allowed, &sessionRules{})
+	d.approver.Begin(FaceUser{Approve: d.opts.approve, Answer: d.opts.ask}, d.opts.confirmBash, FaceUser.over)
+	d.banned, err = denylist.New(d.opts.banned, d.opts.bannedApps)
+	return err
+}
+
+// enterFace has a face's user decide and answer until end is called. confirm says whether
+// bash calls need approval, where nothing else does.
+func (d *deciders) enterFace(user FaceUser, confirm *bool) (end func()) {
+	forget := func() {}
+	if program, _ := d.approver.BeforeFace(); user.Approve != nil && program.Approve == nil {
+		forget = d.allowed.Layer() // what the user always allows is for this session
+	}
+	var leave func()
+	d.change(func() { leave = d.approver.Enter(user, confirm) })
+	return func() { d.change(func() { leave(); forget() }) }
+}
+
+// change calls set, and emits an event if what [Settings] has of it has changed.
+func (d *deciders) change(set func()) {
+	beforeAsks, beforeConfirms := d.currentSettings()
+	set()
+	d.stale.Store(true)
+	if asks, confirms := d.currentSettings(); asks != beforeAsks || confirms != beforeConfirms {
+		d.settings.emit()
+	}
+}
+
+// currentSettings returns what [Settings] has of approvals.
+func (d *deciders) currentSettings() (asks, confirms bool) {
+	return d.approver.User().Approve != nil, d.opts.needsApproval(Tool{Name: "bash"}, d.approver.Confirm())
+}
+
 // permit decides whether a call may run. Deny overrides allow, and without an
 // answer the call is denied. It returns the call with the arguments that were
 // permitted, which somebody may have changed, or the result of a call that must
@@ -115,10 +171,11 @@ func (r *run) permit(c *callContext, tool Tool) (permitted *callContext, refused
 		return nil, refused
 	}
 	call := &c.info.Call
-	if err := r.agent.checkBans(*call); err != nil {
+	deciders, rt := &r.agent.deciders, r.agent.runtime
+	if err := deciders.checkBans(*call); err != nil {
 		return nil, deniedResult(err.Error())
 	}
-	why := r.agent.whyAsk(tool, *call)
+	why := deciders.whyAsk(rt, tool, *call)
 	if why == "" {
 		return c, nil
 	}
@@ -126,7 +183,7 @@ func (r *run) permit(c *callContext, tool Tool) (permitted *callContext, refused
 	if c.Err() != nil {
 		return nil, notRunResult(OutcomeInterrupted, looptext.NotRun(context.Cause(c)))
 	}
-	decision = r.agent.settle(decision, tool, call)
+	decision = deciders.resolve(rt, decision, tool, call)
 	if decision.Arguments != nil {
 		c = c.with(string(decision.Arguments))
 	}
@@ -145,23 +202,23 @@ func deniedResult(reason string) *ToolResult {
 }
 
 // checkBans returns an error for a call that runs a banned command.
-func (a *Agent) checkBans(call ToolCall) error {
+func (d *deciders) checkBans(call ToolCall) error {
 	if call.Name != "bash" {
 		return nil
 	}
 	command, _ := commandIn(call)
-	return a.banned.Check(command.Cmd)
+	return d.banned.Check(command.Cmd)
 }
 
 // decide has somebody decide about a call, unless an earlier decision covers
 // it.
 func (r *run) decide(ctx context.Context, tool Tool, call ToolCall, why string) Decision {
 	a := r.agent
-	approve := a.approver.User().Approve
+	approve := a.deciders.approver.User().Approve
 	switch {
-	case a.allowed.Has(a.sessionScope(tool, call).key):
+	case a.deciders.allowed.Has(scopeOf(a.runtime, tool, call).key):
 		return Decision{Allow: true, By: byRule}
-	case approve == nil && a.changesGit(call):
+	case approve == nil && changesGit(a.runtime, call):
 		return Decision{By: byNobody, Reason: "git on the user's machine obeys what is below .git, so writing there needs approval, and nobody can give it here"}
 	case approve == nil:
 		return Decision{By: byNobody, Reason: "this tool needs approval, and nobody can give it here"}
@@ -190,7 +247,7 @@ func (r *run) requestFor(ctx context.Context, tool Tool, call ToolCall, why stri
 		Runtime:     a.describe(ctx),
 		Why:         why,
 		Changes:     r.changesOf(ctx, call),
-		Session:     a.sessionScope(tool, call).words,
+		Session:     scopeOf(a.runtime, tool, call).words,
 		AsksManager: a.opts.asksManager,
 	}
 }
@@ -198,58 +255,58 @@ func (r *run) requestFor(ctx context.Context, tool Tool, call ToolCall, why stri
 // askFor has somebody decide about a call. The time limit of the step pauses
 // meanwhile.
 func (r *run) askFor(ctx context.Context, approve ApprovalFunc, request ApprovalRequest) (Decision, error) {
-	defer r.agent.asking.Close()()
+	defer r.agent.deciders.approvalGate.Close()()
 	return callForeign(ctx, r, "the approval", func() (Decision, error) { return approve(ctx, request) })
 }
 
-// settle returns a decision as it takes effect. Arguments are set only if they
+// resolve returns a decision as it takes effect. Arguments are set only if they
 // replace those of the call; a call whose new arguments cannot be used is
 // denied. A decision for the session is remembered.
-func (a *Agent) settle(d Decision, tool Tool, call *ToolCall) Decision {
-	given := string(bytes.TrimSpace(d.Arguments))
-	d.Arguments, d.Session = nil, d.Session && d.Allow
-	if !d.Allow {
-		return d
+func (d *deciders) resolve(rt Runtime, decision Decision, tool Tool, call *ToolCall) Decision {
+	given := string(bytes.TrimSpace(decision.Arguments))
+	decision.Arguments, decision.Session = nil, decision.Session && decision.Allow
+	if !decision.Allow {
+		return decision
 	}
 	decided := *call
 	if given != "" && given != call.Arguments {
 		args, err := tool.schema.Arguments(given)
 		decided.Arguments = string(args)
 		if err == nil {
-			err = a.checkBans(decided)
+			err = d.checkBans(decided)
 		}
 		if err != nil {
-			return Decision{By: d.By, Reason: fmt.Sprintf("the arguments that the approval gave cannot be used: %v", err)}
+			return Decision{By: decision.By, Reason: fmt.Sprintf("the arguments that the approval gave cannot be used: %v", err)}
 		}
-		d.Arguments = args
+		decision.Arguments = args
 	}
-	if d.Session {
-		a.allowed.Add(a.sessionScope(tool, decided).key)
+	if decision.Session {
+		d.allowed.Add(scopeOf(rt, tool, decided).key)
 	}
-	return d
+	return decision
 }
 
 // whyAsk returns why a call needs approval. It is empty for a call that needs
 // none.
-func (a *Agent) whyAsk(tool Tool, call ToolCall) string {
-	why := whyByRules(a, tool, call)
-	if (why != "" || !a.UseDocker()) && a.changesGit(call) {
+func (d *deciders) whyAsk(rt Runtime, tool Tool, call ToolCall) string {
+	why := d.whyByRules(rt, tool, call)
+	if (why != "" || !isolated(rt)) && changesGit(rt, call) {
 		return "it writes what git obeys on the user's machine"
 	}
 	return why
 }
 
 // whyByRules is whyAsk but for what git obeys.
-func whyByRules(a *Agent, tool Tool, call ToolCall) string {
-	confirmBash := a.approver.Confirm()
+func (d *deciders) whyByRules(rt Runtime, tool Tool, call ToolCall) string {
+	confirmBash := d.approver.Confirm()
 	switch {
 	case tool.NeedsApproval:
 		return "the tool " + call.Name + " always needs approval"
-	case a.opts.needsApproval(tool, confirmBash):
+	case d.opts.needsApproval(tool, confirmBash):
 		return "calls of " + call.Name + " need approval here"
-	case a.writesUnconfined(call, confirmBash):
+	case confirmBash != nil && *confirmBash && writesUnconfined(rt, call):
 		return "it writes a file where commands need approval"
-	case strings.HasPrefix(call.ID, writtenID) && !tool.ReadOnly && a.canAsk():
+	case strings.HasPrefix(call.ID, writtenID) && !tool.ReadOnly && d.canAsk():
 		return "the model wrote it as text, which may repeat what it has read"
 	}
 	return ""
@@ -257,12 +314,12 @@ func whyByRules(a *Agent, tool Tool, call ToolCall) string {
 
 // canAsk reports whether somebody can be asked about calls now, for a task those whom its
 // manager asks.
-func (a *Agent) canAsk() bool {
-	if m := a.opts.manager; a.opts.asksManager && m != nil {
-		r := m.tasks.Record(a.opts.task)
+func (d *deciders) canAsk() bool {
+	if m := d.opts.manager; d.opts.asksManager && m != nil {
+		r := m.tasks.Record(d.opts.task)
 		return r != nil && m.approver(r) != nil
 	}
-	return a.approver.User().Approve != nil
+	return d.approver.User().Approve != nil
 }
 
 // needsApproval reports whether calls of a tool need approval by the options. A
@@ -279,18 +336,11 @@ func (o *options) needsApproval(tool Tool, confirmBash *bool) bool {
 	return o.approveAll && len(o.approvalFor) == 0 && (tool.RunsCommands || !tool.ReadOnly)
 }
 
-// writesUnconfined reports whether a call writes a file of this machine while
-// commands need approval. Such a write could do the same harm as a command.
-func (a *Agent) writesUnconfined(call ToolCall, confirmBash *bool) bool {
+// writesUnconfined reports whether a call writes a file of this machine. Such a write could
+// do the same harm as a command.
+func writesUnconfined(rt Runtime, call ToolCall) bool {
 	_, writes := changeIn(call)
-	return writes && confirmBash != nil && *confirmBash && !a.UseDocker()
-}
-
-// changesGit reports whether a call writes a file that steers git on this
-// machine.
-func (a *Agent) changesGit(call ToolCall) bool {
-	change, writes := changeIn(call)
-	return writes && a.steersGit(change.path)
+	return writes && !isolated(rt)
 }
 
 // ownApprovalFor returns the names given to this agent itself. Names that it
@@ -308,17 +358,17 @@ type scope struct {
 	words string // for people
 }
 
-// sessionScope returns the scope of a call. It never covers another tool that
+// scopeOf returns the scope of a call. It never covers another tool that
 // gets the same name later. A program may have registered a tool under the name
 // of a built-in one; that is covered call by call.
-func (a *Agent) sessionScope(tool Tool, call ToolCall) scope {
+func scopeOf(rt Runtime, tool Tool, call ToolCall) scope {
 	command, _ := commandIn(call)
 	change, writes := changeIn(call)
 	ours := isOurs(call) && tool.isBuiltin()
 	switch {
 	case command.Cmd != "" && ours:
 		return scope{boundset.Of("bash", fmt.Sprint(command.Background), command.Cwd, command.Cmd), "this very command"}
-	case writes && a.steersGit(change.path):
+	case writes && steersGit(rt, change.path):
 		return scope{}
 	case writes && change.path != "." && ours:
 		return scope{boundset.Of("write", change.path), "writes to this file"}
@@ -394,28 +444,31 @@ func (t *localTask) decide(request int64, call string, d Decision) error {
 // errSessionOver is the reason why nobody answers any more.
 var errSessionOver = errors.New("the session is over")
 
-// withHostApproval has the agent's session decide about hosts, unless the
-// runtime's own options name somebody. The time limit of the step pauses
-// meanwhile.
-func (a *Agent) withHostApproval() RuntimeOption {
+// hostApproval has them decide about hosts, unless the runtime's own options name
+// somebody. The time limit of the step pauses meanwhile. callGoingOn returns the call of a
+// tool, if any.
+func (d *deciders) hostApproval(callGoingOn func() context.Context) RuntimeOption {
 	return runtimeOption{"withHostApproval", func(o *runtimeOptions) {
 		given := o.askHosts
-		o.canAskHosts = func() bool { return given != nil || a.approver.User().Hosts != nil }
+		o.canAskHosts = func() bool { return given != nil || d.approver.User().Hosts != nil }
 		o.askHosts = func(ctx context.Context, r HostRequest) (HostDecision, error) {
 			ask := given
 			if ask == nil {
-				ask = a.approver.User().Hosts
+				ask = d.approver.User().Hosts
 			}
 			if ask == nil {
 				return HostDecision{}, errSessionOver
 			}
-			defer a.asking.Close()()
-			defer a.enter(&a.calling, "the approval of hosts")()
-			if c, ok := a.callGoingOn().(*callContext); ok {
+			defer d.approvalGate.Close()()
+			defer d.calls.enter(&d.calls.calling, "the approval of hosts")()
+			if c, ok := callGoingOn().(*callContext); ok {
 				ctx = &callContext{Context: safecall.WithValues(ctx, c), info: c.info}
 			}
 			return ask(ctx, r)
 		}
-		a.asksHosts = o.canAskHosts
+		d.hostsAsked = o.canAskHosts
 	}}
 }
+
+// canAskHosts reports whether somebody decides about hosts.
+func (d *deciders) canAskHosts() bool { return d.hostsAsked != nil && d.hostsAsked() }

@@ -27,7 +27,7 @@ func TestSettingsTellOfASessionsApproval(t *testing.T) {
 	end := session.Answers(t.Context(), FaceUser{Approve: ask})
 	agent.SetApproval(ask)
 	end() // what SetApproval set stays
-	agent.eventsHandled(t.Context())
+	agent.events.awaitHandled(t.Context())
 	require.Equal(t, []told{{true, true}, {false, false}, {true, true}, {true, true}, {true, false}}, all)
 }
 

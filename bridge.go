@@ -14,7 +14,7 @@ import (
 )
 
 // checkpointKeeper keeps the checkpoints of an agent: package checkpoint has the only one.
-// All that is before List is called by who makes or closes the agent, or holds busy.
+// All that is before List is called by who makes or closes the agent, or has the slot.
 type checkpointKeeper interface {
 	// Open is called before there is a runtime. putsBack says that the files of the session
 	// go into the new workspace, by Fill.
@@ -56,7 +56,7 @@ func (noCheckpoints) Open(context.Context) (bool, error) { return false, nil }
 func (n noCheckpoints) Fill(context.Context) error {
 	a := n.agent
 	if rt, ours := RuntimeAs[*workspaceRuntime](a.runtime); ours && rt.info.Temporary && !a.opts.lent && a.session.WasTemporary("") {
-		a.tellAtFirst("the workspace of the session was temporary, and its files are gone: no checkpoint has them")
+		a.startup.add("the workspace of the session was temporary, and its files are gone: no checkpoint has them")
 	}
 	return nil
 }
@@ -85,7 +85,7 @@ func (noCheckpoints) Find(int64) (chat.Rewind, bool, error)        { return chat
 func (noCheckpoints) Export(context.Context, int64, Runtime) error { return errNotKept }
 
 // sessionKeeper keeps the session of an agent: package sessions has the only one. All is
-// called by who makes or closes the agent, or holds busy.
+// called by who makes or closes the agent, or has the slot.
 type sessionKeeper interface {
 	// Opened is called once the history is open, and Failed, which closes the session, if
 	// it cannot be.
@@ -189,7 +189,7 @@ func (i insideAgent) ModelName() string { return i.agent.model.current().asked()
 func (i insideAgent) Emit(e Event) { i.agent.emit(e) }
 
 // Notice tells of something while the agent is made.
-func (i insideAgent) Notice(text string) { i.agent.tellAtFirst(text) }
+func (i insideAgent) Notice(text string) { i.agent.startup.add(text) }
 
 // Place returns the mark that leads to where the conversation is now.
 func (i insideAgent) Place() chat.Rewind { return i.agent.history.Place() }
@@ -426,7 +426,7 @@ func typed(m Message) string {
 
 // Resting calls f while no run goes on.
 func (i insideAgent) Resting(ctx context.Context, f func(context.Context) error) error {
-	ctx, end, err := i.agent.begin(ctx)
+	ctx, end, err := i.agent.slot.Begin(ctx)
 	if err != nil {
 		return err
 	}

@@ -519,7 +519,7 @@ func (r *run) limitResult(ctx context.Context, call *ToolCall, result *ToolResul
 // toolInfo describes a call for the events about it. It is nil if nobody gets
 // those.
 func (r *run) toolInfo(ctx context.Context, call ToolCall) *ToolInfo {
-	if !r.agent.isHeard() {
+	if !r.agent.events.isHeard() {
 		return nil
 	}
 	tool, _ := r.lookup(call.Name)
@@ -738,7 +738,7 @@ func (r *run) readTogether(calls []readCall) int {
 	jobs := map[string]bool{}
 	for n, call := range calls[:min(len(calls), maxTogether)] {
 		job, reads := jobIn(call)
-		if call.tool.Name == "" || !call.tool.ReadOnly || call.tool.ends || jobs[job] || r.agent.whyAsk(call.tool, call.ToolCall) != "" {
+		if call.tool.Name == "" || !call.tool.ReadOnly || call.tool.ends || jobs[job] || r.agent.deciders.whyAsk(r.agent.runtime, call.tool, call.ToolCall) != "" {
 			return max(n, 1)
 		}
 		jobs[job] = reads

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/checkpoint"
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/numeral"
@@ -299,7 +298,7 @@ func (a *Agent) fork(ctx context.Context, id int64, opts []Option) (*Agent, erro
 	if err != nil {
 		return nil, err
 	}
-	o, err := a.forkOptions(opts)
+	o, err := a.opts.ofFork(&a.deciders, a.inherited(), a.runtime, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -311,7 +310,9 @@ func (a *Agent) fork(ctx context.Context, id int64, opts []Option) (*Agent, erro
 		err = a.keeper.Export(ctx, id, fork.runtime)
 	}
 	if err == nil { // last, so that a session without its files is none
-		err = fork.beginWith(said)
+		if err = errForkHistory; fork.history.Len() == 0 {
+			err = fork.history.AppendEntries(context.Background(), said)
+		}
 	}
 	if err != nil {
 		return nil, errors.Join(err, fork.Close())
@@ -319,21 +320,15 @@ func (a *Agent) fork(ctx context.Context, id int64, opts []Option) (*Agent, erro
 	return fork, nil
 }
 
-// beginWith gives the agent its conversation.
-func (a *Agent) beginWith(entries []chat.HistoryEntry) error {
-	if a.history.Len() > 0 {
-		return errors.New("its history is not empty")
-	}
-	return a.history.AppendEntries(context.Background(), entries)
-}
+var errForkHistory = errors.New("its history is not empty")
 
-// forkOptions are the options of a fork.
-func (a *Agent) forkOptions(opts []Option) (options, error) {
-	o := a.opts
-	o.approve, o.ask = a.decidersOfFork()
-	o.confirmBash = a.approver.Confirm()
-	setAll(&o, []Option{a.inherited()}, Option.setAgent)
-	o.extensions = a.opts.extensions
+// ofFork are the options of a fork of an agent that has the options o.
+func (o options) ofFork(d *deciders, inherited Option, rt Runtime, opts []Option) (options, error) {
+	extensions := o.extensions
+	o.approve, o.ask = d.ofFork()
+	o.confirmBash = d.approver.Confirm()
+	setAll(&o, []Option{inherited}, Option.setAgent)
+	o.extensions = extensions
 	o.given, o.warnings = nil, nil
 	o.spends, o.askAbove, o.parentsWindow = nil, nil, false
 	o.tools, o.disabled = nil, nil // the registry has those that are on
@@ -342,7 +337,7 @@ func (a *Agent) forkOptions(opts []Option) (options, error) {
 	o.run = slices.Clip(o.run)
 	custom := o.runtime != nil
 	o.runtime, o.lent, o.runtimeOpts = nil, false, nil
-	if rt, ours := RuntimeAs[*workspaceRuntime](a.runtime); ours {
+	if rt, ours := RuntimeAs[*workspaceRuntime](rt); ours {
 		kind, private := rt.sibling()
 		o.runtimeOpts = kind.options(private)
 		custom = false
@@ -354,14 +349,14 @@ func (a *Agent) forkOptions(opts []Option) (options, error) {
 	return o, nil
 }
 
-// decidersOfFork returns who decides and answers in a fork: the program, or the people
+// ofFork returns who decides and answers in a fork: the program, or the people
 // at the faces of this agent as long as they are there.
-func (a *Agent) decidersOfFork() (ApprovalFunc, AskFunc) {
-	now := a.approver.User()
-	program, _ := a.approver.BeforeFace()
+func (d *deciders) ofFork() (ApprovalFunc, AskFunc) {
+	now := d.approver.User()
+	program, _ := d.approver.BeforeFace()
 	if program.Approve == nil && now.Approve != nil {
 		program.Approve = func(ctx context.Context, r ApprovalRequest) (Decision, error) {
-			if u := a.approver.User(); u.Approve != nil {
+			if u := d.approver.User(); u.Approve != nil {
 				return u.Approve(ctx, r)
 			}
 			return Decision{By: byNobody}, errSessionOver
@@ -369,7 +364,7 @@ func (a *Agent) decidersOfFork() (ApprovalFunc, AskFunc) {
 	}
 	if program.Answer == nil && now.Answer != nil {
 		program.Answer = func(ctx context.Context, r AskRequest) (Answer, error) {
-			if u := a.approver.User(); u.Answer != nil {
+			if u := d.approver.User(); u.Answer != nil {
 				return u.Answer(ctx, r)
 			}
 			return Answer{}, ErrNobodyToAsk

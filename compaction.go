@@ -338,7 +338,7 @@ func (a *Agent) exclusive(ctx context.Context, f func(*run) error) error {
 	if err != nil {
 		return err
 	}
-	ctx, end, err := a.begin(ctx)
+	ctx, end, err := a.slot.Begin(ctx)
 	if err != nil {
 		return err
 	}
@@ -348,9 +348,9 @@ func (a *Agent) exclusive(ctx context.Context, f func(*run) error) error {
 		return err
 	}
 	defer release()
-	a.listen(ctx, a.handlerFeed(o.onEvent))
-	defer a.endListening()
-	defer a.rest()
+	a.events.listen(ctx, a.events.handlerFeed(o.onEvent))
+	defer a.events.endListening()
+	defer a.events.setIdle()
 	r := newRun(a, o)
 	r.ctx, r.release, r.patience = ctx, release, ctx.Done()
 	defer r.endBeside()

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -181,41 +182,18 @@ func (a *Agent) Events(ctx context.Context, msg string, opts ...RunOption) iter.
 			yield(Event{}, ErrEventsUsed)
 			return
 		}
-		if err := a.follow(ctx, msg, opts, func(e Event) bool { return yield(e, nil) }); err != nil {
-			yield(Event{}, err)
+		if ctx == nil {
+			yield(Event{}, errNilContext)
+			return
 		}
-	}
-}
-
-// follow runs the agent and calls yield with every event until yield returns
-// false, which cancels the run. It returns the run's error unless the run was
-// cancelled that way.
-func (a *Agent) follow(ctx context.Context, msg string, opts []RunOption, yield func(Event) bool) error {
-	if ctx == nil {
-		return errNilContext
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	s := eventqueue.NewStream(mergeDeltas)
-	ended := make(chan struct{})
-	var err error
-	go func() {
-		defer close(ended)
-		_, err = a.run(ctx, msg, s.Feed(), opts)
-	}()
-	defer func() {
-		cancel()
-		s.Leave()
-		<-ended
-		<-s.Feed().Handled()
-	}()
-	defer a.calling.Enter(safecall.Current())()
-	for {
-		e, ok := s.Next(ended)
-		if !ok {
+		leave := a.calling.Enter(safecall.Current())
+		defer leave()
+		err := eventqueue.Drive(ctx, mergeDeltas, func(ctx context.Context, follower *eventqueue.Feed[Event]) error {
+			_, err := a.run(ctx, msg, follower, opts)
 			return err
-		}
-		if !yield(e) {
-			return nil
+		}, func(e Event) bool { return yield(e, nil) })
+		if leave(); err != nil {
+			yield(Event{}, err)
 		}
 	}
 }
@@ -289,7 +267,7 @@ const (
 // nothing.
 func Progress(ctx context.Context, p ProgressInfo) {
 	c := toolCallOf(ctx)
-	if c == nil || !c.agent.isHeard() {
+	if c == nil || !c.agent.events.isHeard() {
 		return
 	}
 	to := c.progress.Load()
@@ -330,7 +308,7 @@ func (c *callContext) shortCall() *ToolCall {
 // the command of a call prints.
 func withLiveOutput(ctx context.Context, opts ...BashOption) []BashOption {
 	c := toolCallOf(ctx)
-	if c == nil || !c.agent.isHeard() {
+	if c == nil || !c.agent.events.isHeard() {
 		return opts
 	}
 	return append(opts, BashOutput(func(chunk OutputChunk) {
@@ -338,27 +316,17 @@ func withLiveOutput(ctx context.Context, opts ...BashOption) []BashOption {
 	}))
 }
 
-// logStart logs how the agent is set up, and warns of what is not as it was
-// asked for.
-func (a *Agent) logStart() {
-	for _, warning := range a.opts.warnings {
-		a.log.Warn("configuration", "what", warning)
-	}
-	a.log.Info("agent made", "agent", a.id, "persona", a.persona.Name, "model", modelInLog(a.model.chosen.given, a.model.chosen.name),
-		"docker", a.UseDocker(), "messages", a.history.Len())
-}
-
 // logEvent logs an event unless it is logged elsewhere: the loop logs its
 // retries, the runtime its own events, and the agent of a task what the task
 // does. Deltas are not logged.
-func (a *Agent) logEvent(e *Event) {
+func (h *eventHub) logEvent(e *Event) {
 	ctx := context.Background()
-	if e.Task != "" && e.Type != EventTask || !a.log.Enabled(ctx, slog.LevelError) {
+	if e.Task != "" && e.Type != EventTask || !h.calls.log.Enabled(ctx, slog.LevelError) {
 		return
 	}
 	level, text, attrs := logEntry(e)
 	if text != "" {
-		a.log.LogAttrs(ctx, level, text, append(attrs, slog.String("agent", a.id))...)
+		h.calls.log.LogAttrs(ctx, level, text, append(attrs, slog.String("agent", h.agent))...)
 	}
 }
 
@@ -415,52 +383,85 @@ func tokensInLog(u *Usage) slog.Attr {
 	return slog.Int64("tokens", u.Total())
 }
 
-// listeners are the feeds that get the events of an agent.
-type listeners struct {
-	always  *eventqueue.Feed[Event]   // of the agent's handler; nil for none
+// eventHub numbers the events of an agent, keeps its [State] by them, and hands them to
+// whoever listens.
+type eventHub struct {
+	agent     string // the agent's id, for the log
+	calls     *callbacks
+	interrupt func(cause error)       // the run that goes on, if any
+	always    *eventqueue.Feed[Event] // of the agent's own handler; nil for none
+	replay    *eventqueue.Replay[Event]
+
+	mu      sync.Mutex // guards the fields below, and keeps the numbers rising in every feed
+	seq     int64
+	state   State                     // what events tell of it
 	faces   []*eventqueue.Feed[Event] // of those that follow the agent
 	run     []*eventqueue.Feed[Event] // of the run that goes on
 	ctx     context.Context           // of that run; nil for none
 	release []func()                  // lets go of the feeds that the run holds
 }
 
+// open makes the hub ready. It is called once, before the first event.
+func (h *eventHub) open(handler func(Event)) {
+	h.replay = eventqueue.NewReplay(keptBefore, keptBytesBefore, mergeDeltas, sizeOf)
+	h.state.Since = time.Now()
+	h.always = h.handlerFeed(handler)
+}
+
 // listen adds feeds for the events of the run that begins. Nil feeds are left
 // out.
-func (a *Agent) listen(ctx context.Context, feeds ...*eventqueue.Feed[Event]) {
-	a.emitMu.Lock()
-	defer a.emitMu.Unlock()
-	a.listeners.run, a.listeners.ctx = nil, ctx
+func (h *eventHub) listen(ctx context.Context, feeds ...*eventqueue.Feed[Event]) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.run, h.ctx = nil, ctx
 	for _, f := range feeds {
 		if f != nil {
-			a.listeners.run = append(a.listeners.run, f)
-			a.listeners.release = append(a.listeners.release, f.Hold())
+			h.run = append(h.run, f)
+			h.release = append(h.release, f.Hold())
 		}
 	}
-	if a.listeners.always != nil {
-		a.listeners.release = append(a.listeners.release, a.listeners.always.Hold())
+	if h.always != nil {
+		h.release = append(h.release, h.always.Hold())
 	}
 }
 
 // endListening removes the feeds of the run.
-func (a *Agent) endListening() {
-	a.emitMu.Lock()
-	defer a.emitMu.Unlock()
-	for _, release := range a.listeners.release {
+func (h *eventHub) endListening() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, release := range h.release {
 		release()
 	}
-	a.listeners.run, a.listeners.ctx, a.listeners.release = nil, nil, nil
+	h.run, h.ctx, h.release = nil, nil, nil
+}
+
+// follow calls f with each event until end is called; see [FaceSession.Follow].
+func (h *eventHub) follow(f func(Event)) (before *RuntimeEvent, end func()) {
+	events := h.handlerFeed(f)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.faces = append(slices.Clip(h.faces), events)
+	return h.state.Runtime, func() {
+		h.mu.Lock()
+		h.faces = slices.DeleteFunc(slices.Clone(h.faces), func(f *eventqueue.Feed[Event]) bool { return f == events })
+		h.mu.Unlock()
+		<-events.Handled()
+	}
 }
 
 // handlerFeed returns a feed for an event handler that the caller gave, or nil
 // for none. A handler that panics ends the current run.
-func (a *Agent) handlerFeed(f func(Event)) *eventqueue.Feed[Event] {
+func (h *eventHub) handlerFeed(f func(Event)) *eventqueue.Feed[Event] {
 	if f == nil {
 		return nil
 	}
 	var self safecall.Goroutine // of the feed's goroutine, which alone uses it
 	events := eventqueue.New(func(e Event) {
-		defer a.enterAs(&a.handling, self, "an event handler")()
-		safecall.Call(func() { f(e) }, a.handlerFailed)
+		defer h.calls.enterAs(&h.calls.handling, self, "an event handler")()
+		safecall.Call(func() { f(e) }, func(err error) {
+			h.calls.logPanic("event handler", err)
+			h.interrupt(fmt.Errorf("%w: %w", errHandler, err))
+		})
 	}, mergeDeltas)
 	events.Begin(func() { self = safecall.Current() })
 	return events
@@ -469,43 +470,36 @@ func (a *Agent) handlerFeed(f func(Event)) *eventqueue.Feed[Event] {
 // errHandler is the cause of the end of a run whose event handler panicked.
 var errHandler = errors.New("the event handler")
 
-// handlerFailed ends the current run because a handler of its events panicked.
-func (a *Agent) handlerFailed(err error) {
-	a.logPanic("event handler", err)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.cancel != nil {
-		a.cancel(fmt.Errorf("%w: %w", errHandler, err))
-	}
-}
+// emit is the agent's eventHub.emit.
+func (a *Agent) emit(e Event) []<-chan struct{} { return a.events.emit(e) }
 
 // emit completes an event and hands it to every listener without waiting. Each
 // channel it returns is closed when a listener has handled the event.
-func (a *Agent) emit(e Event) []<-chan struct{} {
-	a.logEvent(&e)
-	a.emitMu.Lock()
-	defer a.emitMu.Unlock()
-	if bridge.Reassigned(a.listeners.ctx) != nil {
+func (h *eventHub) emit(e Event) []<-chan struct{} {
+	h.logEvent(&e)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if bridge.Reassigned(h.ctx) != nil {
 		return nil
 	}
-	e.Seq, e.Time = a.seq.Add(1), time.Now()
+	h.seq++
+	e.Seq, e.Time = h.seq, time.Now()
 	if e.Call != nil {
 		call := *e.Call // events are kept, and with them must not be the call's context, which leads to all of its run
 		e.Call = &call
 	}
-	a.state.note(&e)
+	h.state.update(&e)
 	delta := isDelta(&e)
 	if delta {
-		a.replay.Offer(e.Seq, e)
+		h.replay.Offer(e.Seq, e)
 	} else {
-		a.replay.Put(e.Seq, e)
+		h.replay.Put(e.Seq, e)
 	}
-	l := &a.listeners
-	if l.always == nil && len(l.faces)+len(l.run) == 0 {
+	if h.always == nil && len(h.faces)+len(h.run) == 0 {
 		return nil
 	}
 	var handled []<-chan struct{}
-	for _, f := range append(slices.Concat(l.run, l.faces), l.always) {
+	for _, f := range append(slices.Concat(h.run, h.faces), h.always) {
 		switch {
 		case f == nil:
 		case delta:
@@ -515,30 +509,48 @@ func (a *Agent) emit(e Event) []<-chan struct{} {
 		}
 	}
 	if e.Type == EventRunEnd && e.Task == "" {
-		l.run = nil // tasks may go on, but the run's listeners have heard its last event
+		h.run = nil // tasks may go on, but the run's listeners have heard its last event
 	}
 	return handled
 }
 
-// isHeard reports whether anybody gets the events of the agent.
-func (a *Agent) isHeard() bool {
-	if a.replay.Wanted() {
-		return true
-	}
-	a.emitMu.Lock()
-	defer a.emitMu.Unlock()
-	l := &a.listeners
-	return l.always != nil || len(l.faces)+len(l.run) > 0 || a.log.Enabled(context.Background(), slog.LevelDebug)
+// setJobs is for jobs of which nobody has to be told by an event.
+func (h *eventHub) setJobs(jobs []Job) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.state.Jobs, h.state.JobsAt = slices.Clone(jobs), time.Now()
 }
 
-// eventsHandled waits until the agent's own handler has seen all events so far,
+// isHeard reports whether anybody gets the events.
+func (h *eventHub) isHeard() bool {
+	if h.replay.Wanted() {
+		return true
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.always != nil || len(h.faces)+len(h.run) > 0 || h.calls.log.Enabled(context.Background(), slog.LevelDebug)
+}
+
+// awaitHandled waits until the agent's own handler has seen all events so far,
 // or ctx ends.
-func (a *Agent) eventsHandled(ctx context.Context) {
-	if a.listeners.always == nil {
+func (h *eventHub) awaitHandled(ctx context.Context) {
+	if h.always == nil {
 		return
 	}
 	select {
-	case <-a.listeners.always.Handled():
+	case <-h.always.Handled():
 	case <-ctx.Done():
 	}
+}
+
+// startupNotices are what New has told of, for the sessions that begin later.
+type startupNotices struct {
+	events *eventHub
+	texts  []string
+}
+
+// add emits a notice while the agent is made, and keeps it.
+func (n *startupNotices) add(text string) {
+	n.texts = append(n.texts, text)
+	n.events.emit(Event{Type: EventNotice, Text: text})
 }

@@ -44,8 +44,8 @@ func (a *Agent) Subscribe(ctx context.Context, after int64) iter.Seq2[Event, err
 	if ctx == nil {
 		return func(yield func(Event, error) bool) { yield(Event{}, errNilContext) }
 	}
-	a.replay.Grow(keptEvents, keptBytes)
-	return a.replay.Follow(ctx, after)
+	a.events.replay.Grow(keptEvents, keptBytes)
+	return a.events.replay.Follow(ctx, after)
 }
 
 // Activity is what an agent does at a time.
@@ -91,20 +91,27 @@ type State struct {
 // and subscribes from [State.Seq]. Messages that were added meanwhile are in the
 // history already, and come again as events: [Event.Messages] tells.
 func (a *Agent) State() State {
-	a.emitMu.Lock()
-	s := a.state
-	s.Seq, s.Messages = a.seq.Load(), a.history.MessageCount()
-	a.emitMu.Unlock()
-	s.Jobs = slices.Clone(s.Jobs)
-	s.Activity = cmp.Or(s.Activity, ActivityIdle)
+	s := a.events.current(a.history.MessageCount)
 	// Both are read after the number, so that no event is missed: one that comes
 	// meanwhile is told again to those who subscribe from there.
-	s.Unheard, s.Settings = a.unheard.list(), a.settings()
+	s.Unheard, s.Settings = a.unheard.list(), a.settings.current()
 	return s
 }
 
-// note follows the agent's activity by its events.
-func (s *State) note(e *Event) {
+// current returns the state as far as events tell of it. messages counts those of the
+// history.
+func (h *eventHub) current(messages func() int) State {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.state
+	s.Seq, s.Messages = h.seq, messages()
+	s.Jobs = slices.Clone(s.Jobs)
+	s.Activity = cmp.Or(s.Activity, ActivityIdle)
+	return s
+}
+
+// update follows the agent's activity by its events.
+func (s *State) update(e *Event) {
 	step := e.Step
 	var now Activity
 	var call *ToolCall
@@ -137,12 +144,12 @@ func (s *State) note(e *Event) {
 	s.Activity, s.Call, s.Step = now, call, step
 }
 
-// rest notes the end of what is no run, and so has no event for it.
-func (a *Agent) rest() {
-	a.emitMu.Lock()
-	defer a.emitMu.Unlock()
-	if a.state.Activity != ActivityIdle {
-		a.state.Activity, a.state.Since = ActivityIdle, time.Now()
+// setIdle is for the end of what is no run, and so has no event for it.
+func (h *eventHub) setIdle() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.state.Activity != ActivityIdle {
+		h.state.Activity, h.state.Since = ActivityIdle, time.Now()
 	}
 }
 

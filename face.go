@@ -11,7 +11,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/x/pygent/internal/eventqueue"
 	"github.com/x/pygent/internal/safecall"
 	"github.com/x/pygent/internal/screen"
 	"github.com/x/pygent/internal/settings"
@@ -91,33 +90,7 @@ func (u FaceUser) over(below FaceUser) FaceUser {
 // newest one is asked, of those who can be. Bash calls need approval as long as one of
 // the faces requires it.
 func (s FaceSession) Answers(ctx context.Context, user FaceUser) (end func()) {
-	return s.Agent.answerBy(ctx, user)
-}
-
-// showTo is [FaceSession].Follow.
-func (a *Agent) showTo(f func(Event)) (before *RuntimeEvent, end func()) {
-	events := a.handlerFeed(f)
-	a.emitMu.Lock()
-	defer a.emitMu.Unlock()
-	a.listeners.faces = append(slices.Clip(a.listeners.faces), events)
-	return a.state.Runtime, func() {
-		emitGitChanges(a.git, a.emit)
-		a.emitMu.Lock()
-		a.listeners.faces = slices.DeleteFunc(slices.Clone(a.listeners.faces), func(f *eventqueue.Feed[Event]) bool { return f == events })
-		a.emitMu.Unlock()
-		<-events.Handled()
-	}
-}
-
-// tellAtFirst tells of something while the agent is made: now, and at the beginning of
-// a session.
-func (a *Agent) tellAtFirst(text string) {
-	a.toldAtFirst = append(a.toldAtFirst, text)
-	a.emit(Event{Type: EventNotice, Text: text})
-}
-
-// answerBy is [FaceSession.Answers]. The fields are nil if nobody is there.
-func (a *Agent) answerBy(ctx context.Context, user FaceUser) (end func()) {
+	a := s.Agent
 	var confirm *bool
 	if a.opts.approve == nil {
 		confirm = new(!a.UseDocker() && (user.Approve != nil || a.describe(ctx).Fallback != ""))
@@ -125,20 +98,7 @@ func (a *Agent) answerBy(ctx context.Context, user FaceUser) (end func()) {
 	if !a.UseDocker() {
 		user.Hosts = nil
 	}
-	forget := func() {}
-	if program, _ := a.approver.BeforeFace(); user.Approve != nil && program.Approve == nil {
-		forget = a.allowed.Layer() // what the user always allows is for this session
-	}
-	var leave func()
-	a.changeApproval(func() { leave = a.approver.Enter(user, confirm) })
-	return func() { a.changeApproval(func() { leave(); forget() }) }
-}
-
-// keepHosts allows hosts for good, in the user's configuration. It returns the
-// file's name as people write it.
-func (a *Agent) keepHosts(hosts []string) (file string, err error) {
-	err = settings.AddToList(a.opts.homeFile, "container", "allowed_hosts", hosts...)
-	return "~/" + filepath.Base(a.opts.homeFile), err
+	return a.deciders.enterFace(user, confirm)
 }
 
 // WithResume has [Agent.RunInteractive] begin by resuming the run that the
@@ -215,7 +175,7 @@ func (a *Agent) RunInteractive(ctx context.Context) error {
 	if !ok {
 		return fmt.Errorf("talk with the user: %w: import _ \"github.com/x/pygent/terminal\", or another package that calls RegisterFace(FaceTerminal, …)", ErrNoFace)
 	}
-	return a.show(ctx, f)
+	return a.FaceSession().run(ctx, f)
 }
 
 // RunGUI shows the agent in the user's browser, until the page is closed or ctx
@@ -232,19 +192,25 @@ func (a *Agent) RunGUI(ctx context.Context) error {
 	if !ok {
 		return fmt.Errorf("show the agent in a browser: %w: import _ \"github.com/x/pygent/web\", or another package that calls RegisterFace(FaceWeb, …)", ErrNoFace)
 	}
-	return a.show(ctx, f)
+	return a.FaceSession().run(ctx, f)
 }
 
 // FaceSession returns what a [Face] is given, for one that shows several agents.
 func (a *Agent) FaceSession() FaceSession {
-	s := FaceSession{Agent: a, In: a.opts.in, Out: a.opts.out, Resume: a.opts.resume, First: a.opts.first, Follow: a.showTo, Lent: a.opts.lent, Logger: a.log}
+	s := FaceSession{Agent: a, In: a.opts.in, Out: a.opts.out, Resume: a.opts.resume, First: a.opts.first, Lent: a.opts.lent, Logger: a.log}
 	s.Interrupted = a.tools.interrupted(a.history.ActiveMessages())
-	s.Notices = slices.Clone(a.toldAtFirst)
+	s.Notices = slices.Clone(a.startup.texts)
 	if again := a.runsAgain(); again != "" && !s.Resume {
 		s.Notices = append(s.Notices, again)
 	}
-	if a.opts.homeFile != "" {
-		s.KeepHosts = a.keepHosts
+	s.Follow = func(f func(Event)) (*RuntimeEvent, func()) {
+		before, end := a.events.follow(f)
+		return before, func() { emitGitChanges(a.git, a.emit); end() }
+	}
+	if file := a.opts.homeFile; file != "" {
+		s.KeepHosts = func(hosts []string) (string, error) {
+			return "~/" + filepath.Base(file), settings.AddToList(file, "container", "allowed_hosts", hosts...)
+		}
 	}
 	if s.In == nil {
 		s.In = os.Stdin
@@ -255,9 +221,9 @@ func (a *Agent) FaceSession() FaceSession {
 	return s
 }
 
-// show runs a face. Its panic becomes an error.
-func (a *Agent) show(ctx context.Context, f Face) error {
-	_, err := safecall.Catch(func() (struct{}, error) { return struct{}{}, f(ctx, a.FaceSession()) })
-	a.logPanic("face", err)
+// run shows a face. Its panic becomes an error.
+func (s FaceSession) run(ctx context.Context, f Face) error {
+	_, err := safecall.Catch(func() (struct{}, error) { return struct{}{}, f(ctx, s) })
+	logPanic(s.Logger, "face", err)
 	return err
 }

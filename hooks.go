@@ -177,7 +177,7 @@ func joined(notes, note string) string {
 // CheckCommand returns an error if a script runs what [WithBannedCommands] and
 // [WithBannedApps] of the agent refuse to the tool bash. It is for tools and hooks
 // that run commands which a model has a say in.
-func (a *Agent) CheckCommand(script string) error { return a.banned.Check(script) }
+func (a *Agent) CheckCommand(script string) error { return a.deciders.banned.Check(script) }
 
 // CheckCommand is [Agent.CheckCommand] of the agent whose tool call ctx belongs to.
 // In any other context, there are no bans.

@@ -83,7 +83,7 @@ func (a *Agent) run(ctx context.Context, msg string, follower *eventqueue.Feed[E
 	if err != nil {
 		return refused(err)
 	}
-	ctx, end, err := a.begin(ctx)
+	ctx, end, err := a.slot.Begin(ctx)
 	if err != nil {
 		return refused(err)
 	}
@@ -93,8 +93,8 @@ func (a *Agent) run(ctx context.Context, msg string, follower *eventqueue.Feed[E
 		return refused(err)
 	}
 	defer release()
-	a.listen(ctx, a.handlerFeed(o.onEvent), follower)
-	defer a.endListening()
+	a.events.listen(ctx, a.events.handlerFeed(o.onEvent), follower)
+	defer a.events.endListening()
 	r := newRun(a, o)
 	r.ctx, r.release = ctx, release
 	a.notices.present.Come()
@@ -114,38 +114,6 @@ func (r *run) leave() {
 		return
 	}
 	r.agent.notices.present.Leave()
-}
-
-// begin makes the caller the agent's only run. The returned context ends when
-// the agent is closed; end must be called.
-func (a *Agent) begin(ctx context.Context) (_ context.Context, end func(), err error) {
-	if ctx == nil {
-		return nil, nil, errNilContext
-	}
-	free := a.busy.TryLock()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	switch {
-	case a.closed: // which holds busy while it goes on
-		err = ErrAgentClosed
-	case !free:
-		err = ErrAgentBusy
-	}
-	if err != nil {
-		if free {
-			a.busy.Unlock()
-		}
-		return nil, nil, err
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	a.cancel = cancel
-	return ctx, func() {
-		a.mu.Lock()
-		a.cancel = nil
-		a.mu.Unlock()
-		cancel(nil)
-		a.busy.Unlock()
-	}, nil
 }
 
 func newRun(a *Agent, o runOptions) *run {
@@ -309,7 +277,7 @@ func (r *run) beginStep(ctx context.Context) (_ context.Context, done func()) {
 	if r.opts.StepTimeout <= 0 {
 		return ctx, func() {}
 	}
-	step, cancel := r.agent.asking.WithTimeout(ctx, r.opts.StepTimeout, r.stepOver)
+	step, cancel := r.agent.deciders.approvalGate.WithTimeout(ctx, r.opts.StepTimeout, r.stepOver)
 	r.patience = step.Done()
 	return step, func() {
 		if step.Err() == nil { // else the step ended with the run

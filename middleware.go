@@ -186,7 +186,7 @@ func (a *Agent) SetModel(m Model, name string) error {
 		return fmt.Errorf("set the model: %w", err)
 	}
 	a.log.Info("model set", "agent", a.id, "model", modelInLog(next.given, name))
-	a.tellSettings()
+	a.settings.emit()
 	return nil
 }
 

@@ -54,7 +54,7 @@ func (p *Persona) orDefault() Persona {
 func (a *Agent) RefreshSystemMessage() {
 	a.system.again.Store(true)
 	a.system.stale.Store(true)
-	if a.isRunning() {
+	if a.slot.IsTaken() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), systemRefreshTimeout)
@@ -149,7 +149,7 @@ func (a *Agent) promptInfo(ctx context.Context) (info PromptInfo, err error) {
 	}
 	if d, described := RuntimeAs[Describer](a.runtime); described {
 		info.Runtime = d.Describe(ctx)
-		info.Runtime.AsksHosts = a.asksHosts != nil && a.asksHosts() && a.UseDocker() && !info.Runtime.Network
+		info.Runtime.AsksHosts = a.deciders.canAskHosts() && a.UseDocker() && !info.Runtime.Network
 	}
 	again := a.system.again.Swap(false)
 	for _, x := range a.extensions {

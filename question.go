@@ -99,14 +99,14 @@ func Ask(ctx context.Context, q Question) (Answer, error) {
 		return Answer{}, fmt.Errorf("question: %w", err)
 	}
 	a := c.agent
-	if err := a.question.LockContext(ctx); err != nil {
+	if err := a.deciders.questionLock.LockContext(ctx); err != nil {
 		return Answer{}, err
 	}
-	defer a.question.Unlock()
-	ask := a.asker()
+	defer a.deciders.questionLock.Unlock()
+	ask := a.deciders.asker()
 	q.AsksParent = ask == nil
 	if q.AsksParent {
-		ask = a.parentAnswers(f, q)
+		ask = a.opts.parentAnswers(f, q)
 	}
 	if ask == nil {
 		return Answer{}, ErrNobodyToAsk
@@ -115,7 +115,7 @@ func Ask(ctx context.Context, q Question) (Answer, error) {
 	if told := a.emit(about); a.opts.gate.ask != nil {
 		eventqueue.Await(told, ctx.Done()) // from then on the task takes answers
 	}
-	answer, err := a.put(ctx, AskRequest{Question: q, From: c.info}, ask)
+	answer, err := a.deciders.ask(ctx, AskRequest{Question: q, From: c.info}, ask)
 	if err == nil {
 		answer, err = check(f, answer, q.Secret)
 	}
@@ -128,54 +128,54 @@ func Ask(ctx context.Context, q Question) (Answer, error) {
 	return answer, err
 }
 
-// put asks a question of the agent. An answer that is sent to the agent's task
+// ask asks a question of the agent. An answer that is sent to the agent's task
 // counts too.
-func (a *Agent) put(ctx context.Context, r AskRequest, ask AskFunc) (Answer, error) {
-	defer a.asking.Close()()
+func (d *deciders) ask(ctx context.Context, r AskRequest, ask AskFunc) (Answer, error) {
+	defer d.approvalGate.Close()()
 	call := func(ctx context.Context, r AskRequest) (Answer, error) {
 		answer, err := safecall.Outlive(ctx, func() (Answer, error) {
-			defer a.enter(&a.calling, "the answer to a question")()
+			defer d.calls.enter(&d.calls.calling, "the answer to a question")()
 			return ask(ctx, r)
 		})
-		a.logPanic("answer to a question", err)
+		d.calls.logPanic("answer to a question", err)
 		if err == nil && ctx.Err() != nil {
 			err = safecall.ContextError(ctx)
 		}
 		return answer, err
 	}
-	if gate := a.opts.gate.ask; gate != nil {
+	if gate := d.opts.gate.ask; gate != nil {
 		return gate(ctx, r, call)
 	}
 	return call(ctx, r)
 }
 
 // askUser passes a question of one of the agent's tasks on to whoever answers.
-func (a *Agent) askUser(ctx context.Context, r AskRequest) (Answer, error) {
-	if err := a.question.LockContext(ctx); err != nil {
+func (d *deciders) askUser(ctx context.Context, r AskRequest) (Answer, error) {
+	if err := d.questionLock.LockContext(ctx); err != nil {
 		return Answer{}, err
 	}
-	defer a.question.Unlock()
-	ask := a.asker()
+	defer d.questionLock.Unlock()
+	ask := d.asker()
 	if ask == nil {
 		return Answer{}, ErrNobodyToAsk
 	}
-	return a.put(ctx, r, ask)
+	return d.ask(ctx, r, ask)
 }
 
 // SetAsk changes who answers the questions of tools, as [WithAsk] sets it, from
 // the next question on. With nil nobody does. A [Face] calls it when it begins, as
 // it calls [Agent.SetApproval].
 func (a *Agent) SetAsk(f AskFunc) {
-	a.approver.Set(FaceUser{Answer: f}, func(of *FaceUser, to FaceUser) { of.Answer = to.Answer })
+	a.deciders.approver.Set(FaceUser{Answer: f}, func(of *FaceUser, to FaceUser) { of.Answer = to.Answer })
 }
 
 // asker returns who answers questions, or nil.
-func (a *Agent) asker() AskFunc {
-	above := a.opts.askAbove
-	if program, _ := a.approver.BeforeFace(); program.Answer == nil && above != nil && above.asker() != nil {
-		return above.askUser
+func (d *deciders) asker() AskFunc {
+	above := d.opts.askAbove
+	if program, _ := d.approver.BeforeFace(); program.Answer == nil && above != nil && above.deciders.asker() != nil {
+		return above.deciders.askUser
 	}
-	return a.approver.User().Answer
+	return d.approver.User().Answer
 }
 
 // check returns an answer that fits a form, or a text if there is none.
@@ -209,11 +209,11 @@ const parentAnswersWithin = 10 * time.Minute
 
 // parentAnswers returns how the model of the agent that delegated the task answers,
 // or nil if it cannot be asked.
-func (a *Agent) parentAnswers(f *form.Form, q Question) AskFunc {
-	if a.opts.askAbove == nil || a.opts.parentListens == nil || q.Secret || q.UserOnly || f != nil && len(f.Secrets()) > 0 {
+func (o *options) parentAnswers(f *form.Form, q Question) AskFunc {
+	if o.askAbove == nil || o.parentListens == nil || q.Secret || q.UserOnly || f != nil && len(f.Secrets()) > 0 {
 		return nil
 	}
-	gone, listens := a.opts.parentListens()
+	gone, listens := o.parentListens()
 	if !listens {
 		return nil
 	}

@@ -72,13 +72,9 @@ type agentJobs struct {
 // begin connects the jobs with their agent, which has no runtime yet.
 func (j *agentJobs) begin(a *Agent) {
 	var listing lateCall
-	j.emitting, j.calls, j.isHeard = safecall.NewBaton(), &a.callbacks, a.isHeard
+	j.emitting, j.calls, j.isHeard = safecall.NewBaton(), &a.callbacks, a.events.isHeard
 	j.emit = func(e Event) { a.emit(e) }
-	j.show = func(jobs []Job) {
-		a.emitMu.Lock()
-		defer a.emitMu.Unlock()
-		a.state.Jobs, a.state.JobsAt = slices.Clone(jobs), time.Now()
-	}
+	j.show = a.events.setJobs
 	j.outliveOnce = func(ctx context.Context, list func() ([]Job, error)) ([]Job, error) {
 		return outliveOnce(ctx, a, &listing, "the runtime's Jobs", list)
 	}

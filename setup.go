@@ -80,8 +80,8 @@ func (a *Agent) Setup() Setup {
 	a.mu.Lock()
 	o, model, persona := a.opts, a.model.current(), a.persona
 	a.mu.Unlock()
-	if o.confirmBash = a.approver.Confirm(); o.confirmBash == nil || !*o.confirmBash {
-		_, o.confirmBash = a.approver.BeforeFace()
+	if o.confirmBash = a.deciders.approver.Confirm(); o.confirmBash == nil || !*o.confirmBash {
+		_, o.confirmBash = a.deciders.approver.BeforeFace()
 	}
 	enabled, disabled := a.tools.names()
 	var run runOptions
@@ -403,7 +403,7 @@ func (s *savedAgent) tellNotTaken(a *Agent) {
 		return
 	}
 	if not := s.setup.notTaken(a.Setup()); len(not) > 0 {
-		a.tellAtFirst(fmt.Sprintf("the snapshot %s was saved by an agent with other settings, which are not taken from it: %s", s.dir, strings.Join(not, "; ")))
+		a.startup.add(fmt.Sprintf("the snapshot %s was saved by an agent with other settings, which are not taken from it: %s", s.dir, strings.Join(not, "; ")))
 	}
 }
 

@@ -24,8 +24,10 @@ const (
 	maxUnheardBytes = 32 << 20
 )
 
-// unheard is what was said and is not heard yet. The zero value is ready.
+// unheard is what was said and is not heard yet.
 type unheard struct {
+	events *eventHub
+
 	mu    sync.Mutex // guards what follows; held while the events about it are emitted, which keeps them in order
 	said  []Said
 	bytes int
@@ -66,7 +68,10 @@ func (a *Agent) Say(msg Message) (id string, err error) {
 	if a.isClosed() {
 		return "", fmt.Errorf("say: %w", ErrAgentClosed)
 	}
-	u := &a.unheard
+	return a.unheard.add(msg, size)
+}
+
+func (u *unheard) add(msg Message, size int) (id string, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if len(u.said) >= maxUnheard || u.bytes+size > maxUnheardBytes {
@@ -75,16 +80,12 @@ func (a *Agent) Say(msg Message) (id string, err error) {
 	u.made++
 	id = fmt.Sprintf("said-%d", u.made)
 	u.said, u.bytes = append(u.said, Said{id, msg.Clone()}), u.bytes+size
-	a.tellUnheard()
+	u.emit()
 	return id, nil
 }
 
 // isClosed reports whether Close was called.
-func (a *Agent) isClosed() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.closed
-}
+func (a *Agent) isClosed() bool { return a.slot.IsClosed() }
 
 // sayable returns why a message cannot be said.
 func sayable(msg Message) error {
@@ -101,8 +102,9 @@ func sayable(msg Message) error {
 
 // Unsay takes back what [Agent.Say] queued under an id. It reports false when
 // the model hears it already, or when there is nothing of that id.
-func (a *Agent) Unsay(id string) bool {
-	u := &a.unheard
+func (a *Agent) Unsay(id string) bool { return a.unheard.takeBack(id) }
+
+func (u *unheard) takeBack(id string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	at := slices.IndexFunc(u.said, func(s Said) bool { return s.ID == id })
@@ -110,7 +112,7 @@ func (a *Agent) Unsay(id string) bool {
 		return false
 	}
 	u.remove(at)
-	a.tellUnheard()
+	u.emit()
 	return true
 }
 
@@ -135,32 +137,29 @@ func (u *unheard) empty() bool {
 	return len(u.said) == 0
 }
 
-// tellUnheard emits the event about what is not heard yet. The caller holds the
-// mutex of unheard.
-func (a *Agent) tellUnheard() {
-	a.emit(Event{Type: EventUnheard, Unheard: slices.Clip(a.unheard.said)})
+// emit emits the event about what is not heard yet. The caller holds mu.
+func (u *unheard) emit() {
+	u.events.emit(Event{Type: EventUnheard, Unheard: slices.Clip(u.said)})
 }
 
-// nextSaid takes what was said first.
-func (a *Agent) nextSaid() (Said, bool) {
-	u := &a.unheard
+// next removes what was said first.
+func (u *unheard) next() (Said, bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if len(u.said) == 0 {
 		return Said{}, false
 	}
 	s := u.remove(0)
-	a.tellUnheard()
+	u.emit()
 	return s, true
 }
 
-// putBack undoes nextSaid for a message that the history did not take.
-func (a *Agent) putBack(s Said) {
-	u := &a.unheard
+// putBack undoes next for a message that is not in the history.
+func (u *unheard) putBack(s Said) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.said, u.bytes = append([]Said{s}, u.said...), u.bytes+sizeOfMessage(s.Message)
-	a.tellUnheard()
+	u.emit()
 }
 
 // nudge appends what the model has to be told before it is asked again: which
@@ -223,14 +222,14 @@ func (r *run) listenToUser() (heard bool, err error) {
 // listenToSaid appends what was said to the agent since the model was asked.
 func (r *run) listenToSaid() (heard bool, err error) {
 	for {
-		s, ok := r.agent.nextSaid()
+		s, ok := r.agent.unheard.next()
 		if !ok {
 			return heard, nil
 		}
 		before := r.agent.history.MessageCount()
 		if err := r.hearSaid(s.Message, chat.SourceUser, s.ID); err != nil {
 			if r.agent.history.MessageCount() == before {
-				r.agent.putBack(s)
+				r.agent.unheard.putBack(s)
 			}
 			return true, err
 		}
@@ -267,10 +266,17 @@ type Settings struct {
 	Unoffered []string `json:"unoffered_tools,omitempty"`
 }
 
-func (a *Agent) settings() Settings {
+// liveSettings are the settings of an agent as they are now.
+type liveSettings struct {
+	agent *Agent
+	mu    sync.Mutex // held while the settings are read and emitted, so that the last event is right
+}
+
+func (l *liveSettings) current() Settings {
+	a := l.agent
 	enabled, disabled := a.tools.names()
 	unoffered := a.tools.unoffered(a.runtime)
-	asks, confirms := a.approvalSettings()
+	asks, confirms := a.deciders.currentSettings()
 	a.mu.Lock()
 	model := a.model.current()
 	settings := Settings{
@@ -293,15 +299,15 @@ func (a *Agent) settings() Settings {
 // SetConfirmBash changes whether bash calls need approval, as [WithConfirmBash]
 // sets it, from the next call on. What is set while a [Face] goes on ends with it.
 func (a *Agent) SetConfirmBash(on bool) {
-	a.changeApproval(func() { a.approver.SetConfirm(on) })
+	a.deciders.change(func() { a.deciders.approver.SetConfirm(on) })
 }
 
-// tellSettings emits the event about a changed setting.
-func (a *Agent) tellSettings() {
-	a.tellingSettings.Lock()
-	defer a.tellingSettings.Unlock()
-	settings := a.settings()
-	a.emit(Event{Type: EventSettings, Settings: &settings})
+// emit emits the event about a changed setting.
+func (l *liveSettings) emit() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	settings := l.current()
+	l.agent.emit(Event{Type: EventSettings, Settings: &settings})
 }
 
 // Persona returns who the agent is.
@@ -319,28 +325,13 @@ func (a *Agent) SetPersona(p Persona) {
 	a.persona = (&p).orDefault()
 	a.mu.Unlock()
 	a.system.stale.Store(true)
-	a.tellSettings()
+	a.settings.emit()
 }
 
 // SetApproval changes who decides about calls, from the next call on. It does
 // not change which calls need approval: [WithApproval], [WithApprovalFor] and
 // [WithConfirmBash] do. With nil nobody decides, and those calls are denied.
 func (a *Agent) SetApproval(f ApprovalFunc) {
-	a.approver.Set(FaceUser{Approve: f}, func(of *FaceUser, to FaceUser) { of.Approve = to.Approve })
-	a.tellSettings()
-}
-
-// changeApproval calls set, and tells if what [Settings] has of it has changed.
-func (a *Agent) changeApproval(set func()) {
-	beforeAsks, beforeConfirms := a.approvalSettings()
-	set()
-	a.system.stale.Store(true) // the system message says whether the user is asked about hosts
-	if asks, confirms := a.approvalSettings(); asks != beforeAsks || confirms != beforeConfirms {
-		a.tellSettings()
-	}
-}
-
-// approvalSettings returns what [Settings] has of approvals.
-func (a *Agent) approvalSettings() (asks, confirms bool) {
-	return a.approver.User().Approve != nil, a.opts.needsApproval(Tool{Name: "bash"}, a.approver.Confirm())
+	a.deciders.approver.Set(FaceUser{Approve: f}, func(of *FaceUser, to FaceUser) { of.Approve = to.Approve })
+	a.settings.emit()
 }

@@ -219,7 +219,7 @@ func (m *TaskManager) handle(r *taskRecord, e Event) {
 func (m *TaskManager) emitTo(a *Agent, e Event) {
 	if !a.isClosed() || !a.tasks.given {
 		a.emit(e)
-		a.eventsHandled(m.life)
+		a.events.awaitHandled(m.life)
 	}
 }
 
@@ -335,7 +335,7 @@ func (m *TaskManager) covers(r *taskRecord, call ToolCall) bool {
 		return false
 	}
 	tool, err := worker.tools.lookup(call.Name, worker.runtime)
-	return err == nil && worker.allowed.Has(worker.sessionScope(tool, call).key)
+	return err == nil && worker.deciders.allowed.Has(scopeOf(worker.runtime, tool, call).key)
 }
 
 // pauseSteps pauses the time limits of the steps in which agents may be waiting
@@ -343,7 +343,7 @@ func (m *TaskManager) covers(r *taskRecord, call ToolCall) bool {
 func pauseSteps(r *taskRecord) (goOn func()) {
 	var open []func()
 	for ; r != nil && r.Value.agent != nil; r = r.Up {
-		open = append(open, r.Value.agent.asking.Close())
+		open = append(open, r.Value.agent.deciders.approvalGate.Close())
 	}
 	return func() {
 		for _, f := range open {
@@ -364,7 +364,7 @@ func (m *TaskManager) approver(r *taskRecord) ApprovalFunc {
 	if r.Value.agent == nil {
 		return nil
 	}
-	return r.Value.agent.approver.User().Approve
+	return r.Value.agent.deciders.approver.User().Approve
 }
 
 // taskBudget is the budget of a run together with the tasks it delegates.

@@ -482,7 +482,7 @@ func (a *Agent) inherited() Option {
 		o.registry = a.tools // includes added tools; lacks disabled ones, and those of sources
 		o.sources = slices.Clip(from.sources)
 		o.askAbove = a
-		o.allowed = a.allowed
+		o.allowed = a.deciders.allowed
 		o.logger = from.logger
 	})
 }

@@ -723,7 +723,7 @@ func (m *TaskManager) rules(r *taskRecord) TaskRules {
 	rules := TaskRules{Root: r.ID}
 	if by := r.Value.agent; by != nil {
 		_, disabled := by.tools.names()
-		rules = by.opts.rulesBelow(by.id, disabled, by.approver.Confirm())
+		rules = by.opts.rulesBelow(by.id, disabled, by.deciders.approver.Confirm())
 	}
 	if rules.MaxDepth = m.deepest(r); rules.MaxDepth == math.MaxInt {
 		rules.MaxDepth = NoLimit

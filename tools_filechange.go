@@ -130,7 +130,7 @@ type formerText struct {
 // or a program that calls the tool itself.
 func isShown(ctx context.Context) bool {
 	c := toolCallOf(ctx)
-	return c == nil || c.agent.isHeard() || len(c.agent.opts.toolMiddleware) > 0
+	return c == nil || c.agent.events.isHeard() || len(c.agent.opts.toolMiddleware) > 0
 }
 
 func readFormer(ctx context.Context, rt Runtime, path string) formerText {
@@ -328,11 +328,18 @@ func changeIn(call ToolCall) (fileChange, bool) {
 	return fileChange{path: path.Clean(name), what: what}, err == nil
 }
 
+// changesGit reports whether a call writes a file that steers git on this
+// machine.
+func changesGit(rt Runtime, call ToolCall) bool {
+	change, writes := changeIn(call)
+	return writes && steersGit(rt, change.path)
+}
+
 // steersGit reports whether a file of the workspace is one that git obeys on
 // this machine. There is none in a temporary workspace, or in one that is not
 // of this package.
-func (a *Agent) steersGit(name string) bool {
-	r, ours := RuntimeAs[*workspaceRuntime](a.runtime)
+func steersGit(rt Runtime, name string) bool {
+	r, ours := RuntimeAs[*workspaceRuntime](rt)
 	switch {
 	case !ours || r.options.workspace == "":
 		return false

@@ -298,7 +298,7 @@ func (r *run) takeWritten(resp *ChatResponse, thoughts string) {
 	if read.err != nil || r.wasRead(written) {
 		return
 	}
-	if key := boundset.Of(read.Name, jsonobj.Sorted(read.Arguments)); !read.tool.ReadOnly && key != before && !r.agent.canAsk() {
+	if key := boundset.Of(read.Name, jsonobj.Sorted(read.Arguments)); !read.tool.ReadOnly && key != before && !r.agent.deciders.canAsk() {
 		r.withheld = key
 		return
 	}

@@ -1,5 +1,7 @@
 package eventqueue
 
+import "context"
+
 // Stream passes the values of a feed to a loop that takes them one by one. A
 // value counts as handled when the loop asks for the next one, so whoever waits
 // for that keeps in step with the loop. Make one with [NewStream]. Only the
@@ -70,4 +72,33 @@ func Await(all []<-chan struct{}, done <-chan struct{}) bool {
 		}
 	}
 	return true
+}
+
+// Drive calls run in a goroutine, with a feed for its values, and yield with each of them
+// until yield returns false, which ends the context of run. run advances only when yield has
+// returned. Drive waits for the end of run, and returns its error unless yield ended it.
+func Drive[T any](ctx context.Context, merge func(last, next T) (T, bool), run func(context.Context, *Feed[T]) error, yield func(T) bool) error {
+	ctx, cancel := context.WithCancel(ctx)
+	s := NewStream(merge)
+	ended := make(chan struct{})
+	var err error
+	go func() {
+		defer close(ended)
+		err = run(ctx, s.Feed())
+	}()
+	defer func() {
+		cancel()
+		s.Leave()
+		<-ended
+		<-s.Feed().Handled()
+	}()
+	for {
+		value, ok := s.Next(ended)
+		if !ok {
+			return err
+		}
+		if !yield(value) {
+			return nil
+		}
+	}
 }
