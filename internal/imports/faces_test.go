@@ -15,7 +15,7 @@ import (
 // keptForTemplates are the packages of this module that a program gets because
 // it runs a template: what the exported methods of Agent refer to. Faces must
 // not be among them.
-var keptForTemplates = []string{"internal/export", "internal/slash"}
+var keptForTemplates = []string{"internal/export", "internal/mention", "internal/slash"}
 
 func TestAnEmbedderLinksNoFace(t *testing.T) {
 	if testing.Short() {

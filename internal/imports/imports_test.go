@@ -56,6 +56,9 @@ var layers = [][]string{
 	{ // What an agent and its model say to each other.
 		"chat",
 	},
+	{ // What goes along with messages.
+		"internal/mention",
+	},
 	{ // Models.
 		"openai",
 	},
