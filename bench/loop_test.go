@@ -110,7 +110,7 @@ func (d *discard) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// BenchmarkRequestBody measures a whole call of OpenAIModel without the network.
+// BenchmarkRequestBody measures a whole call of openai.Model without the network.
 // Making the request's body is the part that grows with the history.
 func BenchmarkRequestBody(b *testing.B) {
 	for _, n := range lengths {

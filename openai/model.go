@@ -335,7 +335,7 @@ func environmentOf(opts []Option) ([]Option, error) {
 
 // String names the model and its server. It does not contain the key.
 func (m *Model) String() string {
-	return fmt.Sprintf("Model(%s at %s)", m.client.Model(), m.client.BaseURL())
+	return fmt.Sprintf("openai.Model(%s at %s)", m.client.Model(), m.client.BaseURL())
 }
 
 // GoString is the same as String, so that %#v does not show the key.

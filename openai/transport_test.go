@@ -462,12 +462,12 @@ func TestStalledCallsEnd(t *testing.T) {
 		want  string // part of the error; empty if the call succeeds
 		after time.Duration
 	}{
-		{"no response", pipeTransport{hang: true}, "no answer came within 5m0s (a model that needs longer needs a higher limit: openai.stall_first of the configuration, PYGENT_OPENAI_STALL_FIRST, or OpenAIStallTimeouts)", 5 * time.Minute},
+		{"no response", pipeTransport{hang: true}, "no answer came within 5m0s (a model that needs longer needs a higher limit: openai.stall_first of the configuration, PYGENT_OPENAI_STALL_FIRST, or openai.StallTimeouts)", 5 * time.Minute},
 		{"no first byte", pipeTransport{write: func(*io.PipeWriter) {}}, "no answer came within 5m0s", 5 * time.Minute},
 		{"in the middle", pipeTransport{write: func(w *io.PipeWriter) {
 			time.Sleep(4 * time.Minute)
 			io.WriteString(w, chunk)
-		}}, "nothing came for 3m0s in the middle of the answer (a model that needs longer needs a higher limit: openai.stall_between of the configuration, PYGENT_OPENAI_STALL_BETWEEN, or OpenAIStallTimeouts)", 7 * time.Minute},
+		}}, "nothing came for 3m0s in the middle of the answer (a model that needs longer needs a higher limit: openai.stall_between of the configuration, PYGENT_OPENAI_STALL_BETWEEN, or openai.StallTimeouts)", 7 * time.Minute},
 		{"a slow server", pipeTransport{write: func(w *io.PipeWriter) {
 			for range 5 {
 				time.Sleep(2 * time.Minute)

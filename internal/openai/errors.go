@@ -186,7 +186,7 @@ func (c *call) hint(api *Error) string {
 	case !c.inResponses() && wantsResponses(api) && c.adaptation.noResponses:
 		return fmt.Sprintf(" (and %s does not serve the Responses API)", c.client.baseURL)
 	case !c.inResponses() && wantsResponses(api):
-		return " (choose the Responses API for this model: OpenAIAPI, or openai.api of the configuration)"
+		return " (choose the Responses API for this model: openai.API, or openai.api of the configuration)"
 	case api.Status == http.StatusNotFound:
 		return fmt.Sprintf(" (asked %s: is that the server, and does it serve a model called %q?%s)", c.address(), c.name, c.client.baseURLHint())
 	}

@@ -1,6 +1,6 @@
 // Package openai asks servers with OpenAI's APIs for answers: chat completions,
 // as every server has them, and the Responses API. It is what the root's
-// OpenAIModel is made of.
+// openai.Model is made of.
 //
 // A [Client] knows a server. A call is one attempt. It sends the request in the
 // form that the server is known to accept, limits the time of the answer, and

@@ -21,9 +21,9 @@ type answerLimits struct {
 
 // The settings of the limits, for error messages.
 const (
-	stallFirst   = "openai.stall_first of the configuration, PYGENT_OPENAI_STALL_FIRST, or OpenAIStallTimeouts"
-	stallBetween = "openai.stall_between of the configuration, PYGENT_OPENAI_STALL_BETWEEN, or OpenAIStallTimeouts"
-	answerTime   = "openai.answer_time of the configuration, PYGENT_OPENAI_ANSWER_TIME, or OpenAIAnswerTime"
+	stallFirst   = "openai.stall_first of the configuration, PYGENT_OPENAI_STALL_FIRST, or openai.StallTimeouts"
+	stallBetween = "openai.stall_between of the configuration, PYGENT_OPENAI_STALL_BETWEEN, or openai.StallTimeouts"
+	answerTime   = "openai.answer_time of the configuration, PYGENT_OPENAI_ANSWER_TIME, or openai.AnswerTime"
 )
 
 // limits returns the limits of the call. A response of the Responses API begins

@@ -82,7 +82,7 @@ func TestWhichSnapshotIsLoaded(t *testing.T) {
 // A conversation of the Python Pygent goes on.
 func TestAHistoryOfThePythonPygentGoesOn(t *testing.T) {
 	t.Parallel()
-	fixture, err := os.ReadFile(filepath.Join("..", "..", "..", "testdata", "history", "python.json"))
+	fixture, err := os.ReadFile(filepath.Join("..", "..", "..", "chat", "testdata", "history", "python.json"))
 	require.NoError(t, err)
 	for _, how := range [][]string{{"--history", "h.json"}, {"-e", "PYGENT_HISTORY_FILE=h.json"}} {
 		u := newUser(t, stop("Still 3."))

@@ -365,7 +365,7 @@ func TestLogFileTellsOfTheRunAndNoKey(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(cmd.Dir, "log"))
 	require.NoError(t, err)
 	for _, want := range []string{
-		"pygent starts", "own.toml", `\"max_steps\":100`, "did you mean PYGENT_MODEL?", "agent made", "m of OpenAIModel", "docker=false",
+		"pygent starts", "own.toml", `\"max_steps\":100`, "did you mean PYGENT_MODEL?", "agent made", "m of openai.Model", "docker=false",
 		"retrying", `msg="tool call" tool=bash call="$ echo one"`, "run ended", "status=stopped", "steps=2",
 	} {
 		require.Contains(t, string(data), want)
