@@ -105,7 +105,7 @@ func newAgent(ctx context.Context, o options) (*Agent, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	o.settle()
+	o.resolve()
 	a := &Agent{opts: o, logFrom: o.logSize(), callbacks: callbacks{log: o.logger}, prompt: o.prompt, persona: o.persona.orDefault()}
 	a.connect()
 	if err := a.prepare(&o); err != nil {
@@ -116,14 +116,14 @@ func newAgent(ctx context.Context, o options) (*Agent, error) {
 	}
 	a.sources = toolSources{given: o.sources, tools: a.tools, runtime: a.runtime, calls: &a.callbacks, isClosed: a.isClosed}
 	a.tools.tasks = newTaskTools(a.tasks.options().personas, a.tasks.mayBegin(o.rules, o.depth, a.runtime))
-	a.git = gitwatch.NewWatch(keptDirs(a.runtime)...)
+	a.git = gitwatch.NewWatch(lastingDirs(a.runtime)...)
 	a.keeper.Ready()
 	for _, warning := range o.warnings {
 		a.log.Warn("configuration", "what", warning)
 	}
 	a.log.Info("agent made", "agent", a.id, "persona", a.persona.Name, "model", modelInLog(a.model.chosen.given, a.model.chosen.name),
 		"docker", a.UseDocker(), "messages", a.history.Len())
-	o.saved.snapshot.tellNotTaken(a)
+	o.saved.snapshot.emitNotTaken(a)
 	if err := a.extensions.ready(ctx); err != nil {
 		a.opts.lent = a.opts.lent || o.runtime != nil // it stays the caller's
 		return nil, errors.Join(err, a.Close())
@@ -410,9 +410,9 @@ func (c *callbacks) leftBehind() error {
 	return fmt.Errorf("close the agent: %s %w", strings.Join(names, ", "), ErrLeftBehind)
 }
 
-// keptDirs returns the lasting directories of this machine that commands of a
+// lastingDirs returns the lasting directories of this machine that commands of a
 // runtime can write to. For a runtime of another package none are known.
-func keptDirs(rt Runtime) []string {
+func lastingDirs(rt Runtime) []string {
 	r, ours := RuntimeAs[*workspaceRuntime](rt)
 	if !ours {
 		return nil

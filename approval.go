@@ -410,10 +410,10 @@ func (t *localTask) approve(ctx context.Context, request ApprovalRequest) (Decis
 	}
 }
 
-// noteRequest makes room for the decision about the call of an event, or notes
+// recordRequest makes room for the decision about the call of an event, or notes
 // that nobody waits for one any more. The caller has held t.mu since before it
 // appended the event, so that no decision comes earlier.
-func (t *localTask) noteRequest(e Event) {
+func (t *localTask) recordRequest(e Event) {
 	if e.Type == EventToolDone {
 		delete(t.answers, e.Call.ID) // also if the run ended before anybody waited
 	}

@@ -248,7 +248,7 @@ func (i insideAgent) Fork(ctx context.Context, id int64, opts ...Option) (*Agent
 // MayWrite refuses a directory that commands can write to: it would be in the next snapshot,
 // and could be changed.
 func (i insideAgent) MayWrite(ctx context.Context, dir string) error {
-	dirs := keptDirs(i.agent.runtime)
+	dirs := lastingDirs(i.agent.runtime)
 	if host := i.agent.describe(ctx).HostDir; host != "" {
 		dirs = append(dirs, host)
 	}
@@ -326,7 +326,7 @@ func (i insideAgent) NoteChanges(changes []FileChange) {
 		known := l.lastOf(c.Path) >= 0
 		l.mu.Unlock()
 		if known {
-			l.note(c)
+			l.add(c)
 		}
 	}
 }
@@ -444,7 +444,7 @@ func (i insideAgent) Files() (from export.Source, list func(ctx context.Context,
 	}
 	from.List = func(ctx context.Context, dir string, most int) ([]export.File, bool, error) {
 		found, more, err := files.list(ctx, lister, dir, 1, most)
-		return keepFiles(found), more, err
+		return exportFiles(found), more, err
 	}
 	return from, func(ctx context.Context, depth, most int) ([]FileInfo, bool, error) {
 		return files.list(ctx, lister, ".", depth, most)
@@ -481,5 +481,5 @@ func (i insideAgent) CopyHistory(path string) (*History, error) {
 // Log is where the program logs, "" if that is not known, and from where on that is about
 // the agent. In the writable directories commands can put another file in its place.
 func (i insideAgent) Log() (file string, from int64, writable []string) {
-	return i.agent.opts.saved.logFile, i.agent.logFrom, keptDirs(i.agent.runtime)
+	return i.agent.opts.saved.logFile, i.agent.logFrom, lastingDirs(i.agent.runtime)
 }

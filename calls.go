@@ -137,7 +137,7 @@ func (r *run) runCalls(ctx context.Context, calls []ToolCall) error {
 	read := r.readAll(calls)
 	for i := 0; i < len(read); {
 		if why := r.whyNot(ctx); why != "" {
-			if err := r.skip(ctx, &read[i].ToolCall, notRunResult(OutcomeNotRun, why), r.noteAfter(i == len(read)-1)); err != nil {
+			if err := r.skip(ctx, &read[i].ToolCall, notRunResult(OutcomeNotRun, why), r.promptAfter(i == len(read)-1)); err != nil {
 				return err
 			}
 			i++
@@ -172,7 +172,7 @@ type answers struct {
 	what   []string // what those were for
 }
 
-func (so *answers) noteFailed(call *ToolCall, result *ToolResult) {
+func (so *answers) recordFailed(call *ToolCall, result *ToolResult) {
 	exit := -1
 	if result.Bash != nil {
 		exit = result.Bash.ExitCode
@@ -201,7 +201,7 @@ func (r *run) give(ctx context.Context, read *readCall, result *ToolResult, last
 	call := &read.ToolCall
 	result = r.checkStop(ctx, r.checkValue(*call, result), so)
 	if result.Outcome != OutcomeOK && !foundNothing(result) {
-		so.noteFailed(call, result)
+		so.recordFailed(call, result)
 	}
 	if read.err == nil && !read.tool.ends && didSomething(result) && !toolcall.IsNote(call.Name) {
 		if r.judge.Ran(result.Outcome != OutcomeOK && !foundNothing(result)); !r.judge.Keeps(r.result.Summary) {
@@ -211,9 +211,9 @@ func (r *run) give(ctx context.Context, read *readCall, result *ToolResult, last
 	chooseMedia(result, so.media)
 	so.media = append(so.media, result.media()...)
 	r.finished(result)
-	r.agent.changed.note(result.Changes...)
+	r.agent.changed.add(result.Changes...)
 	r.agent.keeper.WorksAway(ctx)
-	err := r.answer(Event{Type: EventToolDone, Call: call}, result, r.noteAfter(last))
+	err := r.answer(Event{Type: EventToolDone, Call: call}, result, r.promptAfter(last))
 	if err == nil && mayChangeJobs(call.Name) {
 		r.emitJobs(ctx)
 	}
@@ -241,9 +241,9 @@ func (r *run) whyNot(ctx context.Context) string {
 	return ""
 }
 
-// noteAfter returns what the model has to be told after the last result of a
+// promptAfter returns what the model has to be told after the last result of a
 // message.
-func (r *run) noteAfter(last bool) string {
+func (r *run) promptAfter(last bool) string {
 	switch {
 	case !last:
 		return ""
@@ -278,13 +278,13 @@ func (r *run) answer(e Event, result *ToolResult, note string) error {
 		}
 		entry = chat.HistoryEntry{Message: chat.ToolMessage(e.Call.ID, text), Outcome: Outcome(outcome)}
 	}
-	return r.keep(entry, func() Event { return e })
+	return r.appendEntry(entry, func() Event { return e })
 }
 
-// noteBroken ends the run when a tool failed because nothing can run in the
+// endIfBroken ends the run when a tool failed because nothing can run in the
 // runtime any more, or two commands in a row could not begin. It ignores such errors of
 // a task, which has a runtime of its own.
-func (r *run) noteBroken(err error) {
+func (r *run) endIfBroken(err error) {
 	var tool *ToolError
 	if errors.As(err, &tool) {
 		err = tool.Err
@@ -384,9 +384,9 @@ func (r *run) openJobs(ctx context.Context) []string {
 	return open
 }
 
-// noteCycle warns a model that repeats itself, or whose calls all fail, and stops the
+// stopCycle warns a model that repeats itself, or whose calls all fail, and stops the
 // run if it continues so.
-func (r *run) noteCycle(call *ToolCall, result *ToolResult) {
+func (r *run) stopCycle(call *ToolCall, result *ToolResult) {
 	failed := result.Outcome != OutcomeOK
 	last, found := r.cycles.Note(call.Name+"\x00"+call.Arguments, cmp.Or(result.compared, result.Content), failed)
 	failures, stuck := 0, false
@@ -417,7 +417,7 @@ func (r *run) refuseCalls(ctx context.Context, calls []ToolCall) error {
 	r.result.Summary = cmp.Or(r.saidAtStop(&ToolResult{}), r.result.Summary)
 	for _, read := range r.readAll(calls) {
 		call := read.ToolCall
-		if r.takeLast(ctx, call) {
+		if r.acceptValue(ctx, call) {
 			if err := r.skip(ctx, &call, &ToolResult{Content: "the answer is taken", Outcome: OutcomeOK}, ""); err != nil {
 				return err
 			}
@@ -511,7 +511,7 @@ func (r *run) limitResult(ctx context.Context, call *ToolCall, result *ToolResul
 	result.sortFiles()
 	result.Content = cut.Middle(result.Content, resultBound(call.Name))
 	if !polls && ctx.Err() == nil && result.Outcome != OutcomeNotRun {
-		r.noteCycle(call, result)
+		r.stopCycle(call, result)
 	}
 	r.afterCall(ctx, *call, result)
 }
@@ -671,7 +671,7 @@ func (r *run) start(ctx *callContext, tool Tool) (refused *ToolResult) {
 func (r *run) performed(ctx *callContext, result *ToolResult, err error) *ToolResult {
 	ctx.endProgress()
 	if err != nil {
-		r.noteBroken(err)
+		r.endIfBroken(err)
 		var te *ToolError
 		if errors.As(err, &te) && te.Stack != nil {
 			r.agent.log.Error("tool panicked", "tool", ctx.info.Call.Name, "error", te.Err, "stack", string(te.Stack))
@@ -685,7 +685,7 @@ func (r *run) performed(ctx *callContext, result *ToolResult, err error) *ToolRe
 		result.Outcome = OutcomeInterrupted
 		result.Content += "\n[the run was interrupted; the call may have taken effect]"
 	}
-	result.Content = looptext.OnALine(result.Content, ctx.notes())
+	result.Content = looptext.OnALine(result.Content, ctx.additions())
 	return result
 }
 

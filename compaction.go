@@ -251,7 +251,7 @@ func (r *run) compact(ctx context.Context, specs []chat.ToolSpec, goal compact.G
 func (r *run) mark(done chat.Compaction) error {
 	r.agent.era.Add(1)
 	kept := done // the history has its own
-	return r.keep(chat.HistoryEntry{Compaction: &kept}, func() Event {
+	return r.appendEntry(chat.HistoryEntry{Compaction: &kept}, func() Event {
 		return Event{Type: EventCompacted, Compaction: &done, Context: ContextUse{Used: done.After, Estimated: true, Window: r.agent.window.size("")}}
 	})
 }

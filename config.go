@@ -680,10 +680,10 @@ func (c Config) WithSetup(s Setup) Config {
 		}
 	}
 	take(t, "context_window", &c.ContextWindow, s.ContextWindow)
-	t.takeLimits(&c, s)
+	t.readLimits(&c, s)
 	if s.Runtime.Kind != kindCustom {
-		t.takeContainer(&c.Container, s.Runtime.Container, s.Machine)
-		t.takeLocal(&c.Local, s.Runtime.Local)
+		t.readContainer(&c.Container, s.Runtime.Container, s.Machine)
+		t.readLocal(&c.Local, s.Runtime.Local)
 	}
 	return c
 }
@@ -708,7 +708,7 @@ func take[T any](t taker, key string, at *T, value T) {
 	}
 }
 
-func (t taker) takeLimits(c *Config, s Setup) {
+func (t taker) readLimits(c *Config, s Setup) {
 	l := &c.Limits
 	take(t, "limits.max_steps", &l.MaxSteps, s.Limits.MaxSteps)
 	take(t, "limits.max_tool_calls", &l.MaxToolCalls, s.Limits.MaxToolCalls)
@@ -720,7 +720,7 @@ func (t taker) takeLimits(c *Config, s Setup) {
 	take(t, "limits.task_timeout", &c.TaskLimits.MaxTime, s.TaskLimits.MaxTime)
 }
 
-func (t taker) takeContainer(c *ContainerConfig, s, machine ContainerConfig) {
+func (t taker) readContainer(c *ContainerConfig, s, machine ContainerConfig) {
 	take(t, "container.use_docker", &c.Docker, s.Docker)
 	take(t, "container.image", &c.Image, s.Image)
 	take(t, "container.network", &c.Network, s.Network)
@@ -743,7 +743,7 @@ func (t taker) takeContainer(c *ContainerConfig, s, machine ContainerConfig) {
 	take(t, "container.shared_files", &c.SharedFiles, machine.SharedFiles)
 }
 
-func (t taker) takeLocal(c *LocalConfig, s LocalConfig) {
+func (t taker) readLocal(c *LocalConfig, s LocalConfig) {
 	take(t, "local.protection", &c.Protection, s.Protection)
 	take(t, "local.readable", &c.Readable, s.Readable)
 	take(t, "local.writable", &c.Writable, s.Writable)

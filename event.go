@@ -273,7 +273,7 @@ func Progress(ctx context.Context, p ProgressInfo) {
 	}
 	to := c.progress.Load()
 	if to == nil {
-		to = progress.NewThrottle(progressEvery, c.tellProgress)
+		to = progress.NewThrottle(progressEvery, c.emitProgress)
 		if !c.progress.CompareAndSwap(nil, to) {
 			to = c.progress.Load()
 		}
@@ -282,7 +282,7 @@ func Progress(ctx context.Context, p ProgressInfo) {
 	to.Put(p)
 }
 
-func (c *callContext) tellProgress(p ProgressInfo) {
+func (c *callContext) emitProgress(p ProgressInfo) {
 	c.agent.emit(Event{Type: EventProgress, Step: c.info.Step, Call: c.shortCall(), Progress: &p})
 }
 
@@ -866,7 +866,7 @@ func (r *run) hearSaid(msg Message, source chat.Source, id string) error {
 	if source == chat.SourceUser {
 		r.judgeHears(msg)
 	}
-	return r.keep(chat.HistoryEntry{Message: msg, Source: source}, func() Event {
+	return r.appendEntry(chat.HistoryEntry{Message: msg, Source: source}, func() Event {
 		e := Event{Type: EventUser, Text: msg.Text(), Source: source, ID: id}
 		if source == chat.SourceUser && len(msg.Parts) > 0 {
 			e.Message = &msg

@@ -243,7 +243,7 @@ func (r *run) resumeReply(ctx context.Context, record []Message) {
 	r.result.Message, r.replies = record[at], 1
 	last := record[at].Text()
 	summedUp := at > 0 && looptext.AsksToSumUp(record[at-1].Text())
-	for at >= 2 && toldToGoOn(record[at-1]) && isReply(record[at-2]) {
+	for at >= 2 && asksToGoOn(record[at-1]) && isReply(record[at-2]) {
 		at -= 2
 		r.replies++
 		r.judge.Waits()
@@ -258,7 +258,7 @@ func (r *run) resumeReply(ctx context.Context, record []Message) {
 	}
 }
 
-func toldToGoOn(m Message) bool {
+func asksToGoOn(m Message) bool {
 	return m.Role == chat.RoleUser && looptext.SaysGoOn(m.Text())
 }
 

@@ -162,9 +162,9 @@ func (r *run) hook(c *callContext, tool Tool) (_ *callContext, refused *ToolResu
 	return c, nil
 }
 
-// notes returns what a model is told of a call besides its result: that its
+// additions returns what a model is told of a call besides its result: that its
 // arguments were changed, and what hooks said.
-func (c *callContext) notes() string {
+func (c *callContext) additions() string {
 	if !c.changed {
 		return c.note
 	}

@@ -165,7 +165,7 @@ func (r *run) do(ctx context.Context, msg string) (*Result, error) {
 	if r.result.NoCommand = r.starts.Why(err); r.result.NoCommand != "" && err == nil {
 		r.emit(Event{Type: EventWarning, Step: r.result.Steps, Text: "no command could run: " + r.result.NoCommand})
 	}
-	r.keepEnd()
+	r.appendEnd()
 	waits := r.turn != nil && r.turn.End(ctx)
 	r.agent.session.Update()
 	r.release() // listeners to the last event may append again
@@ -187,7 +187,7 @@ func (r *run) steps(ctx context.Context, msg string) error {
 		}
 		return r.fail(err)
 	}
-	if err := r.takeUp(ctx, msg); err != nil {
+	if err := r.prepareHistory(ctx, msg); err != nil {
 		return err
 	}
 	if err := r.beginHooks(ctx, msg); err != nil {
@@ -212,9 +212,9 @@ func (r *run) steps(ctx context.Context, msg string) error {
 	return nil
 }
 
-// takeUp brings the conversation to where the model can be asked: it answers
+// prepareHistory brings the conversation to where the model can be asked: it answers
 // calls that were interrupted, for a resumed run by the rules of Resume.
-func (r *run) takeUp(ctx context.Context, msg string) error {
+func (r *run) prepareHistory(ctx context.Context, msg string) error {
 	emitRepairs(r.agent.history, r.agent.emit)
 	if r.agent.keeper.Await(ctx) != nil {
 		return r.interrupted(ctx)
@@ -255,9 +255,9 @@ func (r *run) step(ctx context.Context) error {
 	emitRepairs(r.agent.history, r.agent.emit)
 	resp, err := r.ask(ctx)
 	if mistake := wire.MistakeOf(err); mistake != nil && ctx.Err() == nil && r.trouble.Mistakes < looptext.MostMistakes {
-		resp, err = r.takeMistake(ctx, mistake)
+		resp, err = r.acceptMistake(ctx, mistake)
 	} else if err == nil {
-		err = r.take(ctx, resp)
+		err = r.accept(ctx, resp)
 	} else {
 		return r.askFailed(ctx, err)
 	}
@@ -403,10 +403,10 @@ func reached(limit int, of string) string {
 // run of a single step is a pass of the caller's own loop, and gets no summary.
 func (r *run) sumsUp() bool { return r.opts.MaxSteps > 1 }
 
-// keep appends an entry to the history, and emits the event about it. If only the
+// appendEntry appends an entry to the history, and emits the event about it. If only the
 // store has failed, the history has the entry, so there is the event as well. An
 // error ends the run.
-func (r *run) keep(e chat.HistoryEntry, about func() Event) error {
+func (r *run) appendEntry(e chat.HistoryEntry, about func() Event) error {
 	added, err := r.agent.history.AppendReserved(r.ctx, e)
 	if added {
 		event := about()
@@ -419,9 +419,9 @@ func (r *run) keep(e chat.HistoryEntry, about func() Event) error {
 	return nil
 }
 
-// keepEnd appends the mark of the run's end to the history. Of a single step
+// appendEnd appends the mark of the run's end to the history. Of a single step
 // that went well there is none, since the caller makes the run.
-func (r *run) keepEnd() {
+func (r *run) appendEnd() {
 	if r.result.Status == StatusMaxSteps && !r.sumsUp() {
 		return
 	}
@@ -456,12 +456,12 @@ func callForeign[T any](ctx context.Context, r *run, what string, f func() (T, e
 	})
 }
 
-// take appends the model's answer, and ends the run if the answer does.
-func (r *run) take(ctx context.Context, resp *ChatResponse) error {
+// accept appends the model's answer, and ends the run if the answer does.
+func (r *run) accept(ctx context.Context, resp *ChatResponse) error {
 	cutBy, thoughts := looptext.CutBy(string(resp.FinishReason)), wire.Thoughts(resp.Message.Extra)
 	r.written, r.judge.Demanded, r.judge.Open = toolcall.Sign{}, false, nil
 	if cutBy == "" {
-		r.takeWritten(resp, thoughts)
+		r.acceptWritten(resp, thoughts)
 	}
 	if isEmpty(resp.Message) {
 		r.tookNothing(cutBy, thoughts)
@@ -487,19 +487,19 @@ func (r *run) take(ctx context.Context, resp *ChatResponse) error {
 	return nil
 }
 
-// takeMistake takes what the model wrote instead of an answer, which its server refused
+// acceptMistake takes what the model wrote instead of an answer, which its server refused
 // twice: as any text that may have a call, or else to tell the model.
-func (r *run) takeMistake(ctx context.Context, m *wire.Mistake) (*ChatResponse, error) {
+func (r *run) acceptMistake(ctx context.Context, m *wire.Mistake) (*ChatResponse, error) {
 	resp := &ChatResponse{Message: chat.AssistantMessage(m.Wrote)}
-	if r.takeWritten(resp, m.Thought); len(resp.Message.ToolCalls) > 0 {
-		return resp, r.take(ctx, resp)
+	if r.acceptWritten(resp, m.Thought); len(resp.Message.ToolCalls) > 0 {
+		return resp, r.accept(ctx, resp)
 	}
 	r.empty, r.written = false, toolcall.Sign{}
 	r.trouble = looptext.Trouble{Told: looptext.Mistake(m.Why, m.Repeats), Mistakes: r.trouble.Mistakes + 1}
 	if m.Wrote == "" {
 		return resp, nil
 	}
-	return resp, r.keep(chat.HistoryEntry{Message: resp.Message}, func() Event { return Event{Type: EventMessage, Message: &resp.Message} })
+	return resp, r.appendEntry(chat.HistoryEntry{Message: resp.Message}, func() Event { return Event{Type: EventMessage, Message: &resp.Message} })
 }
 
 // tookMessage appends an answer that is not empty, and emits its event.
@@ -511,7 +511,7 @@ func (r *run) takeMistake(ctx context.Context, m *wire.Mistake) (*ChatResponse, 
 func (r *run) tookMessage(resp *ChatResponse) error {
 	msg, a := resp.Message, r.agent
 	entry := chat.HistoryEntry{Message: msg, Usage: resp.Usage, Model: a.model.current().asked(), Weight: a.window.weight(r.specs)}
-	return r.keep(entry, func() Event {
+	return r.appendEntry(entry, func() Event {
 		r.result.Message, r.result.told = msg, true
 		first := r.replies == 0 || r.trouble.CutBy != ""
 		if r.opts.answerEnds {

@@ -362,13 +362,13 @@ func (r *run) delta(d Delta) {
 		call := *d.Call // the model may use its own again
 		r.agent.emit(Event{Type: EventCallDelta, Step: r.result.Steps, CallDelta: &call})
 	}
-	r.tell(EventReasoning, d.Reasoning)
-	r.tell(EventText, d.Text)
-	r.tell(EventNotice, d.Notice)
+	r.emitText(EventReasoning, d.Reasoning)
+	r.emitText(EventText, d.Text)
+	r.emitText(EventNotice, d.Notice)
 }
 
-// tell emits an event about a piece of text, unless it is empty.
-func (r *run) tell(about EventType, text string) {
+// emitText emits an event about a piece of text, unless it is empty.
+func (r *run) emitText(about EventType, text string) {
 	if text != "" {
 		r.agent.emit(Event{Type: about, Step: r.result.Steps, Text: text})
 	}

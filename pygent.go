@@ -412,9 +412,9 @@ func (o *options) contradiction() error {
 	return nil
 }
 
-// settle drops those settings of a configuration, or of a parent agent, that
+// resolve drops those settings of a configuration, or of a parent agent, that
 // the caller's own options replace, and fills in defaults for nil values.
-func (o *options) settle() {
+func (o *options) resolve() {
 	if o.isGiven(partOpenAI) {
 		o.dropParentsWindow()
 		o.model = nil

@@ -258,9 +258,9 @@ func (r *run) checkValue(call ToolCall, result *ToolResult) *ToolResult {
 	return result
 }
 
-// takeLast takes the value of a call at the limit of a run, where no tool is run
+// acceptValue takes the value of a call at the limit of a run, where no tool is run
 // any more. It reports whether there is one.
-func (r *run) takeLast(ctx context.Context, call ToolCall) bool {
+func (r *run) acceptValue(ctx context.Context, call ToolCall) bool {
 	f := r.opts.final
 	if f == nil || call.Name != f.name() {
 		return false

@@ -281,7 +281,7 @@ func (a *Agent) KeepTemporary(ctx context.Context, dir string) (lost []string, e
 	if lister, ok := RuntimeAs[FileLister](a.runtime); ok {
 		from.List = func(ctx context.Context, dir string, limit int) ([]export.File, bool, error) {
 			files, more, err := lister.ListFiles(ctx, dir, 1, limit)
-			return keepFiles(files), more, err
+			return exportFiles(files), more, err
 		}
 	}
 	from.Target = runtimeFiles{a.runtime, &a.callbacks}.linkTarget()
@@ -338,8 +338,8 @@ func (f runtimeFiles) linkTarget() func(ctx context.Context, name string) (strin
 	}
 }
 
-// keepFiles returns files as the package export knows them.
-func keepFiles(files []FileInfo) []export.File {
+// exportFiles returns files as the package export knows them.
+func exportFiles(files []FileInfo) []export.File {
 	var kept []export.File
 	for _, f := range files {
 		kept = append(kept, export.File{Path: f.Path, Size: f.Size, Mode: f.Mode})

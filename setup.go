@@ -397,8 +397,8 @@ func (s *savedAgent) checkEmpty(opts []RuntimeOption) error {
 	return s.failed(err)
 }
 
-// tellNotTaken tells what the snapshot says and the agent does otherwise.
-func (s *savedAgent) tellNotTaken(a *Agent) {
+// emitNotTaken tells what the snapshot says and the agent does otherwise.
+func (s *savedAgent) emitNotTaken(a *Agent) {
 	if s == nil {
 		return
 	}

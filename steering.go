@@ -108,9 +108,9 @@ func sayable(msg Message) error {
 
 // Unsay takes back what [Agent.Say] queued under an id. It reports false when
 // the model hears it already, or when there is nothing of that id.
-func (a *Agent) Unsay(id string) bool { return a.unheard.takeBack(id) }
+func (a *Agent) Unsay(id string) bool { return a.unheard.withdraw(id) }
 
-func (u *unheard) takeBack(id string) bool {
+func (u *unheard) withdraw(id string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	at := slices.IndexFunc(u.said, func(s Said) bool { return s.ID == id })
@@ -183,7 +183,7 @@ func (r *run) nudge() error {
 	if say != "" {
 		say = looptext.OnALine(say, r.limitNote())
 	}
-	ended := r.agent.notices.take()
+	ended := r.agent.notices.drain()
 	if jobs := r.agent.jobs.news(r.ctx); jobs != "" {
 		ended = strings.TrimPrefix(looptext.OnALine(ended, jobs), "\n")
 	}

@@ -573,8 +573,8 @@ func (n *taskNotices) add(s TaskStatus) {
 // task has it.
 func questionsOf(task string) string { return task + "?" }
 
-// noteQuestion records a question of a task's tool, or that it is answered.
-func (n *taskNotices) noteQuestion(task string, e Event) {
+// recordQuestion records a question of a task's tool, or that it is answered.
+func (n *taskNotices) recordQuestion(task string, e Event) {
 	switch {
 	case e.Type == EventAnswer:
 		n.list.Known(questionsOf(task), int(e.Seq))
@@ -606,9 +606,9 @@ func (n *taskNotices) news(s TaskStatus) bool {
 	return false
 }
 
-// take returns the notices for the model and forgets them; the text may be
+// drain returns the notices for the model and forgets them; the text may be
 // empty.
-func (n *taskNotices) take() string { return strings.Join(n.list.Take(), "\n") }
+func (n *taskNotices) drain() string { return strings.Join(n.list.Take(), "\n") }
 
 // noticeOf describes how a task ended.
 func noticeOf(s TaskStatus) string {
@@ -795,10 +795,10 @@ const (
 	lookAtCancelled = time.Second
 )
 
-// takeInventory looks at the workspace of a task, for a limited time. If the
+// listInventory looks at the workspace of a task, for a limited time. If the
 // runtime does not answer, it gives up after twice that time, and the inventory knows
 // of nothing.
-func takeInventory(rt Runtime, within time.Duration) (inv filediff.Inventory) {
+func listInventory(rt Runtime, within time.Duration) (inv filediff.Inventory) {
 	lister, ok := RuntimeAs[FileLister](rt)
 	if !ok {
 		return inv
@@ -846,7 +846,7 @@ func (t *localTask) left(result *Result, cause error, outcome func(*TaskStatus))
 		}
 		left, since = &TaskLeft{}, filediff.Inventory.Differing
 	}
-	now := takeInventory(agent.Runtime(), within)
+	now := listInventory(agent.Runtime(), within)
 	told := since(now, began, maxLeftFiles)
 	left.More, left.Partial = told.More, told.Partial
 	for _, c := range told.Changes {
@@ -875,7 +875,7 @@ func (t *localTask) collected() {
 func (t *localTask) uncollected() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if names := t.status.Left.told().Named(); names != "" && !t.taken && t.status.State == TaskFinished {
+	if names := t.status.Left.filesLeft().Named(); names != "" && !t.taken && t.status.State == TaskFinished {
 		return fmt.Sprintf("task %s made files that were not collected, and go with it: %s", t.spec.ID, names)
 	}
 	return ""
@@ -884,8 +884,8 @@ func (t *localTask) uncollected() string {
 // lastCall is the call that an agent made last.
 type lastCall struct{ id, title, outcome string }
 
-// note updates the call by an event of the agent.
-func (c *lastCall) note(e Event) {
+// update updates the call by an event of the agent.
+func (c *lastCall) update(e Event) {
 	switch e.Type {
 	case EventToolCall:
 		if endsRun(e.Call.Name) {
@@ -932,14 +932,14 @@ func plainLine(text string) string {
 // words tells a model what a task left.
 func (l *TaskLeft) words() string {
 	if l.Call == "" {
-		return l.told().List("It changed these files, for collect_file:")
+		return l.filesLeft().List("It changed these files, for collect_file:")
 	}
 	did := fmt.Sprintf("It did last: %s (%s)", l.Call, l.Outcome)
-	return strings.TrimSuffix(did+"\n"+l.told().List("Its workspace has, for collect_file:"), "\n")
+	return strings.TrimSuffix(did+"\n"+l.filesLeft().List("Its workspace has, for collect_file:"), "\n")
 }
 
-// told are the files that a task left, which may be nil.
-func (l *TaskLeft) told() (t filediff.Told) {
+// filesLeft are the files that a task left, which may be nil.
+func (l *TaskLeft) filesLeft() (t filediff.Told) {
 	if l == nil {
 		return t
 	}

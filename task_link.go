@@ -201,7 +201,7 @@ func (m *TaskManager) handle(r *taskRecord, e Event) {
 		m.decided(r, e.Call.ID)
 	case EventQuestion, EventAnswer:
 		if r.Value.agent != nil {
-			r.Value.agent.notices.noteQuestion(r.ID, e)
+			r.Value.agent.notices.recordQuestion(r.ID, e)
 		}
 	case EventTask:
 		m.changed(r, *e.TaskStatus)

@@ -748,7 +748,7 @@ func (t *localTask) change(f func(*TaskStatus)) {
 	status := t.status
 	status.LastEvent = nil // avoids nesting events in events
 	text := status.String()
-	if names := status.Left.told().Named(); names != "" {
+	if names := status.Left.filesLeft().Named(); names != "" {
 		text += "; changed " + names
 	}
 	t.log.Append(Event{Time: time.Now(), Type: EventTask, Task: t.spec.ID, Input: status.Input, Text: text, TaskStatus: &status})
@@ -873,7 +873,7 @@ func (t *localTask) work(ctx context.Context, msg taskMessage, grant taskGrant) 
 			logPanic(t.host.logger(), "task "+t.spec.ID, err)
 			return nil, err
 		}
-		began := takeInventory(agent.Runtime(), lookWithin)
+		began := listInventory(agent.Runtime(), lookWithin)
 		if !t.employ(agent, began) {
 			return nil, agent.Close()
 		}
@@ -927,9 +927,9 @@ func (t *localTask) ask(ctx context.Context, r AskRequest, asked AskFunc) (Answe
 	}
 }
 
-// noteQuestion makes room for the answer to the question of an event, or notes that
+// recordQuestion makes room for the answer to the question of an event, or notes that
 // none is wanted any more. The caller holds t.mu.
-func (t *localTask) noteQuestion(e Event) {
+func (t *localTask) recordQuestion(e Event) {
 	switch e.Type {
 	case EventQuestion:
 		t.sent = make(chan Answer, 1)
@@ -997,9 +997,9 @@ func (t *localTask) record(e Event) {
 	e.Task, e.Input = t.spec.ID, t.status.Input
 	e.Seq = t.log.Append(e)
 	t.status.apply(e)
-	t.did.note(e)
-	t.noteRequest(e)
-	t.noteQuestion(e)
+	t.did.update(e)
+	t.recordRequest(e)
+	t.recordQuestion(e)
 }
 
 // closeAgent is how long closing an agent and its runtime may take. An agent

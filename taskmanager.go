@@ -141,7 +141,7 @@ func (m *TaskManager) startTask(ctx context.Context, prompt string, parent Runti
 	if err == nil {
 		m.follow(r.ID)
 		if r.Value.agent != nil {
-			r.Value.agent.tools.noteStarted()
+			r.Value.agent.tools.markStarted()
 		}
 	}
 	return err

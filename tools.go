@@ -432,14 +432,14 @@ func runBash(ctx context.Context, rt Runtime, in bashInput) (*ToolResult, error)
 	followJob(ctx, r.Job, in.Cmd, max(r.Printed-int64(openEnd(r)), 0))
 	result := bashResult(r)
 	if secondsOf(in.Timeout) > MaxBashTimeout {
-		result.note(fmt.Sprintf("[the timeout was cut to %g seconds, the most there is; use background for longer work]", MaxBashTimeout.Seconds()))
+		result.addLine(fmt.Sprintf("[the timeout was cut to %g seconds, the most there is; use background for longer work]", MaxBashTimeout.Seconds()))
 	}
 	switch {
 	case noTime:
-		result.note("[did not finish: " + errStepEnds.Error() + "]")
+		result.addLine("[did not finish: " + errStepEnds.Error() + "]")
 		result.IsError = true
 	case err != nil:
-		result.note(fmt.Sprintf("[did not finish: %v]", err))
+		result.addLine(fmt.Sprintf("[did not finish: %v]", err))
 		result.IsError = true
 	}
 	return result, nil
@@ -474,8 +474,8 @@ func openEnd(r BashResult) int {
 	return plain.Open(r.Output)
 }
 
-// note adds a line to what is shown of a result.
-func (r *ToolResult) note(line string) {
+// addLine adds a line to what is shown of a result.
+func (r *ToolResult) addLine(line string) {
 	r.Content = strings.TrimSuffix(r.Content, "\n") + "\n" + line
 	if r.Display != "" {
 		r.Display = strings.TrimSuffix(r.Display, "\n") + "\n" + line

@@ -390,9 +390,9 @@ const (
 	maxChangeBytes = 4 << 20
 )
 
-// note adds changes. One that follows another change of the same file becomes one
+// add adds changes. One that follows another change of the same file becomes one
 // with it, if both are known whole.
-func (l *changeLog) note(changes ...FileChange) {
+func (l *changeLog) add(changes ...FileChange) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range changes {

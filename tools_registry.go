@@ -56,7 +56,7 @@ func (r *Registry) Add(t Tool) error {
 	if err != nil {
 		return err
 	}
-	defer r.tellChange()
+	defer r.emitChange()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if source := r.owners[t.Name]; source != "" {
@@ -112,7 +112,7 @@ func (r *Registry) Register(name, description string, parameters any, fn ToolFun
 // Remove takes a tool out. An unknown name is an error that matches
 // [ErrUnknownTool].
 func (r *Registry) Remove(name string) error {
-	defer r.tellChange()
+	defer r.emitChange()
 	r.mu.Lock()
 	_, ok := r.tools[name]
 	if ok {
@@ -127,7 +127,7 @@ func (r *Registry) Remove(name string) error {
 
 // Clear takes all tools out.
 func (r *Registry) Clear() {
-	defer r.tellChange()
+	defer r.emitChange()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.dropTools(func(string) bool { return true })
@@ -136,7 +136,7 @@ func (r *Registry) Clear() {
 // Reset restores the built-in tools and removes all others. Afterwards only those
 // tools are disabled that the agent was made without ([WithDisabledTools]).
 func (r *Registry) Reset() {
-	defer r.tellChange()
+	defer r.emitChange()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.tools, r.shared, r.owners, r.disabled = builtinTools(), true, nil, maps.Clone(r.kept)
@@ -146,7 +146,7 @@ func (r *Registry) Reset() {
 // Disable hides tools from the model and refuses calls of them. A name may also
 // be registered later; it is disabled nevertheless.
 func (r *Registry) Disable(names ...string) {
-	defer r.tellChange()
+	defer r.emitChange()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.disabled == nil {
@@ -162,7 +162,7 @@ func (r *Registry) Disable(names ...string) {
 // agent was made with one of the tools disabled ([WithDisabledTools], or the
 // configuration), because that is a rule for it and not its state.
 func (r *Registry) Enable(names ...string) error {
-	defer r.tellChange()
+	defer r.emitChange()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, name := range names {
@@ -177,8 +177,8 @@ func (r *Registry) Enable(names ...string) error {
 	return nil
 }
 
-// keepDisabled disables tools for good.
-func (r *Registry) keepDisabled(names []string) {
+// disableForGood disables tools for good.
+func (r *Registry) disableForGood(names []string) {
 	r.Disable(names...)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -212,7 +212,7 @@ func (r *Registry) unoffered(rt Runtime) (names []string) {
 	return names
 }
 
-func (r *Registry) tellChange() {
+func (r *Registry) emitChange() {
 	if r.changed != nil {
 		r.changed()
 	}
@@ -612,7 +612,7 @@ func (o *options) tooling() (*Registry, error) {
 			return nil, err
 		}
 	}
-	r.keepDisabled(slices.Concat(o.disabled, o.forbidden))
+	r.disableForGood(slices.Concat(o.disabled, o.forbidden))
 	return r, nil
 }
 
@@ -683,7 +683,7 @@ func (t *toolSources) hasEnded(ctx context.Context, o *openSource) bool {
 	if err := t.closeOne(o); err != nil { // as it may be for a server that ended
 		t.calls.log.Debug("close a tool source whose server ended", "source", o.name, "error", err)
 	}
-	t.tools.tellChange()
+	t.tools.emitChange()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.open, o.name)
@@ -701,7 +701,7 @@ func (t *toolSources) openOne(ctx context.Context, s namedSource) error {
 	if err != nil {
 		closed := t.closeOne(o) // what it returned beside the error
 		if o.hasGiven() {
-			t.tools.tellChange()
+			t.tools.emitChange()
 		}
 		return errors.Join(fmt.Errorf("tool source %s: %w", s.name, err), closed)
 	}
@@ -740,7 +740,7 @@ func (o *openSource) set(tools ...Tool) error {
 	if err := o.replace(tools); err != nil {
 		return fmt.Errorf("tool source %s: %w", o.name, err)
 	}
-	o.of.tools.tellChange()
+	o.of.tools.emitChange()
 	return nil
 }
 
@@ -821,7 +821,7 @@ func (r *Registry) setSource(source string, tools []Tool, useless map[string]boo
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := r.takes(source, named, useless); err != nil {
+	if err := r.admits(source, named, useless); err != nil {
 		return err
 	}
 	r.dropTools(func(name string) bool { return r.owners[name] == source })
@@ -847,9 +847,9 @@ func (r *Registry) useless(others []Tool, rt Runtime) map[string]bool {
 	return useless
 }
 
-// takes returns why a source cannot have the tools: a name that is taken, or too
+// admits returns why a source cannot have the tools: a name that is taken, or too
 // many tools. The caller holds r.mu.
-func (r *Registry) takes(source string, tools map[string]Tool, useless map[string]bool) error {
+func (r *Registry) admits(source string, tools map[string]Tool, useless map[string]bool) error {
 	n := 0
 	for name := range r.tools {
 		if _, wanted := tools[name]; wanted && r.owners[name] != source {

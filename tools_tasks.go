@@ -37,7 +37,7 @@ func delegationTools() []Tool {
 		builtin("delegate_task", ToolOther, "Start a background agent with a workspace of its own on a task; returns the task's id at once. It knows nothing of this conversation: the prompt must say all it needs, and files name what is copied to it. You are told when it ends or asks; fetch its files with collect_file.", delegateTask),
 		builtin("delegate_persona_task", ToolOther, "delegate_task with the persona of your choice.", delegatePersonaTask),
 		builtin("list_personas", ToolRead, "Describe the personas.", listPersonas),
-		builtin("task_status", ToolRead, "Tell how a delegated task, or each, is doing: its question, or its answer once it has ended. Give wait instead of asking again and again.", tellTaskStatus),
+		builtin("task_status", ToolRead, "Tell how a delegated task, or each, is doing: its question, or its answer once it has ended. Give wait instead of asking again and again.", showTaskStatus),
 		builtin("send_task", ToolOther, "Answer a delegated task's question, or give it further instructions while it works.", sendTask),
 		builtin("collect_file", ToolEdit, "Copy a file or directory of a delegated task's workspace into yours; of a directory, without .git and caches such as node_modules.", collectFile),
 		builtin("cancel_task", ToolOther, "End a delegated task that is not needed any more.", cancelTask),
@@ -175,7 +175,7 @@ type taskStatusInput struct {
 	Wait   float64 `json:"wait,omitempty" jsonschema:"seconds to wait, at most 600, until it ends or asks; without task_id, until one does"`
 }
 
-func tellTaskStatus(ctx context.Context, _ Runtime, in taskStatusInput) (*ToolResult, error) {
+func showTaskStatus(ctx context.Context, _ Runtime, in taskStatusInput) (*ToolResult, error) {
 	call, tasks, err := delegating(ctx)
 	if err != nil {
 		return nil, err
@@ -489,9 +489,9 @@ func newTaskTools(personas []Persona, mayDelegate bool) taskTools {
 	return tools
 }
 
-// noteStarted notes that the agent has a task, so that the model is given the
+// markStarted notes that the agent has a task, so that the model is given the
 // tools for it even if it cannot delegate.
-func (r *Registry) noteStarted() {
+func (r *Registry) markStarted() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.tasks.none && !r.tasks.started {

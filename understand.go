@@ -270,7 +270,7 @@ func (r *Registry) has(name string) bool {
 // needsParser says what to do about a server that leaves calls in the text.
 const needsParser = "its server may need a chat template or parser for tool calls (vLLM: --enable-auto-tool-choice; llama.cpp: --jinja)"
 
-// takeWritten makes a call of one that the model wrote as text, if its server leaves
+// acceptWritten makes a call of one that the model wrote as text, if its server leaves
 // calls there, and the answer can be nothing else: it ends with one complete call, of a
 // tool that it fits, and which the model has not read anywhere. The message then has the
 // call, as if the server had parsed it, and the text before it. Approvals and all else are
@@ -278,7 +278,7 @@ const needsParser = "its server may need a chat template or parser for tool call
 // case. Where nobody can be asked, the model is told how to call, and such a call is taken
 // only if the model then writes the same again: a model that repeats what it has read in a
 // file does not insist on it.
-func (r *run) takeWritten(resp *ChatResponse, thoughts string) {
+func (r *run) acceptWritten(resp *ChatResponse, thoughts string) {
 	before := r.withheld
 	r.withheld = boundset.Key{}
 	msg := &resp.Message
