@@ -101,7 +101,9 @@ func (i inside) CopyTo(path string) (*History, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = inside{h}.AppendEntries(context.Background(), entries)
+	if len(entries) > 0 {
+		_, err = h.append(context.Background(), entries, false)
+	}
 	if err = errors.Join(err, h.Sync(), h.Close()); err != nil {
 		return nil, err
 	}
