@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -418,11 +417,7 @@ func (m mentionable) List(ctx context.Context, name string, most int) ([]filetex
 		return nil, false, errors.ErrUnsupported
 	}
 	found, more, err := lister.ListFiles(ctx, name, 1, most)
-	entries := make([]filetext.Entry, len(found))
-	for i, f := range found {
-		entries[i] = filetext.Entry{Name: path.Base(f.Path), Size: f.Size, Mode: f.Mode}
-	}
-	return entries, more, err
+	return entriesOf(found), more, err
 }
 
 // IsOutside implements [mention.Files].

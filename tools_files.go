@@ -255,11 +255,16 @@ func listing(ctx context.Context, rt Runtime, name string, unread error) (piece 
 		return bareListing(ctx, rt, name)
 	}
 	files, more, err := lister.ListFiles(ctx, name, 1, maxListed)
+	return filetext.Listing(name, entriesOf(files), more, maxToolResult), err == nil
+}
+
+// entriesOf returns files as a listing shows them.
+func entriesOf(files []FileInfo) []filetext.Entry {
 	entries := make([]filetext.Entry, len(files))
 	for i, f := range files {
 		entries[i] = filetext.Entry{Name: path.Base(f.Path), Size: f.Size, Mode: f.Mode}
 	}
-	return filetext.Listing(name, entries, more, maxToolResult), err == nil
+	return entries
 }
 
 // bareListing lists a directory of a runtime that has only commands.
