@@ -17,7 +17,7 @@ import (
 func init() {
 	bridge.History = func(h any) any { return inside{h.(*History)} }
 	bridge.OpenHistoryBeside = func(dirs []string, path string) (any, error) { return openHistoryBeside(dirs, path) }
-	bridge.EncodeMessages = func(messages any) ([]*openai.Message, error) { return encodeMessages(messages.([]Message)) }
+	bridge.EncodeMessages = func(messages any) (openai.Messages, error) { return encodeMessages(messages.([]Message)) }
 	bridge.AnswerMessage = func(a *chatstream.Answer) (any, error) { return answerMessage(a) }
 }
 
@@ -126,18 +126,33 @@ func openHistoryBeside(dirs []string, path string) (*History, error) {
 	return h, err
 }
 
-// encodeMessages returns messages as servers with OpenAI's APIs get them. Each is encoded
-// once in its life; those of a history are.
-func encodeMessages(messages []Message) ([]*openai.Message, error) {
-	encoded := make([]*openai.Message, len(messages))
+// encodedMessages are messages that have their JSON, as servers with OpenAI's APIs get them.
+type encodedMessages []Message
+
+// Len implements [openai.Messages].
+func (e encodedMessages) Len() int { return len(e) }
+
+// At implements [openai.Messages].
+func (e encodedMessages) At(i int) *openai.Message { return e[i].enc.forOpenAI() }
+
+// encodeMessages returns messages as servers with OpenAI's APIs get them. Each message is
+// encoded once in its life. Messages of a history are encoded already, and need no copy.
+func encodeMessages(messages []Message) (openai.Messages, error) {
+	all, own := messages, false
 	for i := range messages {
+		if messages[i].isEncoded() {
+			continue
+		}
 		m, err := messages[i].encoded()
 		if err != nil {
 			return nil, fmt.Errorf("message %d: %w", i, err)
 		}
-		encoded[i] = m.enc.forOpenAI()
+		if !own {
+			all, own = slices.Clone(messages), true
+		}
+		all[i] = m
 	}
-	return encoded, nil
+	return encodedMessages(all), nil
 }
 
 // answerMessage returns the message of an answer. Its JSON is not kept with it: whoever gets

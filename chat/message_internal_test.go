@@ -20,6 +20,15 @@ func TestMessagesAreReadOnceToBeSent(t *testing.T) {
 	m.Role = RoleUser
 	second, err := encodeMessages([]Message{m})
 	require.NoError(t, err)
-	require.Same(t, first[0], second[0])
-	require.NotSame(t, first[0], changed[0])
+	require.Same(t, first.At(0), second.At(0))
+	require.NotSame(t, first.At(0), changed.At(0))
+}
+
+// A request with ten thousand messages takes no more memory than one with ten.
+func TestMessagesOfAHistoryAreNotCopiedToBeSent(t *testing.T) {
+	t.Parallel()
+	messages := NewHistory(UserMessage("Go."), UserMessage("On.")).Conversation()
+	sent, err := encodeMessages(messages)
+	require.NoError(t, err)
+	require.Same(t, &messages[0], &sent.(encodedMessages)[0])
 }

@@ -399,7 +399,7 @@ func (m *Model) ask(ctx context.Context, req *chat.Request, emit func(wire.Delta
 	for i, t := range req.Tools {
 		tools[i] = wire.Tool(t)
 	}
-	answer, err := m.client.Chat(ctx, &wire.Request{Model: req.Model, Messages: wire.List(messages), Tools: tools, MustCall: req.MustCall}, emit)
+	answer, err := m.client.Chat(ctx, &wire.Request{Model: req.Model, Messages: messages, Tools: tools, MustCall: req.MustCall}, emit)
 	var failed *wire.Error
 	switch {
 	case errors.As(err, &failed):

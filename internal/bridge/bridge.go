@@ -25,7 +25,7 @@ var (
 	// commands can write to.
 	OpenHistoryBeside func(dirs []string, path string) (history any, err error)
 	// EncodeMessages returns []chat.Message as servers with OpenAI's APIs get them.
-	EncodeMessages func(messages any) ([]*openai.Message, error)
+	EncodeMessages func(messages any) (openai.Messages, error)
 	// AnswerMessage returns the chat.Message of an answer.
 	AnswerMessage func(*chatstream.Answer) (message any, err error)
 )

@@ -15,17 +15,6 @@ type Messages interface {
 	At(i int) *Message
 }
 
-// List returns the messages of a list.
-func List(list []*Message) Messages { return messageList(list) }
-
-type messageList []*Message
-
-// Len implements [Messages].
-func (l messageList) Len() int { return len(l) }
-
-// At implements [Messages].
-func (l messageList) At(i int) *Message { return l[i] }
-
 // requestBody is what is sent as a request: what comes before the messages, the
 // messages, and the end. A message is encoded only once in its life, and the body is
 // read from where these encodings are kept. So a request takes no more memory for a
