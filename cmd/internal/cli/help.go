@@ -161,9 +161,7 @@ func topicOf(command *kong.Node) string {
 func synopsis(command *kong.Node) string {
 	var words []string
 	for at := command; at != nil; at = at.Parent {
-		if at.Parent == nil || at.Parent.Parent != nil || at.Parent.DefaultCmd != at { // "list" is said, "session" is not
-			words = append([]string{at.Name}, words...)
-		}
+		words = append([]string{at.Name}, words...)
 	}
 	for _, arg := range command.Positional {
 		words = append(words, argument(arg))

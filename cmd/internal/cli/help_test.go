@@ -31,7 +31,7 @@ func TestHelpFitsAScreen(t *testing.T) {
 	require.Equal(t, overview, printed(t, nil, "--help"))
 	require.Equal(t, overview, printed(t, nil, "-h"))
 	require.LessOrEqual(t, strings.Count(overview, "\n"), 24)
-	for _, command := range []string{"pygent [MESSAGE]", "pygent run [PROMPT]", "pygent demo", "pygent config", "pygent prune", "pygent completion SHELL", "pygent version", "pygent help [TOPIC]"} {
+	for _, command := range []string{"pygent session [MESSAGE]", "pygent run [PROMPT]", "pygent demo", "pygent config", "pygent prune", "pygent completion SHELL", "pygent version", "pygent help [TOPIC]"} {
 		require.Contains(t, overview, "\n  "+command)
 	}
 	for _, args := range [][]string{{"help"}, {"help", "flags"}, {"help", "run"}, {"help", "completion"}} {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/chat"
+	"github.com/x/pygent/internal/escape"
 	"github.com/x/pygent/internal/screen"
 	"github.com/x/pygent/internal/spelling"
 	"github.com/x/pygent/lines"
@@ -43,8 +44,8 @@ const description = "pygent: a coding agent whose commands run in an isolated co
 type cli struct {
 	settings
 
-	Stamp      kong.VersionFlag `name:"version" help:"Print the version." hidden:""`
-	Session    sessionCmd       `cmd:"" default:"withargs" help:"Talk with the agent, beginning with MESSAGE."`
+	Stamp      kong.VersionFlag `name:"version" help:"Print the version in one line." hidden:""`
+	Session    sessionCmd       `cmd:"" default:"withargs" help:"Talk with the agent; \"session\" can be left out."`
 	UI         uiCmd            `cmd:"" name:"ui" help:"Talk with the agent on a page in the browser."`
 	Run        runCmd           `cmd:"" help:"Work on PROMPT without asking until it is done."`
 	Demo       demoCmd          `cmd:"" help:"Watch a scripted session: no key, no network."`
@@ -54,7 +55,7 @@ type cli struct {
 	Startup    scriptCmd        `cmd:"" name:"script" help:"Test a start-up script."`
 	Completion completionCmd    `cmd:"" help:"Print what makes bash, zsh or fish complete."`
 	Complete   completeCmd      `cmd:"" name:"complete-words" hidden:"" passthrough:""`
-	Version    versionCmd       `cmd:"" help:"Print the version."`
+	Version    versionCmd       `cmd:"" help:"Print the version, and what a bug report needs."`
 	Help       helpCmd          `cmd:"" help:"Tell more."`
 }
 
@@ -139,6 +140,9 @@ func misunderstood(err error) error {
 	}
 	if command != nil && strings.HasPrefix(text, "<") { // an argument
 		return fmt.Errorf("%w; pygent help %s tells about it", err, topicOf(command))
+	}
+	if flag, _, _ := strings.Cut(text, ","); flag == "unknown flag -v" { // the parser suggests short flags
+		return errors.New("there is no flag -v. Did you mean --version?")
 	}
 	return fmt.Errorf("%w; pygent help flags lists the flags", err)
 }
@@ -386,9 +390,23 @@ func (c sessionCmd) check(parsed *kong.Context) error {
 		like = ""
 	}
 	if like != "" && !slices.Contains(parsed.Args, "session") {
-		return fmt.Errorf("there is no command %s, did you mean %s? To say it to the agent: pygent session %s", word, like, word)
+		said, meant := c.commands(like)
+		return fmt.Errorf("there is no command %s. Did you mean `%s`? To send it to the agent as a message: %s", word, meant, said)
 	}
 	return nil
+}
+
+// commands are the command lines that send the message, and that run a command with its
+// other words. A long message is not repeated.
+func (c sessionCmd) commands(name string) (said, meant string) {
+	words := ""
+	for _, word := range c.Message[1:] {
+		words += " " + escape.Word(word)
+	}
+	if len(words) > 100 {
+		words = " ..."
+	}
+	return "pygent session " + escape.Word(c.Message[0]) + words, "pygent " + name + words
 }
 
 // first returns the option for the first message.
@@ -404,21 +422,4 @@ func (c sessionCmd) first(ctx context.Context, parts []pygent.Part) (pygent.Opti
 		text, parts = "", append([]pygent.Part{{Text: text}}, parts...)
 	}
 	return pygent.WithFirstMessage(chat.UserMessage(text, parts...)), nil
-}
-
-// versionCmd prints the version.
-type versionCmd struct{}
-
-// Run prints the version.
-func (versionCmd) Run(out *output) error {
-	out.println("pygent", version())
-	return nil
-}
-
-// version returns the version that the Go toolchain put into the binary.
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(devel)"
 }

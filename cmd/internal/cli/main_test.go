@@ -210,9 +210,12 @@ func TestSetUpErrorsSayWhatToDo(t *testing.T) {
 		{"an unknown session", []string{"OPENAI_API_KEY=k"}, []string{"--resume", "12"}, []string{"no session is kept; pygent begins one"}},
 		{"a session and a history", []string{"OPENAI_API_KEY=k"}, []string{"--resume=12", "--history", "h.json"}, []string{"kept in h.json, with which it goes on anyway"}},
 		{"two sessions", nil, []string{"--continue", "--resume", "12"}, []string{"--continue", "--resume"}},
-		{"a misspelt command", []string{"OPENAI_API_KEY=k"}, []string{"runn", "go"}, []string{"no command runn", "did you mean run?", "pygent session runn"}},
-		{"a command with two letters swapped", []string{"OPENAI_API_KEY=k"}, []string{"rnu", "go"}, []string{"no command rnu", "did you mean run?", "pygent session rnu"}},
-		{"a command of two letters, swapped", []string{"OPENAI_API_KEY=k"}, []string{"iu"}, []string{"no command iu", "did you mean ui?"}},
+		{"a misspelt command", []string{"OPENAI_API_KEY=k"}, []string{"runn", "go"}, []string{"no command runn.", "Did you mean `pygent run go`?", "pygent session runn go\n"}},
+		{"a command with two letters swapped", []string{"OPENAI_API_KEY=k"}, []string{"rnu", "go"}, []string{"no command rnu.", "Did you mean `pygent run go`?", "pygent session rnu go\n"}},
+		{"words of a misspelt command", nil, []string{"rnu", "it's", "a b", "-", "hello"}, []string{"Did you mean `pygent run 'it'\\''s' 'a b' - hello`? To", `pygent session rnu 'it'\''s' 'a b' - hello`}},
+		{"many words of a misspelt command", nil, []string{"rnu", strings.Repeat("x", 200)}, []string{"Did you mean `pygent run ...`? To"}},
+		{"the usual short flag for the version", nil, []string{"-v"}, []string{"pygent: there is no flag -v. Did you mean --version?\n"}},
+		{"a command of two letters, swapped", []string{"OPENAI_API_KEY=k"}, []string{"iu"}, []string{"no command iu.", "Did you mean `pygent ui`?"}},
 		{"an argument too many", nil, []string{"version", "go"}, []string{"unexpected argument go", "pygent help"}},
 		{"a misspelt flag", nil, []string{"run", "--modle", "m", "go"}, []string{"--modle", `did you mean "--model"?`, "pygent help flags"}},
 		{"a flag without its value", nil, []string{"run", "--image"}, []string{"pygent: --image needs a value; pygent help flags"}},
@@ -659,16 +662,6 @@ func TestDemoFetchesNoImage(t *testing.T) {
 	require.Contains(t, got.stdout, "! running on this machine: the engine does not have the image localhost:1/pygent-test/none, and the demo fetches nothing (--docker fetches it)\n")
 	require.NotContains(t, got.stdout, "pulling")
 	require.Contains(t, got.stdout, "primes.sh prints the primes below 50: "+demoResult)
-}
-
-func TestVersion(t *testing.T) {
-	t.Parallel()
-	for _, arg := range []string{"version", "--version"} {
-		got := finish(t, command(t, nil, arg))
-		require.Equal(t, 0, got.code)
-		require.True(t, strings.HasPrefix(got.stdout, "pygent "), got.stdout)
-		require.Equal(t, 1, strings.Count(got.stdout, "\n"))
-	}
 }
 
 func TestTerminationLeavesNothingRunning(t *testing.T) {

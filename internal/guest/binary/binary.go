@@ -81,8 +81,8 @@ func pack(arch string) (name string, packed []byte, err error) {
 	}
 }
 
-// checksum returns the SHA-256 of what [Bytes] unpacks, without unpacking it.
-func checksum(arch string) (sum [sha256.Size]byte, err error) {
+// Checksum returns the SHA-256 of what [Bytes] unpacks, without unpacking it.
+func Checksum(arch string) (sum [sha256.Size]byte, err error) {
 	name, _, err := pack(arch)
 	if err != nil {
 		return sum, err

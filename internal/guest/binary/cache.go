@@ -96,7 +96,7 @@ type cache struct {
 }
 
 func openCache(dir, arch string) (*cache, error) {
-	sum, err := checksum(arch)
+	sum, err := Checksum(arch)
 	if err != nil {
 		return nil, err
 	}
