@@ -9,10 +9,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"math"
-	"os"
-	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,7 +23,6 @@ import (
 	"github.com/x/pygent"
 	"github.com/x/pygent/chat"
 	"github.com/x/pygent/openai"
-	"github.com/x/pygent/project"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -331,36 +327,6 @@ func TestRepeatedCallsAreToldAndThenStopped(t *testing.T) {
 	require.Equal(t, pygent.StatusStopped, result.Status)
 }
 
-func TestApproval(t *testing.T) {
-	t.Parallel()
-	no := errors.New("the line is dead")
-	decide := func(d pygent.Decision, err error) pygent.Option {
-		return pygent.WithApproval(func(context.Context, pygent.ApprovalRequest) (pygent.Decision, error) { return d, err })
-	}
-	tests := []struct {
-		name string
-		opts []pygent.Option
-		want string
-	}{
-		{"nobody to ask", nil, "needs approval, and nobody can give it"},
-		{"allowed", []pygent.Option{decide(pygent.Decision{Allow: true}, nil)}, "hi"},
-		{"denied", []pygent.Option{decide(pygent.Decision{}, nil)}, "denied by the user"},
-		{"denied with a reason", []pygent.Option{decide(pygent.Decision{Reason: "too risky"}, nil)}, "denied: too risky"},
-		{"an error is no", []pygent.Option{decide(pygent.Decision{Allow: true}, no)}, "the line is dead"},
-		{"a panic is no", []pygent.Option{pygent.WithApproval(func(context.Context, pygent.ApprovalRequest) (pygent.Decision, error) { panic("x") })}, "denied"},
-		{"banned in spite of approval", []pygent.Option{decide(pygent.Decision{Allow: true}, nil), pygent.WithBannedCommands("echo")}, `"echo" is banned`},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			agent := newAgent(t, pygenttest.NewScriptedModel(callBash("true\necho hi"), stop), append(tt.opts, pygent.WithApprovalFor("bash"))...)
-			result, err := agent.RunUntilStop(t.Context(), "go")
-			require.NoError(t, err)
-			require.Equal(t, pygent.StatusStopped, result.Status)
-			require.Contains(t, results(agent)[0], tt.want)
-		})
-	}
-}
-
 func TestStepMakesOnePass(t *testing.T) {
 	t.Parallel()
 	agent := newAgent(t, pygenttest.NewScriptedModel(callBash("echo 1"), pygenttest.Text("it printed 1").WithUsage(pygent.Usage{PromptTokens: 7})))
@@ -374,112 +340,6 @@ func TestStepMakesOnePass(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "it printed 1", result.Message.Text())
 	require.EqualValues(t, 7, result.Usage.Total())
-}
-
-func TestEventsTellTheRun(t *testing.T) {
-	t.Parallel()
-	model := pygenttest.NewScriptedModel(
-		pygenttest.TextAndCalls("Looking.", callBash("echo hi")).WithReasoning("hm"),
-		pygenttest.Overloaded(), stop)
-	agent := newAgent(t, model)
-	var types []pygent.EventType
-	var seq int64
-	var text string
-	for e, err := range agent.Events(t.Context(), "go") {
-		require.NoError(t, err)
-		require.Greater(t, e.Seq, seq)
-		seq = e.Seq
-		if e.Type == pygent.EventText {
-			text += e.Text
-		}
-		if len(types) == 0 || types[len(types)-1] != e.Type {
-			types = append(types, e.Type)
-		}
-		_, err = json.Marshal(e)
-		require.NoError(t, err)
-	}
-	require.Equal(t, "Looking.", text)
-	require.Equal(t, []pygent.EventType{"user", "step", "model_start", "reasoning", "text", "call_delta", "message", "tool_call", "tool_start", "output", "tool_done",
-		"step", "model_start", "retry", "model_start", "call_delta", "message", "tool_call", "tool_start", "tool_done", "run_end"}, types)
-}
-
-func TestLeavingEventsEndsTheRun(t *testing.T) {
-	t.Parallel()
-	agent := newAgent(t, pygenttest.NewScriptedModel(callBash("sleep 600"), pygenttest.Text("hi")))
-	for e, err := range agent.Events(t.Context(), "go") {
-		require.NoError(t, err)
-		if e.Type == pygent.EventToolCall {
-			break
-		}
-	}
-	result, err := agent.Step(t.Context(), "still there?")
-	require.NoError(t, err)
-	require.Equal(t, "hi", result.Message.Text())
-}
-
-func TestEventsEndWithTheError(t *testing.T) {
-	t.Parallel()
-	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.QuotaExceeded()))
-	var last error
-	for _, err := range agent.Events(t.Context(), "go") {
-		last = err
-	}
-	var api *pygent.APIError
-	require.ErrorAs(t, last, &api)
-	require.Equal(t, 429, api.Status)
-}
-
-func TestOnlyPassingErrorsAreRetried(t *testing.T) {
-	t.Parallel()
-	tests := []struct {
-		name  string
-		reply pygenttest.Reply
-		calls int
-		ok    bool
-	}{
-		{"overloaded", pygenttest.Overloaded(), 2, true},
-		{"rate limit", pygenttest.RateLimited(time.Second), 2, true},
-		{"disconnect", pygenttest.Disconnect(), 2, true},
-		{"quota", pygenttest.QuotaExceeded(), 1, false},
-		{"bad request", pygenttest.Status(400, "bad", "no"), 1, false},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				model := pygenttest.NewScriptedModel(tt.reply, stop)
-				retries := 0
-				_, err := newAgentOn(t, nowhere{}, model).RunUntilStop(t.Context(), "go", pygent.OnEvent(func(e pygent.Event) {
-					if e.Type == pygent.EventRetry {
-						retries++
-					}
-				}))
-				require.Equal(t, tt.ok, err == nil, err)
-				require.Len(t, model.Requests(), tt.calls)
-				require.Equal(t, tt.calls-1, retries)
-			})
-		})
-	}
-}
-
-func TestRetriesEnd(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		model := pygenttest.NewScriptedModel(pygenttest.Status(500, "", "broken")).RepeatLast()
-		_, err := newAgentOn(t, nowhere{}, model).RunUntilStop(t.Context(), "go")
-		require.ErrorContains(t, err, "gave up after 5 attempts")
-		require.Len(t, model.Requests(), 5)
-	})
-}
-
-func TestRetryAfterBeyondTheBudgetFailsAtOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		model := pygenttest.NewScriptedModel(pygenttest.RateLimited(time.Hour))
-		start := time.Now()
-		_, err := newAgentOn(t, nowhere{}, model).RunUntilStop(t.Context(), "go", pygent.MaxTime(time.Minute))
-		require.ErrorContains(t, err, "a retry is possible in 1h0m0s, at ")
-		require.Zero(t, time.Since(start))
-	})
 }
 
 func TestRequestPrefixIsStable(t *testing.T) {
@@ -533,44 +393,6 @@ func TestCloseEndsTheRun(t *testing.T) {
 	require.ErrorIs(t, err, pygent.ErrRuntimeClosed)
 }
 
-func TestSystemMessageFollowsTheTools(t *testing.T) {
-	t.Parallel()
-	model := pygenttest.NewScriptedModel(pygenttest.Text("a")).RepeatLast()
-	agent := newAgent(t, model, project.Read(), pygent.WithPersona(pygent.Persona{Name: "Ada", Description: "a mathematician"}))
-	system := func() string {
-		_, err := agent.Step(t.Context(), "hi")
-		require.NoError(t, err)
-		require.Equal(t, chat.RoleSystem, agent.History().Messages()[0].Role)
-		return agent.History().Messages()[0].Content
-	}
-	first := system()
-	require.Contains(t, first, "Ada")
-	require.Contains(t, first, "a mathematician")
-	require.Contains(t, first, "with `background`")
-	require.Equal(t, "Ada", agent.Persona().Name)
-
-	// A provider caches a conversation by its first bytes.
-	require.NoError(t, agent.Tools().Register("weather", "Tell the weather", nil, sayTool("sunny")))
-	require.NoError(t, agent.Runtime().WriteFile(t.Context(), "AGENTS.md", []byte("Use tabs.")))
-	require.Equal(t, first, system(), "a tool that the prompt does not explain")
-	require.True(t, slices.ContainsFunc(model.Requests()[1].Tools, func(s chat.ToolSpec) bool { return s.Name == "weather" }))
-
-	agent.Tools().Disable("job_output")
-	require.NotContains(t, system(), "with `background`")
-	require.NotContains(t, system(), "Use tabs.")
-	agent.RefreshSystemMessage()
-	require.Contains(t, system(), "Use tabs.")
-}
-
-func TestPromptBuilderReplacesTheSystemMessage(t *testing.T) {
-	t.Parallel()
-	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Text("a")),
-		pygent.WithPrompt(func(info pygent.PromptInfo) string { return "I am " + info.Persona.Name }))
-	_, err := agent.Step(t.Context(), "hi")
-	require.NoError(t, err)
-	require.Equal(t, "I am Pygent", agent.History().Messages()[0].Content)
-}
-
 func TestImagesFollowTheResults(t *testing.T) {
 	t.Parallel()
 	agent := newAgent(t, pygenttest.NewScriptedModel(
@@ -595,16 +417,6 @@ func TestCallsWithoutProperIDsGetResults(t *testing.T) {
 		require.Equal(t, pygent.StatusStopped, result.Status)
 		require.Len(t, results(agent), 3)
 	}
-}
-
-func TestDefaultModelServesNewAgents(t *testing.T) {
-	model := pygenttest.NewScriptedModel(pygenttest.Text("from the default"))
-	pygent.SetDefaultModel(model)
-	t.Cleanup(func() { pygent.SetDefaultModel(nil) })
-	agent := newAgent(t, nil)
-	result, err := agent.Step(t.Context(), "hi")
-	require.NoError(t, err)
-	require.Equal(t, "from the default", result.Message.Text())
 }
 
 func TestToolThatEndsItsGoroutineIsAnError(t *testing.T) {
@@ -668,24 +480,6 @@ func TestDeniedCallHasTakenNoEffect(t *testing.T) {
 	_, err := agent.RunUntilStop(ctx, "go")
 	require.ErrorIs(t, err, context.Canceled)
 	require.NotContains(t, results(agent)[0], "may have taken effect")
-}
-
-func TestPrefixIsTheSameForAllLocalAgents(t *testing.T) {
-	t.Parallel()
-	first := func() pygent.ChatRequest {
-		model := pygenttest.NewScriptedModel(stop)
-		agent := newAgent(t, model)
-		_, err := agent.RunUntilStop(t.Context(), "go")
-		require.NoError(t, err)
-		info := agent.Runtime().(pygent.Describer).Describe(t.Context())
-		require.True(t, info.Temporary)
-		require.DirExists(t, info.Workspace)
-		require.NotContains(t, model.Requests()[0].Messages[0].Content, info.Workspace)
-		return model.Requests()[0]
-	}
-	one, two := first(), first()
-	require.Equal(t, one.Messages[0].Content, two.Messages[0].Content)
-	require.Equal(t, one.Tools, two.Tools)
 }
 
 // brokenError is an error whose Error method panics for a nil pointer. A
@@ -796,151 +590,112 @@ func (rt *slowCleanup) Cleanup() error {
 	return nil
 }
 
-// warned collects the warnings about files through which git runs programs.
-type warned struct {
-	mu    sync.Mutex
-	texts []string
-}
-
-func (w *warned) event(e pygent.Event) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if e.Type == pygent.EventWarning && strings.Contains(e.Text, "files by which git runs programs") {
-		w.texts = append(w.texts, e.Text)
+func TestCloseWithinIsRefusedAtOnce(t *testing.T) {
+	t.Parallel()
+	var agent *pygent.Agent
+	var refused []error
+	closes := pygent.Tool{Name: "closes", Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
+		refused = append(refused, agent.Close())
+		return nil, nil
+	}}
+	ask := func(context.Context, pygent.ApprovalRequest) (pygent.Decision, error) {
+		refused = append(refused, agent.Close())
+		return pygent.Decision{Allow: true}, nil
 	}
-}
-
-// take returns what was collected since its last call.
-func (w *warned) take() []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	texts := w.texts
-	w.texts = nil
-	return texts
-}
-
-const (
-	writeHook = "mkdir -p .git/hooks && echo id > .git/hooks/pre-commit"
-	writeConf = "mkdir -p .git && printf '[core]\\n\\tpager = id\\n' > .git/config"
-)
-
-// testGitChanges runs an agent in the workspace dir, whose commands change
-// files of git.
-func testGitChanges(t *testing.T, dir string, rt pygent.Runtime) {
-	var w warned
-	agent, err := pygent.New(pygent.WithRuntime(rt), pygent.OnEvent(w.event), pygent.WithModel(pygenttest.NewScriptedModel(
-		callBash("echo x > a.txt"), stop,
-		pygenttest.Calls(callBash(writeHook), callBash(writeConf)), stop,
-		callBash("true"), stop)))
-	require.NoError(t, err)
-	run := func() []string {
-		_, err := agent.RunUntilStop(t.Context(), "go")
-		require.NoError(t, err)
-		return w.take()
-	}
-	require.Empty(t, run(), "no file of git's was changed")
-	told := run()
-	require.Len(t, told, 1)
-	require.Contains(t, told[0], `"`+filepath.Join(dir, ".git/config")+`" is new, "`+filepath.Join(dir, ".git/hooks/pre-commit")+`" is new. Read them`)
-	require.Empty(t, run(), "each change is told once")
-
-	_, err = rt.Bash(t.Context(), "echo worse >> .git/hooks/pre-commit")
-	require.NoError(t, err)
-	require.NoError(t, agent.Close())
-	told = w.take()
-	require.Len(t, told, 1, "what runs on after a run is told at the end")
-	require.Contains(t, told[0], `pre-commit" is changed`)
-}
-
-func TestGitChangesAreToldLocally(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	rt, err := pygent.NewLocalRuntime(t.Context(), pygent.WithWorkspace(dir))
-	require.NoError(t, err)
-	testGitChanges(t, dir, rt)
-}
-
-func TestGitChangesInAContainerAreTold(t *testing.T) {
-	t.Parallel()
-	requireDocker(t)
-	dir := t.TempDir()
-	testGitChanges(t, dir, newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithWorkspace(dir)))
-}
-
-func TestGitChangesInAMountAreTold(t *testing.T) {
-	t.Parallel()
-	requireDocker(t)
-	mount := t.TempDir()
-	var w warned
-	rt := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithMounts(
-		pygent.Mount{Source: mount, Target: "/src"}, pygent.Mount{Source: t.TempDir(), Target: "/fixed", ReadOnly: true}))
-	agent := newAgentOn(t, rt, pygenttest.NewScriptedModel(callBash("cd /src && "+writeHook), stop), pygent.OnEvent(w.event))
-	_, err := agent.RunUntilStop(t.Context(), "go")
-	require.NoError(t, err)
-	told := w.take()
-	require.Len(t, told, 1)
-	require.Contains(t, told[0], filepath.Join(mount, ".git/hooks/pre-commit"))
-}
-
-func TestGitChangesInAWritableDirectoryAreTold(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	rt, err := pygent.NewLocalRuntime(t.Context(), pygent.WithLocalWritable(dir))
-	require.NoError(t, err)
-	var w warned
-	agent, err := pygent.New(pygent.WithRuntime(rt), pygent.OnEvent(w.event), pygent.WithModel(pygenttest.NewScriptedModel(
-		callBash("cd '"+dir+"' && "+writeConf), stop)))
-	require.NoError(t, err)
-	_, err = agent.RunUntilStop(t.Context(), "go")
-	require.NoError(t, err)
-	require.NoError(t, agent.Close())
-	told := w.take()
-	require.Len(t, told, 1)
-	require.Contains(t, told[0], filepath.Join(dir, ".git/config"))
-}
-
-func TestGitOfATemporaryWorkspaceIsNoConcern(t *testing.T) {
-	t.Parallel()
-	var w warned
-	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Calls(callBash(writeHook), pygenttest.Call("write_file", map[string]any{"path": ".git/config", "content": "x"})), stop), pygent.OnEvent(w.event))
-	_, err := agent.RunUntilStop(t.Context(), "go")
-	require.NoError(t, err)
-	require.Empty(t, w.take())
-	require.Contains(t, results(agent)[1], "created .git/config")
-}
-
-func TestWritesBelowGitNeedApproval(t *testing.T) {
-	t.Parallel()
-	write := func(path string) pygenttest.Reply {
-		return pygenttest.Call("write_file", map[string]any{"path": path, "content": "x"})
-	}
-	dir := t.TempDir()
-	require.NoError(t, os.MkdirAll(filepath.Join(dir, ".git/hooks"), 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, ".git/config"), []byte("[core]\n"), 0o644))
-	require.NoError(t, os.Symlink(".git", filepath.Join(dir, "link")))
-	calls := pygenttest.Calls(write("a"), write(".git/hooks/pre-commit"), write("link/hooks/pre-commit"), write("sub/.GIT/config"), write(filepath.Join(dir, ".git/config")),
-		pygenttest.Call("edit_file", map[string]any{"path": ".git/config", "old_text": "core", "new_text": "alias"}),
-		pygenttest.Call("collect_file", map[string]any{"task_id": "t", "path": "a", "dest": ".git/hooks/pre-push"}), write("'.git/hooks/quoted'"), write(`.git\hooks\other`), write("file://"+dir+"/.git/hooks/url"), stop)
-	var a asked
-	for name, opts := range map[string][]pygent.Option{
-		"nobody":                {pygent.WithConfirmBash(false)},
-		"who is asked for them": {pygent.WithConfirmBash(false), pygent.WithApproval(a.approve), pygent.WithApprovalFor("download_file")},
-	} {
-		t.Run(name, func(t *testing.T) {
-			rt, err := pygent.NewLocalRuntime(t.Context(), pygent.WithWorkspace(dir))
-			require.NoError(t, err)
-			agent := newAgentOn(t, rt, pygenttest.NewScriptedModel(calls, stop), opts...)
-			_, err = agent.RunUntilStop(t.Context(), "go")
-			require.NoError(t, err)
-			got := results(agent)
-			require.Regexp(t, "^(created|replaced) a", got[0])
-			if name == "nobody" {
-				for _, result := range got[1:10] {
-					require.Contains(t, result, "denied: git on the user's machine obeys what is below .git")
-				}
-				return
+	agent = newAgent(t, pygenttest.NewScriptedModel(pygenttest.Call("closes", nil), stop), pygent.WithTools(closes),
+		pygent.WithApproval(ask), pygent.WithApprovalFor("closes"),
+		pygent.OnEvent(func(e pygent.Event) {
+			if e.Type == pygent.EventToolDone {
+				refused = append(refused, agent.Close())
 			}
-			require.Equal(t, []string{"write_file", "write_file", "write_file", "write_file", "edit_file", "collect_file", "write_file", "write_file", "write_file"}, a.names)
-		})
+		}))
+	result, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusStopped, result.Status)
+	require.Len(t, refused, 4)
+	for _, err := range refused {
+		require.ErrorIs(t, err, pygent.ErrInCallback)
 	}
 }
+
+// endless is a runtime whose Cleanup blocks until free is closed.
+type endless struct {
+	nowhere
+	free chan struct{}
+}
+
+func (e endless) Cleanup() error {
+	<-e.free
+	return nil
+}
+
+// cleaning is a runtime whose Cleanup reports that it began, and then blocks.
+type cleaning struct {
+	nowhere
+	begun, goOn chan struct{}
+}
+
+func (c cleaning) Cleanup() error {
+	close(c.begun)
+	<-c.goOn
+	return nil
+}
+
+func TestAgentThatIsBeingClosedIsNotBusy(t *testing.T) {
+	t.Parallel()
+	rt := cleaning{begun: make(chan struct{}), goOn: make(chan struct{})}
+	agent := newAgentOn(t, rt, pygenttest.NewScriptedModel())
+	closed := make(chan error)
+	go func() { closed <- agent.Close() }()
+	<-rt.begun
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.ErrorIs(t, err, pygent.ErrAgentClosed)
+	close(rt.goOn)
+	require.NoError(t, <-closed)
+}
+
+func TestCloseNamesWhatItLeavesBehind(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		free := make(chan struct{})
+		deaf := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) {
+			<-free
+			return nil, errors.New("late")
+		})
+		agent, err := pygent.New(pygent.WithModel(deaf), pygent.WithRuntime(endless{free: free}),
+			pygent.OnEvent(func(e pygent.Event) {
+				if e.Type == pygent.EventRunEnd {
+					<-free
+				}
+			}))
+		require.NoError(t, err)
+		ended := make(chan error)
+		go func() {
+			_, err := agent.RunUntilStop(t.Context(), "go")
+			ended <- err
+		}()
+		synctest.Wait()
+		start := time.Now()
+		closed := make(chan error)
+		go func() { closed <- agent.Close() }()
+		require.ErrorIs(t, <-ended, pygent.ErrAgentClosed)
+		err = <-closed
+		require.ErrorIs(t, err, pygent.ErrLeftBehind)
+		require.ErrorContains(t, err, "an event handler, the model, the runtime's Cleanup")
+		require.Less(t, time.Since(start), 2*time.Minute)
+		require.NoError(t, agent.Close())
+		close(free)
+		synctest.Wait()
+	})
+}
+
+func TestPanickingCleanupIsAnError(t *testing.T) {
+	t.Parallel()
+	agent, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithRuntime(panicsAtCleanup{}))
+	require.NoError(t, err)
+	require.ErrorContains(t, agent.Close(), "panic: oops")
+}
+
+type panicsAtCleanup struct{ nowhere }
+
+func (panicsAtCleanup) Cleanup() error { panic("oops") }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
 	"github.com/x/pygent/chat"
 )
 
@@ -61,18 +62,20 @@ func TestACallGoesOnWhileSeveralRun(t *testing.T) {
 	require.Empty(t, agent.foreign.Names())
 }
 
-// A run that ends while listeners are told of a question asks nobody, and so
-// nobody withdraws the question.
-func TestTheResultOfACallWithdrawsItsQuestion(t *testing.T) {
+func TestASessionLeavesWhatSetAskHasSet(t *testing.T) {
 	t.Parallel()
-	task := newLocalTask(TaskSpec{ID: "t"}, nil)
-	call := &ToolCall{ID: "a", Name: "bash"}
-	task.record(Event{Type: EventApproval, Call: call, Approval: &ApprovalRequest{Call: *call, AsksManager: true}})
-	require.Len(t, task.status.Approvals, 1)
-	task.record(Event{Type: EventToolDone, Call: &ToolCall{ID: "other"}})
-	require.Len(t, task.status.Approvals, 1)
-	require.ErrorIs(t, task.decide(task.status.Approvals[0].Seq+1, "a", Decision{Allow: true}), ErrNotAsked, "who names a request means that one")
-	task.record(Event{Type: EventToolDone, Call: call})
-	require.Empty(t, task.status.Approvals)
-	require.ErrorIs(t, task.decide(0, "a", Decision{Allow: true}), ErrNotAsked)
+	asks := func(text string) FaceUser {
+		return FaceUser{Answer: func(context.Context, AskRequest) (Answer, error) { return Answer{Text: text}, nil }}
+	}
+	agent := &Agent{}
+	agent.deciders.opts = &agent.opts
+	agent.deciders.approver.Begin(FaceUser{}, nil, FaceUser.over)
+	agent.deciders.approver.Enter(asks("session"), nil)()
+	require.Nil(t, agent.deciders.asker())
+	end := agent.deciders.approver.Enter(asks("session"), nil)
+	agent.SetAsk(asks("program").Answer)
+	end()
+	answer, err := agent.deciders.asker()(t.Context(), AskRequest{})
+	require.NoError(t, err)
+	require.Equal(t, "program", answer.Text)
 }

@@ -34,16 +34,6 @@ func (a *asked) approve(_ context.Context, r pygent.ApprovalRequest) (pygent.Dec
 	return pygent.Decision{Allow: true}, nil
 }
 
-func plainTool(name string, change func(*pygent.Tool)) pygent.Tool {
-	t := pygent.Tool{Name: name, Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
-		return &pygent.ToolResult{Content: name}, nil
-	}}
-	if change != nil {
-		change(&t)
-	}
-	return t
-}
-
 func TestWhichCallsAreAskedAbout(t *testing.T) {
 	t.Parallel()
 	tools := pygent.WithTools(
@@ -268,11 +258,6 @@ func TestStepStandsStillWhileATaskAsks(t *testing.T) {
 	})
 }
 
-// forkable is a runtime that makes runtimes for tasks.
-type forkable struct{ nowhere }
-
-func (forkable) NewTaskRuntime(context.Context) (pygent.Runtime, error) { return nowhere{}, nil }
-
 // "Always" covers the call as it ran, and nothing near it.
 func TestAlwaysCoversTheVeryCommandOnly(t *testing.T) {
 	t.Parallel()
@@ -359,24 +344,6 @@ func deciding(f func(pygent.ApprovalRequest) pygent.Decision) []pygent.Option {
 	return []pygent.Option{pygent.WithApprovalFor("bash"), pygent.WithApproval(func(_ context.Context, r pygent.ApprovalRequest) (pygent.Decision, error) {
 		return f(r), nil
 	})}
-}
-
-// told runs an agent and returns the events about calls, each in a few words.
-func told(t *testing.T, agent *pygent.Agent) (words []string, outputs []pygent.ToolResult) {
-	t.Helper()
-	for e, err := range agent.Events(t.Context(), "go") {
-		require.NoError(t, err)
-		switch e.Type {
-		case pygent.EventToolCall, pygent.EventToolStart, pygent.EventApproval:
-			words = append(words, string(e.Type))
-		case pygent.EventDecision:
-			words = append(words, fmt.Sprintf("decision %t by %q", e.Decision.Allow, e.Decision.By))
-		case pygent.EventToolDone, pygent.EventToolSkipped:
-			words = append(words, fmt.Sprintf("%s %s", e.Type, e.Output.Outcome))
-			outputs = append(outputs, *e.Output)
-		}
-	}
-	return words, outputs
 }
 
 func TestApprovalIsToldWhatItDecidesAbout(t *testing.T) {
@@ -694,99 +661,6 @@ func TestTaskWithAnApprovalOfItsOwnAsksNobodyElse(t *testing.T) {
 	})
 }
 
-func TestOutcomesOfCalls(t *testing.T) {
-	t.Parallel()
-	fails := plainTool("fails", func(t *pygent.Tool) {
-		t.Run = func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
-			return nil, errors.New("no")
-		}
-	})
-	claims := plainTool("claims", func(t *pygent.Tool) {
-		t.Run = func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
-			return &pygent.ToolResult{Content: "x", Outcome: pygent.OutcomeDenied}, nil
-		}
-	})
-	misses := plainTool("misses", func(t *pygent.Tool) {
-		t.Run = func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
-			return &pygent.ToolResult{Content: "x", Outcome: pygent.OutcomeFailed}, nil
-		}
-	})
-	for _, tt := range []struct {
-		name string
-		call pygenttest.Reply
-		want pygent.Outcome
-	}{
-		{"a tool", pygenttest.Call("list_personas", nil), pygent.OutcomeOK},
-		{"a tool that fails", pygenttest.Call("fails", nil), pygent.OutcomeFailed},
-		{"a tool that says it failed", pygenttest.Call("misses", nil), pygent.OutcomeFailed},
-		{"a tool that says more than it knows", pygenttest.Call("claims", nil), pygent.OutcomeOK},
-		{"a command", callBash("echo '[exit code 3]'; echo error: denied"), pygent.OutcomeOK},
-		{"a command that fails", callBash("exit 3"), pygent.OutcomeFailed},
-		{"no such tool", pygenttest.Call("nothing", nil), pygent.OutcomeFailed},
-		{"wrong arguments", pygenttest.Call("bash", map[string]any{"cmd": 3}), pygent.OutcomeFailed},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			agent := newAgent(t, pygenttest.NewScriptedModel(tt.call, stop), pygent.WithTools(fails, claims, misses))
-			_, outputs := told(t, agent)
-			require.Equal(t, tt.want, outputs[0].Outcome)
-		})
-	}
-	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Calls(stop, callBash("true"))))
-	words, _ := told(t, agent)
-	require.Equal(t, "tool_skipped not_run", words[len(words)-1])
-}
-
-func TestInterruptedCommandIsToldAsSuch(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	var outcome pygent.Outcome
-	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Call("hangs", nil)), pygent.WithTools(plainTool("hangs", func(t *pygent.Tool) {
-		t.Run = func(ctx context.Context, _ pygent.Runtime, _ json.RawMessage) (*pygent.ToolResult, error) {
-			cancel()
-			<-ctx.Done()
-			return nil, ctx.Err()
-		}
-	})), pygent.OnEvent(func(e pygent.Event) {
-		if e.Type == pygent.EventToolDone {
-			outcome = e.Output.Outcome
-		}
-	}))
-	_, err := agent.RunUntilStop(ctx, "go")
-	require.ErrorIs(t, err, context.Canceled)
-	require.Equal(t, pygent.OutcomeInterrupted, outcome)
-}
-
-func TestCallFromTellsToolsAndModels(t *testing.T) {
-	t.Parallel()
-	_, ok := pygent.CallFrom(t.Context())
-	require.False(t, ok)
-	var none context.Context
-	_, ok = pygent.CallFrom(none)
-	require.False(t, ok)
-
-	script := pygenttest.NewScriptedModel(pygenttest.Call("look", map[string]any{}), stop)
-	var ofModel []pygent.CallInfo
-	model := pygent.ModelFunc(func(ctx context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
-		info, _ := pygent.CallFrom(ctx)
-		ofModel = append(ofModel, info)
-		return script.Chat(ctx, req)
-	})
-	var ofTool pygent.CallInfo
-	agent := newAgent(t, model, pygent.WithID("me"), pygent.WithTools(plainTool("look", func(t *pygent.Tool) {
-		t.Run = func(ctx context.Context, _ pygent.Runtime, _ json.RawMessage) (*pygent.ToolResult, error) {
-			within, cancel := context.WithCancel(ctx)
-			defer cancel()
-			ofTool, _ = pygent.CallFrom(within)
-			return nil, nil
-		}
-	})))
-	_, err := agent.RunUntilStop(t.Context(), "go")
-	require.NoError(t, err)
-	require.Equal(t, []pygent.CallInfo{{Agent: "me", Step: 1}, {Agent: "me", Step: 2}}, ofModel)
-	require.Equal(t, "me look 1", fmt.Sprint(ofTool.Agent, " ", ofTool.Call.Name, " ", ofTool.Step))
-	require.NotEmpty(t, ofTool.Call.ID)
-}
-
 // What an approval tells of its progress comes before the call's result, also
 // when the call is denied, or gets other arguments.
 func TestProgressOfAnApprovalEndsWithTheCall(t *testing.T) {
@@ -931,6 +805,36 @@ func TestADecisionForABuiltinToolCoversNoOther(t *testing.T) {
 			_, err = agent.RunUntilStop(t.Context(), "again")
 			require.NoError(t, err)
 			require.Equal(t, 2, asked)
+		})
+	}
+}
+
+func TestApproval(t *testing.T) {
+	t.Parallel()
+	no := errors.New("the line is dead")
+	decide := func(d pygent.Decision, err error) pygent.Option {
+		return pygent.WithApproval(func(context.Context, pygent.ApprovalRequest) (pygent.Decision, error) { return d, err })
+	}
+	tests := []struct {
+		name string
+		opts []pygent.Option
+		want string
+	}{
+		{"nobody to ask", nil, "needs approval, and nobody can give it"},
+		{"allowed", []pygent.Option{decide(pygent.Decision{Allow: true}, nil)}, "hi"},
+		{"denied", []pygent.Option{decide(pygent.Decision{}, nil)}, "denied by the user"},
+		{"denied with a reason", []pygent.Option{decide(pygent.Decision{Reason: "too risky"}, nil)}, "denied: too risky"},
+		{"an error is no", []pygent.Option{decide(pygent.Decision{Allow: true}, no)}, "the line is dead"},
+		{"a panic is no", []pygent.Option{pygent.WithApproval(func(context.Context, pygent.ApprovalRequest) (pygent.Decision, error) { panic("x") })}, "denied"},
+		{"banned in spite of approval", []pygent.Option{decide(pygent.Decision{Allow: true}, nil), pygent.WithBannedCommands("echo")}, `"echo" is banned`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			agent := newAgent(t, pygenttest.NewScriptedModel(callBash("true\necho hi"), stop), append(tt.opts, pygent.WithApprovalFor("bash"))...)
+			result, err := agent.RunUntilStop(t.Context(), "go")
+			require.NoError(t, err)
+			require.Equal(t, pygent.StatusStopped, result.Status)
+			require.Contains(t, results(agent)[0], tt.want)
 		})
 	}
 }

@@ -269,3 +269,96 @@ func TestEventsOfSkippedCallsDescribeThem(t *testing.T) {
 	require.Equal(t, pygent.ToolRun, skipped[0].Tool.Kind)
 	require.Equal(t, "nope", skipped[1].Tool.Name)
 }
+
+func TestOutcomesOfCalls(t *testing.T) {
+	t.Parallel()
+	fails := plainTool("fails", func(t *pygent.Tool) {
+		t.Run = func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
+			return nil, errors.New("no")
+		}
+	})
+	claims := plainTool("claims", func(t *pygent.Tool) {
+		t.Run = func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
+			return &pygent.ToolResult{Content: "x", Outcome: pygent.OutcomeDenied}, nil
+		}
+	})
+	misses := plainTool("misses", func(t *pygent.Tool) {
+		t.Run = func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
+			return &pygent.ToolResult{Content: "x", Outcome: pygent.OutcomeFailed}, nil
+		}
+	})
+	for _, tt := range []struct {
+		name string
+		call pygenttest.Reply
+		want pygent.Outcome
+	}{
+		{"a tool", pygenttest.Call("list_personas", nil), pygent.OutcomeOK},
+		{"a tool that fails", pygenttest.Call("fails", nil), pygent.OutcomeFailed},
+		{"a tool that says it failed", pygenttest.Call("misses", nil), pygent.OutcomeFailed},
+		{"a tool that says more than it knows", pygenttest.Call("claims", nil), pygent.OutcomeOK},
+		{"a command", callBash("echo '[exit code 3]'; echo error: denied"), pygent.OutcomeOK},
+		{"a command that fails", callBash("exit 3"), pygent.OutcomeFailed},
+		{"no such tool", pygenttest.Call("nothing", nil), pygent.OutcomeFailed},
+		{"wrong arguments", pygenttest.Call("bash", map[string]any{"cmd": 3}), pygent.OutcomeFailed},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			agent := newAgent(t, pygenttest.NewScriptedModel(tt.call, stop), pygent.WithTools(fails, claims, misses))
+			_, outputs := told(t, agent)
+			require.Equal(t, tt.want, outputs[0].Outcome)
+		})
+	}
+	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Calls(stop, callBash("true"))))
+	words, _ := told(t, agent)
+	require.Equal(t, "tool_skipped not_run", words[len(words)-1])
+}
+
+func TestInterruptedCommandIsToldAsSuch(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	var outcome pygent.Outcome
+	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Call("hangs", nil)), pygent.WithTools(plainTool("hangs", func(t *pygent.Tool) {
+		t.Run = func(ctx context.Context, _ pygent.Runtime, _ json.RawMessage) (*pygent.ToolResult, error) {
+			cancel()
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+	})), pygent.OnEvent(func(e pygent.Event) {
+		if e.Type == pygent.EventToolDone {
+			outcome = e.Output.Outcome
+		}
+	}))
+	_, err := agent.RunUntilStop(ctx, "go")
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, pygent.OutcomeInterrupted, outcome)
+}
+
+func TestCallFromTellsToolsAndModels(t *testing.T) {
+	t.Parallel()
+	_, ok := pygent.CallFrom(t.Context())
+	require.False(t, ok)
+	var none context.Context
+	_, ok = pygent.CallFrom(none)
+	require.False(t, ok)
+
+	script := pygenttest.NewScriptedModel(pygenttest.Call("look", map[string]any{}), stop)
+	var ofModel []pygent.CallInfo
+	model := pygent.ModelFunc(func(ctx context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
+		info, _ := pygent.CallFrom(ctx)
+		ofModel = append(ofModel, info)
+		return script.Chat(ctx, req)
+	})
+	var ofTool pygent.CallInfo
+	agent := newAgent(t, model, pygent.WithID("me"), pygent.WithTools(plainTool("look", func(t *pygent.Tool) {
+		t.Run = func(ctx context.Context, _ pygent.Runtime, _ json.RawMessage) (*pygent.ToolResult, error) {
+			within, cancel := context.WithCancel(ctx)
+			defer cancel()
+			ofTool, _ = pygent.CallFrom(within)
+			return nil, nil
+		}
+	})))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, []pygent.CallInfo{{Agent: "me", Step: 1}, {Agent: "me", Step: 2}}, ofModel)
+	require.Equal(t, "me look 1", fmt.Sprint(ofTool.Agent, " ", ofTool.Call.Name, " ", ofTool.Step))
+	require.NotEmpty(t, ofTool.Call.ID)
+}

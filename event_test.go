@@ -1,358 +1,464 @@
-//go:build !race
-
-// These tests compute much in one goroutine: the race detector would see nothing in them, and
-// make them about ten times as slow.
-
-package pygent
+package pygent_test
 
 import (
-	"bytes"
-	"cmp"
-	"embed"
+	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"io/fs"
-	"math/rand/v2"
-	"reflect"
-	"regexp"
-	"slices"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
 	"github.com/x/pygent/chat"
+	"github.com/x/pygent/pygenttest"
 )
 
-// sources are ours. A test that lists a directory would run again after a change of any
-// file in it.
-//
-//go:embed *.go
-var sources embed.FS
-
-// jsonValues has a value of each exported type with a JSON form.
-var jsonValues = []any{
-	APIError{}, Answer{}, AskRequest{}, ApprovalRequest{}, BashResult{}, chat.CallDelta{}, CallInfo{}, Checkpoint{}, CollectedFile{}, CommandResult{}, CompactionPolicy{}, Completion{}, ConfigSetting{}, ContainerConfig{}, ContextUse{}, Decision{}, Event{},
-	FileChange{}, FileInfo{}, chat.HistoryEntry{}, chat.HistoryInfo{}, chat.Compaction{}, HostUse{}, JobOutput{}, Job{}, KeptFile{}, Limits{}, LocalConfig{}, Location{},
-	Message{}, Mount{}, OutputChunk{}, Part{}, PendingApproval{}, PendingQuestion{}, Persona{}, Price{}, ProgressInfo{}, Question{}, Restored{}, Result{},
-	RetryInfo{}, chat.Rewind{}, RuntimeEvent{}, RuntimeInfo{}, Said{}, SessionLimits{}, Settings{}, State{}, TaskFile{}, TaskFilter{}, TaskLeft{}, TaskRules{}, TaskRuntime{}, TaskSpec{},
-	TaskStatus{}, ToolCall{}, ToolInfo{}, ToolResult{}, chat.ToolSpec{}, chat.TurnEnd{}, Usage{},
-	UsageReport{},
-}
-
-var snakeCase = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
-
-func TestASummaryThatIsTheTextIsToldApartFromOthers(t *testing.T) {
-	for _, tt := range []struct {
-		text, summary string
-		same          bool
-	}{{"X", "X", true}, {"X\n", "X\n", true}, {" X", "X\n\n", true}, {"X\nY", "X Y", false}, {"", "X", false}, {"X", "", false}} {
-		r := Result{Message: chat.AssistantMessage(tt.text), Summary: tt.summary}
-		require.Equal(t, tt.same, r.SummaryIsText(), "%q and %q", tt.text, tt.summary)
-	}
-}
-
-func TestEveryValueComesBackFromJSON(t *testing.T) {
+func TestEventsTellTheRun(t *testing.T) {
 	t.Parallel()
-	seeds := uint64(300)
-	if testing.Short() {
-		seeds = 20
+	model := pygenttest.NewScriptedModel(
+		pygenttest.TextAndCalls("Looking.", callBash("echo hi")).WithReasoning("hm"),
+		pygenttest.Overloaded(), stop)
+	agent := newAgent(t, model)
+	var types []pygent.EventType
+	var seq int64
+	var text string
+	for e, err := range agent.Events(t.Context(), "go") {
+		require.NoError(t, err)
+		require.Greater(t, e.Seq, seq)
+		seq = e.Seq
+		if e.Type == pygent.EventText {
+			text += e.Text
+		}
+		if len(types) == 0 || types[len(types)-1] != e.Type {
+			types = append(types, e.Type)
+		}
+		_, err = json.Marshal(e)
+		require.NoError(t, err)
 	}
-	for _, zero := range jsonValues {
-		typ := reflect.TypeOf(zero)
-		t.Run(typ.Name(), func(t *testing.T) {
-			for seed := range seeds {
-				f := filler{rand.New(rand.NewPCG(seed, 0))}
-				value := reflect.New(typ)
-				if seed > 0 { // seed 0 tests the zero value
-					f.fill(value.Elem(), 3)
-				}
-				switch v := value.Interface().(type) { // replace random values that would be refused
-				case *Message:
-					v.Role = cmp.Or(v.Role, chat.RoleUser)
-				case *chat.HistoryEntry:
-					if !reflect.ValueOf(v.Message).IsZero() {
-						v.Message.Role = cmp.Or(v.Message.Role, chat.RoleUser)
-					}
-				case *TaskSpec:
-					*v = TaskSpec{Version: taskSpecVersion, ID: "t1", Prompt: "do it", Depth: 1, Parts: v.Parts, Persona: v.Persona, Call: v.Call, Runtime: v.Runtime, Rules: v.Rules,
-						Limits: Limits{MaxSteps: 3, StepTimeout: time.Millisecond, MaxTime: time.Hour}}
-				}
-				checkJSON(t, value)
-			}
-		})
-	}
+	require.Equal(t, "Looking.", text)
+	require.Equal(t, []pygent.EventType{"user", "step", "model_start", "reasoning", "text", "call_delta", "message", "tool_call", "tool_start", "output", "tool_done",
+		"step", "model_start", "retry", "model_start", "call_delta", "message", "tool_call", "tool_start", "tool_done", "run_end"}, types)
 }
 
-func checkJSON(t *testing.T, value reflect.Value) {
-	t.Helper()
-	data, err := json.Marshal(value.Interface())
-	require.NoError(t, err)
-	var names any
-	require.NoError(t, json.Unmarshal(data, &names))
-	for _, name := range fieldNames(names) {
-		if !snakeCase.MatchString(name) {
-			t.Fatalf("the name %q in %s", name, data)
-		}
-	}
-	back := reflect.New(value.Elem().Type())
-	require.NoError(t, json.Unmarshal(data, back.Interface()), "%s", data)
-	again, err := json.Marshal(back.Interface())
-	require.NoError(t, err)
-	if !bytes.Equal(data, again) {
-		require.JSONEq(t, string(data), string(again))
-	}
-	require.Equal(t, shown(value.Elem()), shown(back.Elem()), "%s", data)
-}
-
-// fieldNames returns the names in all objects of decoded JSON, except in
-// schemas.
-func fieldNames(v any) (names []string) {
-	switch v := v.(type) {
-	case map[string]any:
-		for name, value := range v {
-			names = append(names, name)
-			if name != "parameters" {
-				names = append(names, fieldNames(value)...)
-			}
-		}
-	case []any:
-		for _, value := range v {
-			names = append(names, fieldNames(value)...)
-		}
-	}
-	return names
-}
-
-// shown formats a value with all its exported fields. It leaves out caches,
-// locations of times and types of errors, which may differ between equal
-// values.
-func shown(v reflect.Value) string {
-	switch value := v.Interface().(type) {
-	case time.Time:
-		return value.UTC().String()
-	case error:
-		if v.Kind() == reflect.Interface || !v.IsZero() && v.Type() != reflect.TypeFor[APIError]() && v.Type() != reflect.TypeFor[*APIError]() {
-			return value.Error()
-		}
-	case json.RawMessage:
-		return string(value)
-	}
-	switch v.Kind() {
-	case reflect.Pointer, reflect.Interface:
-		if v.IsNil() {
-			return "nil"
-		}
-		return shown(v.Elem())
-	case reflect.Struct:
-		var b strings.Builder
-		for i := range v.NumField() {
-			if v.Type().Field(i).IsExported() {
-				fmt.Fprintf(&b, "%s:%s ", v.Type().Field(i).Name, shown(v.Field(i)))
-			}
-		}
-		return "{" + b.String() + "}"
-	case reflect.Slice:
-		var b strings.Builder
-		for i := range v.Len() {
-			b.WriteString(shown(v.Index(i)) + ",")
-		}
-		return "[" + b.String() + "]"
-	}
-	return fmt.Sprintf("%v", v.Interface())
-}
-
-// filler fills values at random.
-type filler struct{ *rand.Rand }
-
-func (f filler) fill(v reflect.Value, depth int) {
-	if f.special(v) {
-		return
-	}
-	switch v.Kind() {
-	case reflect.String:
-		v.SetString(f.text())
-	case reflect.Bool:
-		v.SetBool(f.IntN(2) == 0)
-	case reflect.Int, reflect.Int64:
-		v.SetInt(f.Int64N(1<<50) - 1<<49)
-	case reflect.Float64:
-		v.SetFloat(f.Float64())
-	case reflect.Pointer:
-		if depth > 0 && f.IntN(3) > 0 {
-			v.Set(reflect.New(v.Type().Elem()))
-			f.fill(v.Elem(), depth-1)
-		}
-	case reflect.Slice:
-		for range f.IntN(3) {
-			one := reflect.New(v.Type().Elem()).Elem()
-			f.fill(one, depth-1)
-			v.Set(reflect.Append(v, one))
-		}
-	case reflect.Struct:
-		for i := range v.NumField() {
-			if v.Type().Field(i).IsExported() {
-				f.fill(v.Field(i), depth-1)
-			}
-		}
-	}
-}
-
-// special fills values of types that have rules of their own.
-func (f filler) special(v reflect.Value) bool {
-	switch p := v.Addr().Interface().(type) {
-	case *time.Time:
-		*p = time.Unix(f.Int64N(1<<32), f.Int64N(1e9))
-	case *json.RawMessage:
-		*p = json.RawMessage(`{"type":"object"}`)
-	case *error:
-		*p = errors.New("cause")
-	case *Protection:
-		*p = Protection(f.IntN(3))
-	case *DockerMode:
-		*p = DockerMode(f.IntN(3))
-	case *map[string]json.RawMessage:
-		*p = map[string]json.RawMessage{"unknown_field": json.RawMessage(`[1]`)}
-	case *Part:
-		*p = Part{Text: f.text()}
-		if f.IntN(2) == 0 {
-			*p = Part{ImageURL: "data:image/png;base64,AA=="}
-		}
-	case *Message:
-		*p = Message{Role: chat.RoleAssistant, Content: f.text(), Name: "n"}
-		if f.IntN(2) == 0 {
-			*p = Message{Role: chat.RoleUser, Parts: []Part{{Text: "a"}, {ImageURL: "https://x/y"}}}
-		} else {
-			f.fill(reflect.ValueOf(&p.ToolCalls).Elem(), 2)
-		}
-	default:
-		return false
-	}
-	return true
-}
-
-func (f filler) text() string {
-	return []string{"x", "two words", "<&> \"quoted\" \\ \n", "日本語", "a_b"}[f.IntN(5)]
-}
-
-func TestEveryTypeWithJSONIsChecked(t *testing.T) {
+func TestLeavingEventsEndsTheRun(t *testing.T) {
 	t.Parallel()
-	checked := map[string]bool{
-		"Config":  true, // they hide secrets, and are read from their own files
-		"Setup":   true, // it refuses what no agent can be; TestSetupDescribesTheAgentThatItsOptionsMake has it come back
-		"Command": true, // its list is for faces; what it does is functions
+	agent := newAgent(t, pygenttest.NewScriptedModel(callBash("sleep 600"), pygenttest.Text("hi")))
+	for e, err := range agent.Events(t.Context(), "go") {
+		require.NoError(t, err)
+		if e.Type == pygent.EventToolCall {
+			break
+		}
 	}
-	for _, v := range jsonValues {
-		checked[reflect.TypeOf(v).Name()] = true
-	}
-	names, err := fs.Glob(sources, "*.go")
+	result, err := agent.Step(t.Context(), "still there?")
 	require.NoError(t, err)
-	for _, name := range names {
-		if strings.HasSuffix(name, "_test.go") {
+	require.Equal(t, "hi", result.Message.Text())
+}
+
+func TestEventsEndWithTheError(t *testing.T) {
+	t.Parallel()
+	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.QuotaExceeded()))
+	var last error
+	for _, err := range agent.Events(t.Context(), "go") {
+		last = err
+	}
+	var api *pygent.APIError
+	require.ErrorAs(t, last, &api)
+	require.Equal(t, 429, api.Status)
+}
+
+// counted is a tool that counts its calls.
+func counted(n *atomic.Int32) pygent.Tool {
+	return pygent.Tool{Name: "count", Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
+		n.Add(1)
+		return nil, nil
+	}}
+}
+
+func TestLeavingEventsAtACallKeepsTheToolFromRunning(t *testing.T) {
+	t.Parallel()
+	for range 50 { // repeat, since the run might only sometimes go ahead
+		var ran atomic.Int32
+		agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Calls(pygenttest.Call("count", nil), pygenttest.Call("count", nil))), pygent.WithTools(counted(&ran)))
+		for e, err := range agent.Events(t.Context(), "go") {
+			require.NoError(t, err)
+			if e.Type == pygent.EventToolCall {
+				break
+			}
+		}
+		require.Zero(t, ran.Load())
+		require.Len(t, results(agent), 2)
+		require.NoError(t, agent.History().Append(chat.UserMessage("the run is over")))
+	}
+}
+
+func TestEventsWaitForTheLoop(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var ran atomic.Int32
+		model := pygenttest.NewScriptedModel(pygenttest.TextAndCalls("Looking at it.", pygenttest.Call("count", nil)), pygenttest.Call("count", nil), stop)
+		agent := newAgentOn(t, nowhere{}, model, pygent.WithTools(counted(&ran)))
+		before := map[pygent.EventType]int32{}
+		for e, err := range agent.Events(t.Context(), "go") {
+			require.NoError(t, err)
+			synctest.Wait() // until everything is blocked or done
+			if _, seen := before[e.Type]; !seen {
+				before[e.Type] = ran.Load()
+			}
+		}
+		require.Equal(t, int32(0), before[pygent.EventMessage])
+		require.Equal(t, int32(0), before[pygent.EventToolCall])
+		require.Equal(t, int32(1), before[pygent.EventToolDone])
+		require.Equal(t, int32(2), before[pygent.EventRunEnd])
+	})
+}
+
+func TestDeltasAreMergedWhileTheLoopIsBusy(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Text("one two three four five six")))
+		var texts []string
+		for e, err := range agent.Events(t.Context(), "go", pygent.WithEndOnReply()) {
+			require.NoError(t, err)
+			synctest.Wait()
+			if e.Type == pygent.EventText {
+				texts = append(texts, e.Text)
+			}
+		}
+		require.Equal(t, "one two three four five six", strings.Join(texts, ""))
+		require.LessOrEqual(t, len(texts), 2, "the first one, and all that came meanwhile")
+	})
+}
+
+func TestEventsCanBeRangedOverOnce(t *testing.T) {
+	t.Parallel()
+	model := pygenttest.NewScriptedModel(stop, stop)
+	events := newAgent(t, model).Events(t.Context(), "go")
+	for _, err := range events {
+		require.NoError(t, err)
+	}
+	n := 0
+	for _, err := range events {
+		require.ErrorIs(t, err, pygent.ErrEventsUsed)
+		n++
+	}
+	require.Equal(t, 1, n)
+	require.Len(t, model.Requests(), 1)
+}
+
+func TestTheLoopOverEventsMayUseTheAgent(t *testing.T) {
+	t.Parallel()
+	model := pygenttest.NewScriptedModel(pygenttest.Calls(delegate("Work"), callBash("echo hi > f")), stop).RepeatLast().On("Work", callBash("echo work"), stop)
+	agent := newAgent(t, model)
+	var refused error
+	for e, err := range agent.Events(t.Context(), "go") {
+		require.NoError(t, err)
+		if e.Task != "" {
 			continue
 		}
-		src, err := sources.ReadFile(name)
+		_, err := agent.Runtime().Bash(t.Context(), "true")
 		require.NoError(t, err)
-		file, err := parser.ParseFile(token.NewFileSet(), name, src, 0)
-		require.NoError(t, err)
-		ast.Inspect(file, func(n ast.Node) bool {
-			spec, ok := n.(*ast.TypeSpec)
-			if !ok || !spec.Name.IsExported() {
-				return true
+		agent.RefreshSystemMessage()
+		require.NotEmpty(t, agent.History().Messages())
+		_, err = agent.RunUntilStop(t.Context(), "again")
+		require.ErrorIs(t, err, pygent.ErrAgentBusy)
+		if all, _ := agent.Tasks().Tasks(t.Context(), pygent.TaskFilter{}); len(all) > 0 {
+			waitTask(t, agent.Tasks(), all[0].ID) // its events are queued meanwhile
+		}
+		refused = agent.Close()
+	}
+	require.ErrorIs(t, refused, pygent.ErrInCallback)
+	data, err := agent.Runtime().ReadFile(t.Context(), "f")
+	require.NoError(t, err)
+	require.Equal(t, "hi\n", string(data))
+}
+
+func TestPanicInTheLoopOverEventsEndsTheRun(t *testing.T) {
+	t.Parallel()
+	agent := newAgent(t, pygenttest.NewScriptedModel(callBash("sleep 600"), stop))
+	require.PanicsWithValue(t, "mine", func() {
+		for e := range agent.Events(t.Context(), "go") {
+			if e.Type == pygent.EventToolCall {
+				panic("mine")
 			}
-			if s, ok := spec.Type.(*ast.StructType); ok && hasJSON(s) {
-				require.True(t, checked[spec.Name.Name], "%s has a JSON form", spec.Name.Name)
+		}
+	})
+	result, err := agent.RunUntilStop(t.Context(), "go on")
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusStopped, result.Status)
+}
+
+func TestSlowHandlerDoesNotOutlastTheTimeLimit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var seen []pygent.EventType
+		slow := func(e pygent.Event) {
+			if e.Type == pygent.EventToolCall {
+				time.Sleep(time.Hour)
 			}
-			return true
+			seen = append(seen, e.Type)
+		}
+		var ran atomic.Int32
+		model := pygenttest.NewScriptedModel(pygenttest.Call("count", nil))
+		for _, limit := range []pygent.RunOption{pygent.MaxTime(time.Minute), pygent.StepTimeout(time.Minute)} {
+			agent := newAgentOn(t, nowhere{}, model.RepeatLast(), pygent.WithTools(counted(&ran)))
+			start := time.Now()
+			result, err := agent.RunUntilStop(t.Context(), "go", limit, pygent.OnEvent(slow))
+			require.NoError(t, err)
+			require.Equal(t, pygent.StatusTimeout, result.Status)
+			require.LessOrEqual(t, time.Since(start), time.Minute+5*time.Second)
+			require.Zero(t, ran.Load(), "the time was over before the tool could run")
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			require.Equal(t, pygent.EventRunEnd, seen[len(seen)-1], "it gets the rest when it is done")
+		}
+	})
+}
+
+func TestRunWaitsUntilItsEndWasHandled(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		handled := false
+		slow := func(e pygent.Event) {
+			if e.Type == pygent.EventRunEnd {
+				time.Sleep(time.Hour)
+				handled = true
+			}
+		}
+		for _, limit := range []pygent.RunOption{nil, pygent.StepTimeout(time.Minute)} {
+			handled = false
+			_, err := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(stop)).RunUntilStop(t.Context(), "go", pygent.OnEvent(slow), limit)
+			require.NoError(t, err)
+			require.True(t, handled, "the run has no limit of time, and the end is in no step")
+		}
+	})
+}
+
+func TestSlowLoopOverEventsDoesNotOutlastTheTimeLimit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Call("count", nil)), pygent.WithTools(counted(new(atomic.Int32))))
+		var last pygent.Event
+		for e, err := range agent.Events(t.Context(), "go", pygent.MaxTime(time.Minute)) {
+			require.NoError(t, err)
+			if last = e; e.Type == pygent.EventToolCall {
+				time.Sleep(time.Hour)
+			}
+		}
+		require.Equal(t, pygent.StatusTimeout, last.Result.Status)
+		require.LessOrEqual(t, last.Result.Elapsed, time.Minute)
+	})
+}
+
+func TestPanickingHandlerEndsTheRun(t *testing.T) {
+	t.Parallel()
+	panics := func(e pygent.Event) {
+		if e.Type == pygent.EventToolCall {
+			panic("oops")
+		}
+	}
+	for name, opts := range map[string]struct {
+		agent []pygent.Option
+		run   []pygent.RunOption
+	}{
+		"of the agent": {agent: []pygent.Option{pygent.OnEvent(panics)}},
+		"of the run":   {run: []pygent.RunOption{pygent.OnEvent(panics)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			agent := newAgent(t, pygenttest.NewScriptedModel(callBash("touch never")), opts.agent...)
+			result, err := agent.RunUntilStop(t.Context(), "go", opts.run...)
+			require.EqualError(t, err, "the event handler: panic: oops")
+			require.Equal(t, pygent.StatusFailed, result.Status)
+			_, err = agent.Runtime().ReadFile(t.Context(), "never")
+			require.ErrorIs(t, err, fs.ErrNotExist)
 		})
 	}
 }
 
-func hasJSON(s *ast.StructType) bool {
-	for _, f := range s.Fields.List {
-		if f.Tag != nil && strings.Contains(f.Tag.Value, "json:") {
-			return true
-		}
-	}
-	return false
+// A call in progress is not answered because somebody looks at the
+// conversation.
+func TestLookingAtTheConversationKeepsTheResult(t *testing.T) {
+	t.Parallel()
+	var agent *pygent.Agent
+	var shown []pygent.Message
+	look := pygent.Tool{Name: "look", Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
+		shown = agent.History().Conversation()
+		return &pygent.ToolResult{Content: "what it saw"}, nil
+	}}
+	model := pygenttest.NewScriptedModel(pygenttest.Call("look", nil), pygenttest.Call("stop", nil))
+	agent = newAgentOn(t, nowhere{}, model, pygent.WithTools(look))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.NoError(t, pygenttest.CheckConversation(shown))
+	require.Contains(t, shown[len(shown)-1].Content, "interrupted")
+	sent := model.Requests()[1].Messages
+	require.Equal(t, "what it saw", sent[len(sent)-1].Content)
 }
 
-// Logs and replays are bounded by what sizeOf counts.
-func TestLongTextsOfEventsCount(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs much data")
-	}
+func TestHandlersMayCallTheAgent(t *testing.T) {
 	t.Parallel()
-	const size = 1 << 20
-	// Names, ids and kinds are short, and so is what this package makes itself.
-	short := []string{"ID", "Task", "Type", "Source", "Model", "Role", "ToolCallID", "Name", "FileName", "Title", "Kind", "Agent", "Why", "Session",
-		"By", "Status", "Code", "RequestID", "End", "Outcome", "Path", "Tool", "Parent", "Root", "Call", "State", "Paths", "Disabled", "FullPath", "Note", "Host", "Job", "Change", "Unpriced", "Commit"}
-	made := regexp.MustCompile(`\.(Runtime|Settings|Retry|Refused\[\])\.`)
-	for k := 0; ; k++ {
-		var e Event
-		n := k
-		path := setLeaf(reflect.ValueOf(&e).Elem(), &n, "Event", size)
-		if path == "" {
-			require.Greater(t, k, 100)
-			with := Message{Extra: map[string]json.RawMessage{"reasoning_content": make([]byte, size)}}
-			require.GreaterOrEqual(t, sizeOf(Event{Message: &with}), size)
+	var agent *pygent.Agent
+	agent = newAgent(t, pygenttest.NewScriptedModel(callBash("true"), stop), pygent.OnEvent(func(pygent.Event) {
+		if agent == nil {
 			return
 		}
-		name := strings.TrimRight(path[strings.LastIndexByte(path, '.')+1:], "[]")
-		if !slices.Contains(short, name) && !made.MatchString(path) {
-			require.GreaterOrEqual(t, sizeOf(e), size, path)
+		_, err := agent.Runtime().Bash(t.Context(), "true")
+		require.NoError(t, err)
+		agent.RefreshSystemMessage()
+		_, err = agent.RunUntilStop(t.Context(), "again")
+		require.ErrorIs(t, err, pygent.ErrAgentBusy)
+		_, err = agent.Tasks().Tasks(t.Context(), pygent.TaskFilter{})
+		require.NoError(t, err)
+	}))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+}
+
+// TestKeptEventsDoNotKeepTheRun holds an agent after its run, whose events it keeps for
+// subscribers, and expects that what belonged to the run alone is free. Go may keep a
+// stopped timer, and so the context that it would have ended, until its time has come; in
+// a bubble this takes no time.
+func TestKeptEventsDoNotKeepTheRun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		type key struct{}
+		var n atomic.Int32
+		agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Calls(pygenttest.Call("count", nil)), pygenttest.Calls(pygenttest.Call("stop", nil))), pygent.WithTools(counted(&n)))
+		ofRun := func() weak.Pointer[[1 << 10]byte] {
+			value := new([1 << 10]byte)
+			_, err := agent.RunUntilStop(context.WithValue(t.Context(), key{}, value), "go")
+			require.NoError(t, err)
+			return weak.Make(value)
+		}()
+		require.EqualValues(t, 1, n.Load())
+		time.Sleep(24 * time.Hour)
+		runtime.GC()
+		require.True(t, ofRun.Value() == nil, "the value of the run's context is kept")
+		runtime.KeepAlive(agent)
+	})
+}
+
+// onlyOf returns the events of some types.
+func onlyOf(events []pygent.Event, types ...pygent.EventType) []pygent.Event {
+	var only []pygent.Event
+	for _, e := range events {
+		for _, t := range types {
+			if e.Type == t {
+				only = append(only, e)
+			}
 		}
+	}
+	return only
+}
+
+func TestUserEventsSayWhoSpoke(t *testing.T) {
+	t.Parallel()
+	look := pygenttest.Call("look", map[string]any{})
+	picture := pygent.Tool{Name: "look", Description: "Look", Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
+		return &pygent.ToolResult{Content: "seen", Images: []string{"data:image/png;base64,AA=="}}, nil
+	}}
+	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Text("hello"), look, stop), pygent.WithTools(picture))
+	var said []string
+	for _, e := range onlyOf(eventsOf(t, agent, "do it"), pygent.EventUser) {
+		said = append(said, fmt.Sprint(e.Source))
+		require.Nil(t, e.Message)
+		require.Equal(t, agent.History().Messages()[e.Messages].Text(), e.Text)
+	}
+	require.Equal(t, []string{"user", "nudge", "images"}, said)
+}
+
+func TestEventsTellTheLengthOfTheHistory(t *testing.T) {
+	t.Parallel()
+	agent := newAgent(t, pygenttest.NewScriptedModel(callBash("echo 1"), pygenttest.Text("hm"), stop))
+	events := eventsOf(t, agent, "go", pygent.MaxToolCalls(1))
+	history := agent.History().Messages()
+	told := 1 // the system message, which comes first in the end, has no event
+	for _, e := range onlyOf(events, pygent.EventUser, pygent.EventMessage, pygent.EventToolDone, pygent.EventToolSkipped) {
+		told++
+		require.Equal(t, told-1, e.Messages)
+		switch last := history[e.Messages]; e.Type {
+		case pygent.EventUser:
+			require.Equal(t, chat.RoleUser, last.Role)
+		case pygent.EventMessage:
+			require.Equal(t, e.Message.Text(), last.Text())
+		default:
+			require.Equal(t, e.Call.ID, last.ToolCallID)
+		}
+	}
+	require.Equal(t, len(history), told)
+}
+
+func TestModelStartTellsEachAttempt(t *testing.T) {
+	t.Parallel()
+	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Overloaded(), stop), pygent.WithModelName("m1"))
+	var attempts []int
+	for _, e := range onlyOf(eventsOf(t, agent, "go"), pygent.EventModelStart) {
+		require.Equal(t, "m1", e.Model)
+		require.Equal(t, 1, e.Messages)
+		attempts = append(attempts, e.Attempt)
+	}
+	require.Equal(t, []int{1, 2}, attempts)
+}
+
+func TestLeavingAtModelStartDoesNotAsk(t *testing.T) {
+	t.Parallel()
+	model := pygenttest.NewScriptedModel(stop)
+	agent := newAgent(t, model)
+	for e, err := range agent.Events(t.Context(), "go") {
+		require.NoError(t, err)
+		if e.Type == pygent.EventModelStart {
+			break
+		}
+	}
+	require.Empty(t, model.Requests())
+}
+
+func TestRunEndDoesNotRepeatTheAnswer(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		reply   pygenttest.Reply
+		summary string
+	}{
+		"a reply":              {pygenttest.Text("the long answer"), ""},
+		"a summary of its own": {pygenttest.TextAndCalls("the long answer", pygenttest.Call("stop", map[string]any{"summary": "short"})), "short"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			agent := newAgent(t, pygenttest.NewScriptedModel(tt.reply))
+			events := eventsOf(t, agent, "go", pygent.WithEndOnReply())
+			end := events[len(events)-1]
+			require.Equal(t, "the long answer", end.Result.Message.Text(), "in Go it is complete")
+			require.NotEmpty(t, end.Result.Summary)
+			data, err := json.Marshal(end)
+			require.NoError(t, err)
+			require.NotContains(t, string(data), "long answer")
+			var back pygent.Event
+			require.NoError(t, json.Unmarshal(data, &back))
+			require.Equal(t, tt.summary, back.Result.Summary)
+			data, err = json.Marshal(end.Result)
+			require.NoError(t, err)
+			require.Contains(t, string(data), "long answer", "the result alone is complete")
+		})
 	}
 }
 
-// setLeaf sets the nth text below v to one of the given size, and returns its path; it is empty if
-// there is none.
-func setLeaf(v reflect.Value, n *int, path string, size int) string {
-	switch v.Kind() {
-	case reflect.String:
-		if *n--; *n >= 0 {
-			return ""
-		}
-		v.SetString(strings.Repeat("x", size))
-		return path
-	case reflect.Pointer:
-		if strings.Count(path, ".") > 5 {
-			return ""
-		}
-		to := reflect.New(v.Type().Elem())
-		path = setLeaf(to.Elem(), n, path, size)
-		if path != "" {
-			v.Set(to)
-		}
-		return path
-	case reflect.Slice:
-		if v.Type().Elem().Kind() == reflect.Uint8 {
-			if *n--; *n >= 0 {
-				return ""
-			}
-			v.SetBytes(make([]byte, size))
-			return path
-		}
-		all := reflect.MakeSlice(v.Type(), 1, 1)
-		path = setLeaf(all.Index(0), n, path+"[]", size)
-		if path != "" {
-			v.Set(all)
-		}
-		return path
-	case reflect.Struct:
-		for i := range v.NumField() {
-			f := v.Type().Field(i)
-			if !f.IsExported() {
-				continue
-			}
-			if at := setLeaf(v.Field(i), n, path+"."+f.Name, size); at != "" {
-				return at
-			}
-		}
+func TestMessagesTellHowFullTheContextIs(t *testing.T) {
+	t.Parallel()
+	use := func(prompt, completion, reasoning int64) pygenttest.Reply {
+		return pygenttest.Text("hi").WithUsage(pygent.Usage{PromptTokens: prompt, CompletionTokens: completion, ReasoningTokens: reasoning})
 	}
-	return ""
+	agent := newAgent(t, pygenttest.NewScriptedModel(use(1000, 50, 20), use(0, 0, 0)), pygent.WithModelName("gpt-4.1-mini"))
+	var uses []pygent.ContextUse
+	for _, e := range onlyOf(eventsOf(t, agent, "go"), pygent.EventMessage) {
+		uses = append(uses, e.Context)
+	}
+	require.Equal(t, pygent.ContextUse{Used: 1030, Window: 1_047_576}, uses[0])
+	require.True(t, uses[1].Estimated)
+	require.NotZero(t, uses[1].Used)
+	require.Equal(t, uses[1], agent.State().Context)
 }

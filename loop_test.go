@@ -441,17 +441,6 @@ func TestStepWithoutAMessageIsAnError(t *testing.T) {
 	}
 }
 
-// silentJobs is a runtime that does not report which jobs run.
-type silentJobs struct {
-	nowhere
-	pygent.JobRunner
-}
-
-func (silentJobs) Jobs(ctx context.Context) ([]pygent.Job, error) {
-	<-ctx.Done()
-	return nil, ctx.Err()
-}
-
 func TestStopDoesNotWaitLongForTheJobs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

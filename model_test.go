@@ -214,3 +214,66 @@ func TestWrappedErrorsAreRetried(t *testing.T) {
 		require.Len(t, waits, 1)
 	})
 }
+
+func TestOnlyPassingErrorsAreRetried(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name  string
+		reply pygenttest.Reply
+		calls int
+		ok    bool
+	}{
+		{"overloaded", pygenttest.Overloaded(), 2, true},
+		{"rate limit", pygenttest.RateLimited(time.Second), 2, true},
+		{"disconnect", pygenttest.Disconnect(), 2, true},
+		{"quota", pygenttest.QuotaExceeded(), 1, false},
+		{"bad request", pygenttest.Status(400, "bad", "no"), 1, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				model := pygenttest.NewScriptedModel(tt.reply, stop)
+				retries := 0
+				_, err := newAgentOn(t, nowhere{}, model).RunUntilStop(t.Context(), "go", pygent.OnEvent(func(e pygent.Event) {
+					if e.Type == pygent.EventRetry {
+						retries++
+					}
+				}))
+				require.Equal(t, tt.ok, err == nil, err)
+				require.Len(t, model.Requests(), tt.calls)
+				require.Equal(t, tt.calls-1, retries)
+			})
+		})
+	}
+}
+
+func TestRetriesEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		model := pygenttest.NewScriptedModel(pygenttest.Status(500, "", "broken")).RepeatLast()
+		_, err := newAgentOn(t, nowhere{}, model).RunUntilStop(t.Context(), "go")
+		require.ErrorContains(t, err, "gave up after 5 attempts")
+		require.Len(t, model.Requests(), 5)
+	})
+}
+
+func TestRetryAfterBeyondTheBudgetFailsAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		model := pygenttest.NewScriptedModel(pygenttest.RateLimited(time.Hour))
+		start := time.Now()
+		_, err := newAgentOn(t, nowhere{}, model).RunUntilStop(t.Context(), "go", pygent.MaxTime(time.Minute))
+		require.ErrorContains(t, err, "a retry is possible in 1h0m0s, at ")
+		require.Zero(t, time.Since(start))
+	})
+}
+
+func TestDefaultModelServesNewAgents(t *testing.T) {
+	model := pygenttest.NewScriptedModel(pygenttest.Text("from the default"))
+	pygent.SetDefaultModel(model)
+	t.Cleanup(func() { pygent.SetDefaultModel(nil) })
+	agent := newAgent(t, nil)
+	result, err := agent.Step(t.Context(), "hi")
+	require.NoError(t, err)
+	require.Equal(t, "from the default", result.Message.Text())
+}

@@ -1,3 +1,6 @@
+// These tests hold how tools and tasks ask the user, who answers them, and what becomes of a
+// question that nobody answers.
+
 package pygent_test
 
 import (

@@ -14,7 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,38 +22,15 @@ import (
 	"time"
 
 	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/mount"
-	"github.com/docker/docker/api/types/volume"
 	"github.com/docker/docker/client"
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/owner"
 	"github.com/x/pygent/internal/testkit"
 	"github.com/x/pygent/internal/testkit/enginetest"
 )
-
-// containersOf returns the containers that mount dir as their workspace.
-func containersOf(t *testing.T, engine *client.Client, dir string) []container.Summary {
-	t.Helper()
-	all, err := engine.ContainerList(context.Background(), container.ListOptions{
-		All: true, Filters: filters.NewArgs(filters.Arg("label", "pygent.runtime")),
-	})
-	require.NoError(t, err)
-	return slices.DeleteFunc(all, func(c container.Summary) bool { // which may mount it twice
-		return !slices.ContainsFunc(c.Mounts, func(m container.MountPoint) bool { return m.Source == dir })
-	})
-}
-
-// realTempDir returns a temporary directory without links in its path, as
-// engines see it.
-func realTempDir(t *testing.T) string {
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	require.NoError(t, err)
-	return dir
-}
 
 // TestDockerCopiesWithAContainerThatRuns does what docker cp does, for which the engine
 // mounts again everything that the container has mounted.
@@ -364,11 +341,6 @@ func TestContainersMayHaveNoLimits(t *testing.T) {
 	require.Equal(t, "killed; perhaps the engine's machine ran out of memory", killed.Note)
 }
 
-func newRemoteRuntime(t *testing.T, opts ...pygent.RuntimeOption) pygent.Runtime {
-	t.Helper()
-	return newTestRuntime(t, pygent.NewDockerRuntime, append(onRemote(t), opts...)...)
-}
-
 // remoteEngine returns a client of the remote engine. The test fails if it
 // leaves containers or volumes of this process there, and so cannot be parallel.
 func remoteEngine(t *testing.T) *client.Client {
@@ -385,18 +357,6 @@ func remoteEngine(t *testing.T) *client.Client {
 		require.Empty(t, volumes)
 	})
 	return engine
-}
-
-// oursOn returns the containers and volumes on an engine that belong to this
-// process.
-func oursOn(t *testing.T, engine *client.Client) ([]container.Summary, []*volume.Volume) {
-	t.Helper()
-	ours := filters.NewArgs(filters.Arg("label", owner.LabelOwner+"="+owner.Here().Name()))
-	containers, err := engine.ContainerList(context.Background(), container.ListOptions{All: true, Filters: ours})
-	require.NoError(t, err)
-	volumes, err := engine.VolumeList(context.Background(), volume.ListOptions{Filters: ours})
-	require.NoError(t, err)
-	return containers, volumes.Volumes
 }
 
 func TestRemoteWorkspaceIsAVolume(t *testing.T) {
@@ -739,4 +699,98 @@ func TestImageCannotLeadTheGuestIntoTheWorkspace(t *testing.T) {
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, left)
+}
+
+// TestNoSSHOfTheWorkspaceIsRun has several programs called ssh in PATH.
+// Commands can write the first ones, or change where they lead, but not the
+// last one.
+func TestNoSSHOfTheWorkspaceIsRun(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("its programs are scripts of a Unix shell")
+	}
+	top, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	ran := filepath.Join(top, "ran")
+	for _, dir := range []string{"work/venv/bin", "mount/bin", "good"} {
+		require.NoError(t, os.MkdirAll(filepath.Join(top, dir), 0o755))
+		script := "#!/bin/sh\necho \"$0 $*\" >>" + ran + "\nexit 1\n"
+		require.NoError(t, os.WriteFile(filepath.Join(top, dir, "ssh"), []byte(script), 0o755))
+	}
+	require.NoError(t, os.Symlink(filepath.Join(top, "work", "venv"), filepath.Join(top, "link")))
+	t.Chdir(filepath.Join(top, "work"))
+	in := func(names ...string) string {
+		for i, name := range names {
+			names[i] = filepath.Join(top, name)
+		}
+		return strings.Join(names, ":") + ":venv/bin:.:"
+	}
+	options := []pygent.RuntimeOption{
+		pygent.WithDockerHost("ssh://me@engine.invalid/run/docker.sock"), pygent.WithDocker(pygent.DockerRequired),
+		pygent.WithWorkspace("."), pygent.WithMounts(pygent.Mount{Source: filepath.Join(top, "mount"), Target: "/m"}),
+	}
+	t.Setenv("PATH", in("work/venv/bin", "link/bin", "mount/bin", "good"))
+	_, err = pygent.NewDockerRuntime(t.Context(), options...)
+	require.ErrorIs(t, err, pygent.ErrDockerUnavailable)
+	lines, err := os.ReadFile(ran)
+	require.NoError(t, err)
+	require.NotEmpty(t, lines)
+	for line := range strings.Lines(string(lines)) {
+		require.Equal(t, filepath.Join(top, "good", "ssh")+" -l me -o ConnectTimeout=30 -T -- engine.invalid docker '--host=unix:///run/docker.sock' system dial-stdio\n", line)
+	}
+
+	t.Setenv("PATH", in("work/venv/bin", "link/bin", "mount/bin"))
+	_, err = pygent.NewRuntime(t.Context(), options...)
+	require.ErrorContains(t, err, "ssh: executable file not found in $PATH outside of what commands can write")
+}
+
+// seedAndChange lets a runtime's commands change a workspace in all ways, and
+// checks the result after Cleanup.
+func seedAndChange(t *testing.T, dir string, start func() pygent.Runtime) {
+	write(t, dir, map[string]string{
+		"kept": "kept", "changed": "old", "deleted": "x", "tool": "#!/bin/sh\necho tool\n", "empty/": "",
+		"gone/deep/f": "f", "readonly/f": "f", "readonly/gone": "x", "link": "->kept", "dangling": "->nowhere", "away": "->/etc/passwd",
+		"file-to-dir": "x", "dir-to-file/f": "x", "dir-to-link/f": "x", "link-to-dir": "->/etc", "link-to-file": "->kept",
+	})
+	require.NoError(t, os.Chmod(filepath.Join(dir, "tool"), 0o755))
+	require.NoError(t, os.Chmod(filepath.Join(dir, "readonly"), 0o555))
+	t.Cleanup(func() { os.Chmod(filepath.Join(dir, "readonly"), 0o755) })
+
+	r := start()
+	require.Equal(t, "tool\n", bash(t, r, "./tool").Output)
+	res := bash(t, r, `set -e
+		echo new >changed; rm deleted; rm -r gone; chmod 600 kept; chmod u+w readonly; rm readonly/gone; chmod 555 readonly
+		rm file-to-dir; mkdir file-to-dir; echo in >file-to-dir/in
+		rm -r dir-to-file; echo now >dir-to-file
+		rm -r dir-to-link; ln -s /tmp dir-to-link
+		rm link-to-dir; mkdir link-to-dir; echo in >link-to-dir/in
+		rm link-to-file; echo file >link-to-file
+		mkdir -p made/private; chmod 700 made/private; echo '#!/bin/sh' >made/private/run; chmod 750 made/private/run; chmod 500 made/private
+		ln kept hard; mkfifo pipe; printf '\0\377' >'odd name
+'`)
+	require.Zero(t, res.ExitCode, res.Output)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "of somebody else"), []byte("new"), 0o644))
+	require.NoError(t, r.Cleanup())
+	t.Cleanup(func() { os.Chmod(filepath.Join(dir, "made", "private"), 0o755) })
+	require.Equal(t, map[string]string{
+		"kept": "600 kept", "hard": "600 kept", "changed": "644 new\n", "tool": "755 #!/bin/sh\necho tool\n", "empty/": "755",
+		"readonly/": "555", "readonly/f": "644 f", "link": "->kept", "dangling": "->nowhere", "away": "->/etc/passwd",
+		"file-to-dir/": "755", "file-to-dir/in": "644 in\n", "dir-to-file": "644 now\n", "dir-to-link": "->/tmp",
+		"link-to-dir/": "755", "link-to-dir/in": "644 in\n", "link-to-file": "644 file\n",
+		"made/": "755", "made/private/": "500", "made/private/run": "750 #!/bin/sh\n", "odd name\n": "644 \x00\xff",
+		"of somebody else": "644 new",
+	}, read(t, dir))
+}
+
+// tarOf returns an archive of one file.
+func tarOf(t *testing.T, name string) io.Reader {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	require.NoError(t, err)
+	b := &bytes.Buffer{}
+	w := tar.NewWriter(b)
+	require.NoError(t, w.WriteHeader(&tar.Header{Name: filepath.Base(name), Mode: 0o755, Size: int64(len(data)), Typeflag: tar.TypeReg}))
+	_, err = w.Write(data)
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	return b
 }

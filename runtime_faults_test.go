@@ -1,3 +1,6 @@
+// These tests hold what users see when containers, engines and helper processes hang or go
+// away, and how an engine is found at all.
+
 package pygent_test
 
 import (
@@ -23,80 +26,14 @@ import (
 	"time"
 
 	"github.com/docker/docker/client"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/pygenttest"
 )
 
-// impatient is the pace for tests of time limits: a guest is given up soon
-// after a limit, and the keepalive is too slow to matter.
-func impatient() pygent.RuntimeOption {
-	return pygent.WithTestPace(100*time.Millisecond, time.Hour, 0, 0)
-}
-
-// calling is the pace for tests of the keepalive. A guest on a busy machine has to answer
-// within three of its intervals.
-func calling() pygent.RuntimeOption {
-	return pygent.WithTestPace(100*time.Millisecond, 300*time.Millisecond, 0, 0)
-}
-
-// soon is the shortest time limit within which a command has begun on a busy machine.
-const soon = 1500 * time.Millisecond
-
-// ended is the result of a call of Bash.
-type ended struct {
-	pygent.BashResult
-	err error
-}
-
-// beginBash starts a command, and returns once it runs. A time limit has to leave a busy
-// machine the time for what the test does to the command meanwhile.
-func beginBash(t *testing.T, r pygent.Runtime, dir, cmd string, opts ...pygent.BashOption) <-chan ended {
-	t.Helper()
-	name := "begun-" + strings.ReplaceAll(t.Name(), "/", "-")
-	result := make(chan ended, 1)
-	go func() {
-		res, err := r.Bash(context.Background(), "echo >"+name+"; "+cmd, opts...)
-		result <- ended{res, err}
-	}()
-	require.Eventually(t, func() bool {
-		_, err := os.Stat(filepath.Join(dir, name))
-		return err == nil
-	}, 30*time.Second, time.Millisecond)
-	return result
-}
-
 // ticking is a command that keeps writing to a file while it runs.
 const ticking = "while :; do echo >>ticks; sleep 0.02; done"
-
-// requireStill waits until a ticking command has stopped.
-func requireStill(t *testing.T, dir string) {
-	t.Helper()
-	size := func() int64 {
-		info, err := os.Stat(filepath.Join(dir, "ticks"))
-		if err != nil {
-			return 0 // it was ended before it wrote anything
-		}
-		return info.Size()
-	}
-	last := int64(-1)
-	require.Eventually(t, func() bool {
-		before := last
-		last = size()
-		return before == last
-	}, 30*time.Second, 200*time.Millisecond)
-}
-
-// pause pauses a container. On a busy machine the engine may give up before the kernel
-// has frozen all processes of one that keeps starting some.
-func pause(t *testing.T, engine *client.Client, id string) {
-	t.Helper()
-	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		assert.NoError(c, engine.ContainerPause(t.Context(), id))
-	}, 20*time.Second, 10*time.Millisecond)
-}
 
 // It is not parallel: a busy engine would pause the container after the time limit.
 func TestPausedContainerIsGivenUp(t *testing.T) {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/chat"
+	"github.com/x/pygent/internal/testkit"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -39,7 +40,7 @@ func TestJobsRunInTheBackground(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, list, 1)
 		require.NoError(t, r.WriteFile(t.Context(), "go", nil))
-		text, job := collect(t, jobs, job.ID)
+		text, job := testkit.Collect(t, jobs, job.ID)
 		require.Equal(t, "begun\nended\n", text)
 		require.Equal(t, 3, job.ExitCode)
 		_, err = jobs.JobOutput(t.Context(), "nope", 0, 0)
@@ -185,10 +186,6 @@ func (j *jobEvents) list() []string {
 	return slices.Clone(j.told)
 }
 
-func background(cmd string) pygenttest.Reply {
-	return pygenttest.Call("bash", map[string]any{"cmd": cmd, "background": true})
-}
-
 func TestEventsTellOfJobs(t *testing.T) {
 	t.Parallel()
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
@@ -226,7 +223,7 @@ func TestEventsTellOfJobsThatEndByThemselves(t *testing.T) {
 		require.Equal(t, []string{"1 true", "1 false", "1 false, 2 true"}, heard.list())
 
 		require.NoError(t, r.WriteFile(t.Context(), "go", nil))
-		collect(t, r.(pygent.JobRunner), "2")
+		testkit.Collect(t, r.(pygent.JobRunner), "2")
 		_, err = agent.RunUntilStop(t.Context(), "and now?", pygent.WithEndOnReply())
 		require.NoError(t, err)
 		require.Equal(t, "1 false, 2 false", heard.list()[3], "the next run tells of what ended before it")
@@ -242,10 +239,13 @@ type hasJobs struct {
 func (hasJobs) StartJob(context.Context, string, ...pygent.BashOption) (pygent.Job, error) {
 	return pygent.Job{ID: "a", Running: true}, nil
 }
+
 func (h hasJobs) Jobs(context.Context) ([]pygent.Job, error) { return h.jobs() }
+
 func (hasJobs) JobOutput(context.Context, string, int64, time.Duration) (pygent.JobOutput, error) {
 	return pygent.JobOutput{}, nil
 }
+
 func (hasJobs) KillJob(context.Context, string) (pygent.Job, error) { return pygent.Job{}, nil }
 
 func TestJobsOfARuntimeOfTheCallersOwn(t *testing.T) {
@@ -332,7 +332,7 @@ func TestJobsAreKnownBetweenRuns(t *testing.T) {
 		require.Equal(t, []string{"1 true"}, heard.list())
 
 		require.NoError(t, r.WriteFile(t.Context(), "go", nil))
-		collect(t, r.(pygent.JobRunner), "1")
+		testkit.Collect(t, r.(pygent.JobRunner), "1")
 		jobs, err = agent.Jobs(t.Context())
 		require.NoError(t, err)
 		require.False(t, jobs[0].Running)
@@ -429,7 +429,7 @@ func TestCommandsGoOnAsJobs(t *testing.T) {
 		require.Len(t, list, 1)
 		require.True(t, list[0].Running)
 		require.NoError(t, r.WriteFile(t.Context(), "go", nil))
-		text, job := collect(t, jobs, res.Job)
+		text, job := testkit.Collect(t, jobs, res.Job)
 		require.Equal(t, "begun\nended\n", text)
 		require.Equal(t, 3, job.ExitCode)
 		out, err := jobs.JobOutput(t.Context(), res.Job, res.Printed, 0)
@@ -456,7 +456,7 @@ func TestModelsAreToldOnceOfTheEndOfAJob(t *testing.T) {
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
 		waited := plainTool("await", func(tool *pygent.Tool) {
 			tool.Run = func(_ context.Context, rt pygent.Runtime, _ json.RawMessage) (*pygent.ToolResult, error) {
-				collect(t, r.(pygent.JobRunner), "1")
+				testkit.Collect(t, r.(pygent.JobRunner), "1")
 				return nil, nil
 			}
 		})
@@ -547,7 +547,7 @@ func TestJobOutputDoesNotDivideEscapeSequences(t *testing.T) {
 		res := bash(t, r, `rm go; printf 'a\033[3'; while [ ! -e go ]; do sleep 0.02; done; printf '1mb\033[0m\n'`, pygent.BashTimeout(soon), pygent.BashGoesOn())
 		require.True(t, res.GoesOn)
 		require.NoError(t, r.WriteFile(t.Context(), "go", nil))
-		text, _ := collect(t, r.(pygent.JobRunner), res.Job)
+		text, _ := testkit.Collect(t, r.(pygent.JobRunner), res.Job)
 		require.Equal(t, "a\x1b[31mb\x1b[0m\n", text, "nothing is lost")
 	})
 }
@@ -641,7 +641,7 @@ func TestTheNextRunTellsOfAJobThatEndedMeanwhile(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, noticesOfJobs(agent))
 		require.NoError(t, r.WriteFile(t.Context(), "go", nil))
-		collect(t, r.(pygent.JobRunner), "1")
+		testkit.Collect(t, r.(pygent.JobRunner), "1")
 		require.NoError(t, agent.RunInteractive(t.Context()))
 		told := noticesOfJobs(agent)
 		require.Len(t, told, 1)
@@ -687,7 +687,7 @@ func TestAResumedModelIsToldWhatBecameOfItsJobs(t *testing.T) {
 			pygenttest.Call("job_output", map[string]any{"id": "1", "until": "up"}), pygenttest.Text("They run.")))
 		require.NoError(t, h.Close())
 		require.NoError(t, r.WriteFile(t.Context(), "go", nil))
-		collect(t, r.(pygent.JobRunner), "2")
+		testkit.Collect(t, r.(pygent.JobRunner), "2")
 
 		for range 2 { // the second one has nothing to tell
 			h = open()

@@ -1,5 +1,8 @@
 //go:build unix
 
+// These tests hold who owns the files that commands make, and that a normal user can remove
+// all of them.
+
 package pygent_test
 
 import (
@@ -561,4 +564,39 @@ func TestNextStartRemovesWhatAKilledCopyLeft(t *testing.T) {
 	newTestRuntime(t, pygent.NewLocalRuntime, pygent.WithWorkspace(dir))
 	require.NoDirExists(t, left)
 	require.DirExists(t, mine)
+}
+
+// TestAUserExportsWhatOnlyRootMayRead runs this test binary as a user whose workspace
+// has files of the container's root.
+func TestAUserExportsWhatOnlyRootMayRead(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only as root")
+	}
+	requireDocker(t)
+	asUser(t, 4321, "TestAsUserRootsFilesAreExported", engineGroup())
+}
+
+func TestAsUserRootsFilesAreExported(t *testing.T) {
+	if os.Getenv(nobodyVariable) == "" {
+		return // only TestAUserExportsWhatOnlyRootMayRead runs this
+	}
+	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()))
+	require.Zero(t, bash(t, r, "umask 077; mkdir -p d/private; echo a >d/a; echo b >d/private/b; mkdir -m 755 closed").ExitCode)
+	to := t.TempDir()
+	require.NoError(t, r.ExportFile(t.Context(), "d", to))
+	require.Equal(t, map[string]string{"a": "600 a\n", "private/": "700", "private/b": "600 b\n"}, read(t, to))
+	require.NoError(t, r.UploadFile(t.Context(), to, "closed/up"), "into a directory of root")
+	require.NoError(t, r.UploadFile(t.Context(), to, "own"))
+	require.Equal(t, "4321 4321\n4321 4321\n", bash(t, r, "stat -c '%u %g' closed/up/a own/a").Output)
+}
+
+// An error names the file that it is about, once, and as the caller does.
+func TestCopiesOfWhatIsNoFileSaySo(t *testing.T) {
+	r := localRuntime(t)
+	bash(t, r, "mkfifo pipe")
+	to := t.TempDir()
+	require.EqualError(t, r.ExportFile(t.Context(), "pipe", to), "export pipe: not a regular file")
+	pipe := filepath.Join(to, "pipe")
+	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
+	require.EqualError(t, r.UploadFile(t.Context(), pipe, "up"), "upload "+pipe+": not a regular file")
 }

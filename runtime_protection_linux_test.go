@@ -1,3 +1,6 @@
+// These tests hold what commands without a container may read, write and reach on this
+// machine.
+
 package pygent_test
 
 import (

@@ -25,24 +25,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/testkit/enginetest"
 	"github.com/x/pygent/pygenttest"
 )
-
-func testImage() string { return enginetest.Image() }
-
-func testBusyboxImage() string { return enginetest.Busybox() }
-
-// forEachRuntime runs a test against a new runtime of each kind.
-func forEachRuntime(t *testing.T, test func(t *testing.T, r pygent.Runtime), opts ...pygent.RuntimeOption) {
-	for _, c := range runtimeCases() {
-		t.Run(c.Name, func(t *testing.T) { test(t, c.New(t, opts...)) })
-	}
-}
-
-func workspaceOf(t *testing.T, r pygent.Runtime) string {
-	return r.(pygent.Describer).Describe(t.Context()).Workspace
-}
 
 func TestBashReportsOutputAndStatus(t *testing.T) {
 	t.Parallel()
@@ -338,12 +322,6 @@ func TestWorkspaceIsKeptOrRemoved(t *testing.T) {
 			require.Empty(t, entries(t, temp))
 		})
 	}
-}
-
-func entries(t *testing.T, dir string) []os.DirEntry {
-	list, err := os.ReadDir(dir)
-	require.NoError(t, err)
-	return list
 }
 
 func TestInitialFiles(t *testing.T) {

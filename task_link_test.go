@@ -341,19 +341,6 @@ func TestMessageAfterTheRunIsNotBoundByItsTime(t *testing.T) {
 	})
 }
 
-// userTexts returns the messages of the user in a conversation.
-func userTexts(t *testing.T, m *pygent.TaskManager, id string) (texts []string) {
-	t.Helper()
-	messages, err := m.TaskHistory(t.Context(), id)
-	require.NoError(t, err)
-	for _, msg := range messages {
-		if msg.Role == chat.RoleUser {
-			texts = append(texts, msg.Content)
-		}
-	}
-	return texts
-}
-
 func TestMessageToATaskAtWorkWaitsUntilItRests(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})

@@ -26,18 +26,6 @@ func spender() pygenttest.Reply {
 	})
 }
 
-// byPrompt returns an agent's tasks by their prompts, once they are at rest.
-func byPrompt(t *testing.T, agent *pygent.Agent) map[string]pygent.TaskStatus {
-	t.Helper()
-	all, err := agent.Tasks().Tasks(t.Context(), pygent.TaskFilter{})
-	require.NoError(t, err)
-	found := map[string]pygent.TaskStatus{}
-	for _, s := range all {
-		found[s.Prompt] = waitTask(t, agent.Tasks(), s.ID)
-	}
-	return found
-}
-
 func TestTasksShareTheTokensOfTheRun(t *testing.T) {
 	t.Parallel()
 	all := pygenttest.Call("task_status", map[string]any{"wait": 60}).WithUsage(hundred)

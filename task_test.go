@@ -317,6 +317,7 @@ func TestCollectFileTellsWhatItCopied(t *testing.T) {
 type exploding struct{ nowhere }
 
 func (exploding) ExportFile(context.Context, string, string) error { panic("no files") }
+
 func (exploding) NewTaskRuntime(context.Context) (pygent.Runtime, error) {
 	return exploding{}, nil
 }
@@ -940,4 +941,21 @@ func TestTaskValuesReadBack(t *testing.T) {
 	roundTrip(t, spec.Runtime)
 	roundTrip(t, pygent.TaskStatus{})
 	roundTrip(t, pygent.Limits{})
+}
+
+func FuzzTaskSpec(f *testing.F) {
+	f.Add([]byte(`{"version":2,"id":"a","prompt":"p","depth":1,"limits":{"max_steps":3}}`))
+	f.Add([]byte(`{"version":2,"id":"a","prompt":"p","depth":1,"runtime":{"kind":"docker","container":{"capabilities":[]}},"limits":{}}`))
+	f.Add([]byte(`{"version":9}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var spec pygent.TaskSpec
+		if json.Unmarshal(data, &spec) != nil {
+			return
+		}
+		again, err := json.Marshal(spec)
+		require.NoError(t, err)
+		var back pygent.TaskSpec
+		require.NoError(t, json.Unmarshal(again, &back))
+		require.Equal(t, spec, back)
+	})
 }

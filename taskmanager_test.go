@@ -22,40 +22,6 @@ import (
 	"github.com/x/pygent/pygenttest"
 )
 
-// newTasks makes a manager whose agents use model. It is closed at the end of
-// the test.
-func newTasks(t *testing.T, model pygent.Model, opts ...pygent.TaskManagerOption) *pygent.TaskManager {
-	t.Helper()
-	m, err := pygent.NewTaskManager(append([]pygent.TaskManagerOption{
-		pygent.TaskAgents(pygent.WithModel(model), pygent.WithRetry(pygent.RetryPolicy{BaseDelay: time.Millisecond})),
-	}, opts...)...)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, m.Close()) })
-	return m
-}
-
-func localRuntime(t *testing.T) pygent.Runtime {
-	t.Helper()
-	return newTestRuntime(t, pygent.NewLocalRuntime)
-}
-
-func startTask(t *testing.T, m *pygent.TaskManager, prompt string, parent pygent.Runtime, opts ...pygent.TaskOption) string {
-	t.Helper()
-	id, err := m.StartTask(t.Context(), prompt, parent, opts...)
-	require.NoError(t, err)
-	return id
-}
-
-func waitTask(t *testing.T, m *pygent.TaskManager, id string) pygent.TaskStatus {
-	t.Helper()
-	status, err := m.Wait(t.Context(), id)
-	require.NoError(t, err)
-	return status
-}
-
-// errOf returns the error of a call that returns a value as well.
-func errOf[T any](_ T, err error) error { return err }
-
 func TestTaskWorksOnFilesInItsOwnWorkspace(t *testing.T) {
 	t.Parallel()
 	for _, parent := range runtimeCases() {
@@ -598,23 +564,6 @@ func TestConfigurationReachesTheTasks(t *testing.T) {
 	require.Equal(t, "timeout after 50ms", status.String())
 	require.Equal(t, "TestBot", status.Persona.Name)
 	require.Equal(t, agent.ID(), status.Parent)
-}
-
-func FuzzTaskSpec(f *testing.F) {
-	f.Add([]byte(`{"version":2,"id":"a","prompt":"p","depth":1,"limits":{"max_steps":3}}`))
-	f.Add([]byte(`{"version":2,"id":"a","prompt":"p","depth":1,"runtime":{"kind":"docker","container":{"capabilities":[]}},"limits":{}}`))
-	f.Add([]byte(`{"version":9}`))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		var spec pygent.TaskSpec
-		if json.Unmarshal(data, &spec) != nil {
-			return
-		}
-		again, err := json.Marshal(spec)
-		require.NoError(t, err)
-		var back pygent.TaskSpec
-		require.NoError(t, json.Unmarshal(again, &back))
-		require.Equal(t, spec, back)
-	})
 }
 
 func TestContainersOfTasksRunAtOnce(t *testing.T) {

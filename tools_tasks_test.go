@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -23,43 +22,6 @@ import (
 	"github.com/x/pygent/openai"
 	"github.com/x/pygent/pygenttest"
 )
-
-func delegate(prompt string, files ...string) pygenttest.Reply {
-	return pygenttest.Call("delegate_task", map[string]any{"prompt": prompt, "files": files})
-}
-
-func wait(id string) pygenttest.Reply {
-	return pygenttest.Call("task_status", map[string]any{"task_id": id, "wait": 60})
-}
-
-// follow gives the replies one after another. Each may use the id of the first
-// task that the conversation started with delegate_task.
-func follow(replies ...func(id string) pygenttest.Reply) pygenttest.Reply {
-	var mu sync.Mutex
-	next := 0
-	return pygenttest.Decide(func(req *pygent.ChatRequest) pygenttest.Reply {
-		mu.Lock()
-		defer mu.Unlock()
-		if next >= len(replies) {
-			return pygenttest.Error(pygenttest.ErrScriptEnded)
-		}
-		next++
-		return replies[next-1](startedTask(req.Messages))
-	})
-}
-
-func startedTask(messages []pygent.Message) string {
-	for _, m := range messages {
-		if rest, ok := strings.CutPrefix(m.Content, "started task "); ok {
-			return strings.Fields(rest)[0]
-		}
-	}
-	return ""
-}
-
-func always(r pygenttest.Reply) func(string) pygenttest.Reply {
-	return func(string) pygenttest.Reply { return r }
-}
 
 // notices returns what the conversation was told of ended tasks.
 func notices(messages []pygent.Message) []string {
@@ -269,12 +231,6 @@ func TestTimeOfTheParentBoundsItsTasks(t *testing.T) {
 		require.NoError(t, agent.Close())
 	})
 }
-
-// hollow is a runtime that does nothing, and makes more such runtimes for
-// tasks.
-type hollow struct{ nowhere }
-
-func (hollow) NewTaskRuntime(context.Context) (pygent.Runtime, error) { return hollow{}, nil }
 
 func TestStatusWaitsForTheNextTaskToEnd(t *testing.T) {
 	t.Parallel()
@@ -487,10 +443,6 @@ func TestDelegationIsOfferedWhereTasksCanBeMade(t *testing.T) {
 			}
 		})
 	}
-}
-
-func send(id, message string) pygenttest.Reply {
-	return pygenttest.Call("send_task", map[string]any{"task_id": id, "message": message})
 }
 
 // taskTexts returns the messages of the user in the conversation of the only task.

@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -18,199 +21,9 @@ import (
 	"github.com/x/pygent/pygenttest"
 )
 
-// sayTool is a tool that always returns the same text.
-func sayTool(text string) pygent.ToolFunc {
-	return func(context.Context, pygent.Runtime, map[string]any) (string, error) { return text, nil }
-}
-
-func toolNames(r *pygent.Registry) []string {
-	var all []string
-	for _, t := range r.Tools() {
-		all = append(all, t.Name)
-	}
-	return all
-}
-
-func toolCall(name, args string) pygent.ToolCall {
-	return pygent.ToolCall{ID: "c1", Name: name, Arguments: args}
-}
-
 var builtins = []string{
 	"bash", "cancel_task", "collect_file", "continue", "delegate_persona_task", "delegate_task", "download_file", "edit_file",
 	"job_kill", "job_list", "job_output", "list_personas", "read_image", "send_task", "stop", "task_status", "write_file",
-}
-
-func TestDefaultRegistryServesExecuteTool(t *testing.T) {
-	t.Cleanup(pygent.ResetTools)
-	exec := func(name string) (string, error) {
-		return pygent.ExecuteTool(t.Context(), toolCall(name, `{"who":"you"}`), nowhere{})
-	}
-	require.NoError(t, pygent.RegisterTool("greet", "Greet", map[string]any{"type": "object"},
-		func(_ context.Context, _ pygent.Runtime, args map[string]any) (string, error) {
-			return fmt.Sprint("hello ", args["who"]), nil
-		}))
-	got, err := exec("greet")
-	require.NoError(t, err)
-	require.Equal(t, "hello you", got)
-
-	require.NoError(t, pygent.RegisterTool("greet", "Greet", map[string]any{"type": "object"}, sayTool("replaced")))
-	got, err = exec("greet")
-	require.NoError(t, err)
-	require.Equal(t, "replaced", got)
-
-	typed := pygent.NewTool("typed", "", func(_ context.Context, _ pygent.Runtime, in struct {
-		Who string `json:"who"`
-	}) (string, error) {
-		return in.Who, nil
-	})
-	require.NoError(t, pygent.AddTool(typed))
-	got, err = exec("typed")
-	require.NoError(t, err)
-	require.Equal(t, "you", got)
-
-	require.NoError(t, pygent.RemoveTool("greet"))
-	require.ErrorIs(t, pygent.RemoveTool("greet"), pygent.ErrUnknownTool)
-	_, err = exec("greet")
-	require.ErrorIs(t, err, pygent.ErrUnknownTool)
-	var toolErr *pygent.ToolError
-	require.ErrorAs(t, err, &toolErr)
-	require.Equal(t, "greet", toolErr.Tool)
-
-	pygent.ClearTools()
-	_, err = pygent.ExecuteTool(t.Context(), toolCall("bash", `{"cmd":"true"}`), nowhere{})
-	require.ErrorIs(t, err, pygent.ErrUnknownTool)
-	pygent.ResetTools()
-	_, err = pygent.ExecuteTool(t.Context(), toolCall("bash", `{"cmd":"true"}`), nowhere{})
-	require.NoError(t, err)
-	_, err = exec("typed")
-	require.ErrorIs(t, err, pygent.ErrUnknownTool)
-}
-
-func TestAgentsKeepTheToolsTheyWereMadeWith(t *testing.T) {
-	t.Cleanup(pygent.ResetTools)
-	require.NoError(t, pygent.RegisterTool("early", "", nil, sayTool("")))
-	before := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel())
-	require.NoError(t, pygent.RegisterTool("late", "", nil, sayTool("")))
-	require.NoError(t, pygent.RemoveTool("early"))
-	after := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel())
-	require.Contains(t, toolNames(before.Tools()), "early")
-	require.NotContains(t, toolNames(before.Tools()), "late")
-	require.Contains(t, toolNames(after.Tools()), "late")
-	require.NotContains(t, toolNames(after.Tools()), "early")
-
-	before.Tools().Clear()
-	require.Empty(t, toolNames(before.Tools()))
-	require.Contains(t, toolNames(after.Tools()), "bash")
-	_, err := pygent.ExecuteTool(t.Context(), toolCall("bash", `{"cmd":"true"}`), nowhere{})
-	require.NoError(t, err)
-}
-
-// TestRegistriesMadeFromOneAnotherChangeAlone changes each of three registries, and looks
-// at the others.
-func TestRegistriesMadeFromOneAnotherChangeAlone(t *testing.T) {
-	t.Parallel()
-	var given pygent.Registry
-	for _, name := range []string{"a", "b"} {
-		require.NoError(t, given.Register(name, "", nil, sayTool("")))
-	}
-	made := func() *pygent.Registry {
-		return newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(), pygent.WithRegistry(&given)).Tools()
-	}
-	one, two := made(), made()
-	require.NoError(t, given.Register("c", "", nil, sayTool("")))
-	require.NoError(t, one.Remove("a"))
-	require.NoError(t, two.Register("d", "", nil, sayTool("")))
-	require.Equal(t, []string{"a", "b", "c"}, toolNames(&given))
-	require.Equal(t, []string{"b"}, toolNames(one))
-	require.Equal(t, []string{"a", "b", "d"}, toolNames(two))
-	one.Reset()
-	two.Reset()
-	one.Clear()
-	require.Empty(t, toolNames(one))
-	require.Equal(t, builtins, toolNames(two))
-}
-
-func TestRegistry(t *testing.T) {
-	t.Parallel()
-	var r pygent.Registry
-	require.Empty(t, toolNames(&r))
-	_, err := r.Execute(t.Context(), toolCall("b", ""), nowhere{})
-	require.ErrorIs(t, err, pygent.ErrUnknownTool)
-	require.NoError(t, r.Register("b", "", nil, sayTool("b")))
-	require.NoError(t, r.Register("a", "", nil, sayTool("a")))
-	require.Equal(t, []string{"a", "b"}, toolNames(&r))
-	result, err := r.Execute(t.Context(), toolCall("b", ""), nowhere{})
-	require.NoError(t, err)
-	require.Equal(t, "b", result.Content)
-	require.ErrorIs(t, r.Remove("c"), pygent.ErrUnknownTool)
-	require.ErrorContains(t, r.Remove("c"), `"c"; the tools are: a, b`)
-	require.NoError(t, r.Remove("a"))
-	require.Equal(t, []string{"b"}, toolNames(&r))
-	r.Clear()
-	require.Empty(t, toolNames(&r))
-	r.Reset()
-	require.Equal(t, builtins, toolNames(&r))
-
-	_, err = pygent.NewRegistry(pygent.Tool{Name: "no run"})
-	require.Error(t, err)
-}
-
-func TestDisablingWinsOverAdding(t *testing.T) {
-	t.Parallel()
-	var r pygent.Registry
-	r.Disable("a", "nobody")
-	require.NoError(t, r.Register("a", "", nil, sayTool("a")))
-	require.NoError(t, r.Register("b", "", nil, sayTool("b")))
-	require.Equal(t, []string{"b"}, toolNames(&r))
-	_, err := r.Execute(t.Context(), toolCall("a", ""), nowhere{})
-	require.ErrorIs(t, err, pygent.ErrToolDisabled)
-	_, err = r.Execute(t.Context(), toolCall("nope", ""), nowhere{})
-	require.NotContains(t, err.Error(), "are: a")
-	r.Reset()
-	require.NoError(t, r.Register("a", "", nil, sayTool("a")))
-	require.Contains(t, toolNames(&r), "a")
-
-	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel())
-	agent.Tools().Disable("mine")
-	require.NoError(t, agent.Tools().Register("mine", "", nil, sayTool("")))
-	require.NotContains(t, toolNames(agent.Tools()), "mine")
-}
-
-func TestInvalidToolsAreRefused(t *testing.T) {
-	t.Parallel()
-	object := map[string]any{"type": "object"}
-	tests := []struct {
-		name, tool string
-		parameters any
-		fn         pygent.ToolFunc
-		want       string
-	}{
-		{"no name", "", object, sayTool(""), "1 to 64"},
-		{"a space", "two words", object, sayTool(""), "1 to 64"},
-		{"a dot", "a.b", object, sayTool(""), "1 to 64"},
-		{"a newline", "a\n", object, sayTool(""), "1 to 64"},
-		{"too long", strings.Repeat("x", 65), object, sayTool(""), "1 to 64"},
-		{"no function", "t", object, nil, "the function is nil"},
-		{"not an object", "t", map[string]any{"type": "string"}, sayTool(""), "type object"},
-		{"no schema", "t", []int{1}, sayTool(""), "not a JSON Schema"},
-		{"a text", "t", `{"type":"object"}`, sayTool(""), "want what encodes to a JSON object, such as a map or a json.RawMessage"},
-		{"a dangling reference", "t", json.RawMessage(`{"type":"object","properties":{"a":{"$ref":"#/nowhere"}}}`), sayTool(""), "parameters"},
-		{"a bad pattern", "t", json.RawMessage(`{"type":"object","properties":{"a":{"type":"string","pattern":"("}}}`), sayTool(""), "parameters"},
-		{"not JSON", "t", json.RawMessage(`{"type":`), sayTool(""), "encode the parameters"},
-		{"not encodable", "t", func() {}, sayTool(""), "encode the parameters"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			var r pygent.Registry
-			require.ErrorContains(t, r.Register(tt.tool, "", tt.parameters, tt.fn), tt.want)
-			require.Empty(t, toolNames(&r))
-		})
-	}
-	var r pygent.Registry
-	require.ErrorContains(t, r.Add(pygent.Tool{Name: "t"}), "Run is nil")
-	for _, parameters := range []any{nil, json.RawMessage(nil), json.RawMessage("null")} {
-		require.NoError(t, r.Register("t", "", parameters, sayTool("")))
-	}
 }
 
 func TestNewToolRefusesWhatIsNoStruct(t *testing.T) {
@@ -444,57 +257,11 @@ func TestToolsMayEndTheRunAndShowImages(t *testing.T) {
 	require.Equal(t, &pygent.ToolResult{Outcome: pygent.OutcomeOK}, got)
 }
 
-func TestRegistryIsSafeForConcurrentUse(t *testing.T) {
-	t.Parallel()
-	r, err := pygent.NewRegistry()
-	require.NoError(t, err)
-	var all sync.WaitGroup
-	for i := range 8 {
-		all.Go(func() {
-			name := fmt.Sprint("tool", i)
-			for range 50 {
-				_ = r.Register(name, "", nil, sayTool(name))
-				_, _ = r.Execute(t.Context(), toolCall(name, ""), nowhere{})
-				_ = r.Tools()
-				r.Disable("other")
-				_ = r.Remove(name)
-			}
-		})
-	}
-	all.Go(func() {
-		for range 20 {
-			agent, err := pygent.New(pygent.WithRegistry(r), pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithRuntime(nowhere{}))
-			if err == nil {
-				err = agent.Close()
-			}
-			if err != nil {
-				t.Error(err)
-			}
-		}
-	})
-	all.Wait()
-	require.Empty(t, toolNames(r))
-}
-
 // shownTools runs an agent for one step, and returns the tools that its model
 // was given, by name.
 func shownTools(t *testing.T, opts ...pygent.Option) map[string]chat.ToolSpec {
 	t.Helper()
 	return shownToolsOn(t, hollow{}, opts...)
-}
-
-func shownToolsOn(t *testing.T, rt pygent.Runtime, opts ...pygent.Option) map[string]chat.ToolSpec {
-	t.Helper()
-	shown := map[string]chat.ToolSpec{}
-	model := pygent.ModelFunc(func(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
-		for _, spec := range req.Tools {
-			shown[spec.Name] = spec
-		}
-		return &pygent.ChatResponse{Message: pygent.Message{Role: chat.RoleAssistant, Content: "hello"}}, nil
-	})
-	_, err := newAgentOn(t, rt, model, opts...).Step(t.Context(), "go")
-	require.NoError(t, err)
-	return shown
 }
 
 // requirePortable fails for keywords and forms that some provider rejects.
@@ -585,32 +352,6 @@ func TestFreeFormArgumentsTravelAsText(t *testing.T) {
 	}
 	want := input{Filter: json.RawMessage(`{"a":[1]}`), Labels: map[string]string{"x": "y"}}
 	require.Equal(t, []input{want, want}, got)
-}
-
-func TestRegistrationSaysWhatNoProviderTakes(t *testing.T) {
-	t.Parallel()
-	var r pygent.Registry
-	require.EqualError(t, r.Register("t", strings.Repeat("ä", 1025), nil, sayTool("")), "tool t: the description has 1025 characters, and providers take at most 1024")
-	require.NoError(t, r.Register("t", strings.Repeat("ä", 1024), nil, sayTool("")))
-	require.EqualError(t, r.Register("t", "", json.RawMessage(`{"type":"object","properties":{"two words":{"type":"string"}}}`), sayTool("")),
-		"tool t: parameters: two words: the name of a property has 1 to 64 letters, digits, dots, _ or -")
-	require.ErrorContains(t, r.Register("t", "", json.RawMessage(`{"type":"object","properties":{"next":{"$ref":"#/properties/next"}}}`), sayTool("")), "tool t: parameters: next: #/properties/next refers to itself only")
-}
-
-func TestMoreToolsThanProvidersTakeEndTheRun(t *testing.T) {
-	t.Parallel()
-	var r pygent.Registry
-	for i := range 129 {
-		require.NoError(t, r.Register(fmt.Sprintf("t%03d", i), "", nil, sayTool("")))
-	}
-	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Text("hello")), pygent.WithRegistry(&r))
-	for range 2 {
-		_, err := agent.Step(t.Context(), "go")
-		require.ErrorContains(t, err, "129 tools are active, and providers take at most 128")
-	}
-	require.NoError(t, agent.Tools().Remove("t000"))
-	_, err := agent.Step(t.Context(), "go")
-	require.NoError(t, err)
 }
 
 // rich is a schema as generators in other languages write it.
@@ -790,4 +531,316 @@ func TestToolsThatTheRuntimeCannotServeAreNeitherOfferedNorRun(t *testing.T) {
 		}
 	}
 	require.Contains(t, string(shownTools(t, pygent.WithRegistry(&r))["bash"].Parameters), "background")
+}
+
+func TestBashShowsOutputAndExitCode(t *testing.T) {
+	t.Parallel()
+	b := newToolBench(t)
+	require.NoError(t, os.Mkdir(filepath.Join(b.dir, "sub"), 0o700))
+	tests := []struct {
+		name string
+		args map[string]any
+		want string
+	}{
+		{"output", map[string]any{"cmd": "echo hi"}, "$ echo hi\nhi\n"},
+		{"both streams in order", map[string]any{"cmd": "echo 1; echo 2 >&2; echo 3"}, "$ echo 1; echo 2 >&2; echo 3\n1\n2\n3\n"},
+		{"nothing", map[string]any{"cmd": "true"}, "$ true\n(no output)"},
+		{"nothing but a line end", map[string]any{"cmd": "echo; exit 2"}, "$ echo; exit 2\n\n(no output)\n[exit code 2]"},
+		{"progress and colours", map[string]any{"cmd": `printf ' 10%%\r 50%%\r100%%\n\033[31mred\033[0m\n'`}, "$ printf ' 10%%\\r 50%%\\r100%%\\n\\033[31mred\\033[0m\\n'\n100%\nred\n"},
+		{"exit code", map[string]any{"cmd": "echo no; exit 3"}, "$ echo no; exit 3\nno\n[exit code 3]"},
+		{"exit code after an open line", map[string]any{"cmd": "printf no; false"}, "$ printf no; false\nno\n[exit code 1]"},
+		{"signal", map[string]any{"cmd": "kill -9 $$"}, "$ kill -9 $$\n(no output)\n[exit code 137]"},
+		{"cwd", map[string]any{"cmd": "basename $PWD", "cwd": "sub"}, "$ basename $PWD\nsub\n"},
+		{"no input", map[string]any{"cmd": "cat; echo end"}, "$ cat; echo end\nend\n"},
+		{"timeout given", map[string]any{"cmd": "echo ok", "timeout": 5.5}, "$ echo ok\nok\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			require.Equal(t, tt.want, b.call("bash", tt.args).Content)
+		})
+	}
+	result := b.call("bash", map[string]any{"cmd": "echo begun; sleep 60", "timeout": 0.3})
+	require.Contains(t, result.Content, "begun\n[stopped at the time limit after ")
+}
+
+func TestBashRefuses(t *testing.T) {
+	t.Parallel()
+	b := newToolBench(t)
+	tests := []struct {
+		name string
+		args map[string]any
+		want string
+	}{
+		{"no command", map[string]any{"cmd": " \n"}, "cmd is empty"},
+		{"a negative timeout", map[string]any{"cmd": "true", "timeout": -1}, "must not be negative"},
+		{"a NUL byte", map[string]any{"cmd": "echo \x00"}, "NUL"},
+		{"a directory outside", map[string]any{"cmd": "true", "cwd": "../.."}, "outside the workspace"},
+		{"no such directory", map[string]any{"cmd": "true", "cwd": "nope"}, "nope"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := b.try("bash", tt.args)
+			require.ErrorContains(t, err, tt.want)
+		})
+	}
+}
+
+// stubRuntime is a runtime whose commands are a function of the test.
+type stubRuntime struct {
+	nowhere
+	bash func(cmd string, o pygent.BashOptions) (pygent.BashResult, error)
+	file []byte
+}
+
+func (s stubRuntime) Bash(_ context.Context, cmd string, opts ...pygent.BashOption) (pygent.BashResult, error) {
+	return s.bash(cmd, pygent.NewBashOptions(opts...))
+}
+
+func (s stubRuntime) ReadFile(context.Context, string) ([]byte, error) { return s.file, nil }
+
+func TestBashTimeoutIsCapped(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ seconds, want float64 }{
+		{0, 120}, {1.5, 1.5}, {600, 600}, {601, 600}, {1e12, 600}, {1e300, 600},
+	}
+	for _, tt := range tests {
+		var got float64
+		rt := stubRuntime{bash: func(_ string, o pygent.BashOptions) (pygent.BashResult, error) {
+			got = o.Timeout.Seconds()
+			return pygent.BashResult{}, nil
+		}}
+		result, err := callOn(t, rt, "bash", map[string]any{"cmd": "true", "timeout": tt.seconds})
+		require.NoError(t, err)
+		require.Equal(t, tt.want, got)
+		require.Equal(t, tt.seconds > 600, strings.HasSuffix(result.Content, "\n[the timeout was cut to 600 seconds, the most there is; use background for longer work]"))
+	}
+}
+
+func TestBashShowsAModelWhatATerminalWould(t *testing.T) {
+	t.Parallel()
+	gzip := "\x1f\x8b\x08\x00" + strings.Repeat("\xff\x00", 100)
+	for name, tt := range map[string]struct {
+		result pygent.BashResult
+		want   string
+	}{
+		"bytes that are not UTF-8": {pygent.BashResult{Output: "a\xff\xfeb\n"}, "$ x\na<0xFF><0xFE>b\n"},
+		"binary output":            {pygent.BashResult{Output: "ok\n" + gzip + "\n"}, "$ x\nok\n[binary output, 205 bytes, looks like gzip data]\n"},
+		"a long time":              {pygent.BashResult{Output: "ok\n", Duration: 12345 * time.Millisecond}, "$ x\nok\n[took 12.3s]"},
+		"a failure after long":     {pygent.BashResult{Output: "no\n", ExitCode: 2, Duration: 5 * time.Second}, "$ x\nno\n[exit code 2 after 5s]"},
+		"a short time":             {pygent.BashResult{Output: "ok\n", Duration: 4999 * time.Millisecond}, "$ x\nok\n"},
+		"much after cleaning":      {pygent.BashResult{Output: strings.Repeat("\x01", 10_000)}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rt := stubRuntime{bash: func(_ string, o pygent.BashOptions) (pygent.BashResult, error) {
+				require.True(t, o.Raw)
+				return tt.result, nil
+			}}
+			result, err := callOn(t, rt, "bash", map[string]any{"cmd": "x"})
+			require.NoError(t, err)
+			if tt.want != "" {
+				require.Equal(t, tt.want, result.Content)
+			}
+			require.Less(t, len(result.Content), pygent.DefaultMaxOutput+100)
+			require.Equal(t, strings.ToValidUTF8(tt.result.Output, "\ufffd"), result.Bash.Output, "programs get what was printed")
+		})
+	}
+}
+
+func TestBashKeepsWhatAnInterruptedCommandPrinted(t *testing.T) {
+	t.Parallel()
+	lost := errors.New("the container is gone")
+	output := "half"
+	rt := stubRuntime{bash: func(string, pygent.BashOptions) (pygent.BashResult, error) {
+		return pygent.BashResult{Output: output, ExitCode: -1}, lost
+	}}
+	result, err := callOn(t, rt, "bash", map[string]any{"cmd": "make"})
+	require.NoError(t, err)
+	require.True(t, result.IsError)
+	require.Equal(t, "$ make\nhalf\n[exit code -1]\n[did not finish: the container is gone]", result.Content)
+	output = ""
+	_, err = callOn(t, rt, "bash", map[string]any{"cmd": "make"})
+	require.ErrorIs(t, err, lost)
+}
+
+func TestBashShortensALongCommandAndNotItsOutput(t *testing.T) {
+	t.Parallel()
+	b := newToolBench(t)
+	script := "echo first\n: " + strings.Repeat("ä", 100_000) + "\necho last"
+	result := b.call("bash", map[string]any{"cmd": script})
+	require.Less(t, len(result.Content), 500)
+	require.True(t, strings.HasPrefix(result.Content, "$ echo first\n: ää"))
+	require.True(t, strings.HasSuffix(result.Content, "ä …\nfirst\nlast\n"), result.Content)
+	require.Equal(t, "$ "+script+"\nfirst\nlast\n", result.Display)
+}
+
+func TestBashOutputIsBounded(t *testing.T) {
+	t.Parallel()
+	result := newToolBench(t).call("bash", map[string]any{"cmd": "echo head; head -c 5000000 /dev/zero | tr '\\0' x; echo tail; exit 4"})
+	require.Less(t, len(result.Content), pygent.DefaultMaxOutput+300)
+	require.True(t, strings.Contains(result.Content, "\nhead\nxxx"))
+	require.Contains(t, result.Content, "xxxtail\n[the output is in /")
+	require.True(t, strings.HasSuffix(result.Content, "\n[exit code 4]"))
+	require.Contains(t, result.Content, "bytes left out")
+}
+
+func TestContinueAndStopEndTheRun(t *testing.T) {
+	t.Parallel()
+	b := newToolBench(t)
+	result := b.call("continue", map[string]any{"prompt": "Which?", "options": []string{"a", "b"}})
+	require.Equal(t, pygent.StatusAwaitingUser, result.End)
+	require.Equal(t, &pygent.Question{Prompt: "Which?", Options: []string{"a", "b"}}, result.Question)
+	require.NotEmpty(t, result.Content)
+	for _, nothing := range []map[string]any{{}, {"prompt": " "}, {"options": []string{"a"}}} {
+		_, err := b.try("continue", nothing)
+		require.ErrorContains(t, err, "prompt is missing")
+	}
+	result = b.call("stop", map[string]any{"summary": "done"})
+	require.Equal(t, pygent.StatusStopped, result.End)
+	require.Equal(t, "done", result.Summary)
+	require.NotEmpty(t, result.Content)
+	require.Equal(t, pygent.StatusStopped, b.call("stop", map[string]any{}).End)
+	_, err := b.try("continue", map[string]any{"options": map[string]any{"a": 1}})
+	require.ErrorContains(t, err, "options")
+}
+
+func TestACommandEndsBeforeItsStep(t *testing.T) {
+	t.Parallel()
+	forEachStarted(t, func(t *testing.T, r pygent.Runtime) {
+		agent := newAgentOn(t, r, pygenttest.NewScriptedModel(callBash("echo begun; sleep 600"), stop), pygent.LendRuntime(r))
+		require.NoError(t, r.(pygent.Starter).Start(t.Context()))
+		result, err := agent.RunUntilStop(t.Context(), "go", pygent.StepTimeout(8*time.Second))
+		require.NoError(t, err)
+		require.Equal(t, pygent.StatusStopped, result.Status, "the run goes on")
+		require.Regexp(t, `^\$ echo begun; sleep 600\nbegun\n(.*\n)?\[did not finish: it was ended because the time of its step, or of the run, is almost over; run what takes long with background\]`, results(agent)[0])
+	})
+}
+
+func TestResultOfACommandIsMoreThanWords(t *testing.T) {
+	t.Parallel()
+	agent := newAgent(t, pygenttest.NewScriptedModel(
+		callBash("echo '[exit code 7]'; exit 3"),
+		pygenttest.Call("bash", map[string]any{"cmd": "sleep 60", "timeout": 0.05}), stop))
+	_, outputs := told(t, agent)
+	require.Equal(t, "[exit code 7]\n", outputs[0].Bash.Output)
+	require.Equal(t, 3, outputs[0].Bash.ExitCode)
+	require.Equal(t, "echo '[exit code 7]'; exit 3", outputs[0].Bash.Command)
+	require.True(t, outputs[1].Bash.TimedOut)
+	require.Equal(t, pygent.OutcomeFailed, outputs[1].Outcome)
+	require.Nil(t, outputs[2].Bash)
+}
+
+func TestOutputOfACommandIsToldWhileItRuns(t *testing.T) {
+	t.Parallel()
+	agent := newAgent(t, pygenttest.NewScriptedModel(callBash("echo early; while [ ! -e go ]; do sleep 0.01; done; echo late"), stop))
+	var text string
+	var calls []string
+	for e, err := range agent.Events(t.Context(), "go") {
+		require.NoError(t, err)
+		if e.Type != pygent.EventOutput {
+			continue
+		}
+		require.Equal(t, "bash", e.Call.Name)
+		require.Empty(t, e.Call.Arguments)
+		require.Equal(t, 1, e.Step)
+		require.LessOrEqual(t, len(e.Chunk.Text), 4<<10)
+		calls = append(calls, e.Call.ID)
+		text += e.Chunk.Text
+		if text == "early\n" {
+			require.NoError(t, agent.Runtime().WriteFile(t.Context(), "go", nil))
+		}
+	}
+	require.Equal(t, "early\nlate\n", text)
+	require.NotEmpty(t, calls[0])
+}
+
+func TestProgressOfATool(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		work := plainTool("work", func(tool *pygent.Tool) {
+			tool.Run = func(ctx context.Context, _ pygent.Runtime, _ json.RawMessage) (*pygent.ToolResult, error) {
+				for i := range int64(100) {
+					pygent.Progress(ctx, pygent.ProgressInfo{Text: strings.Repeat("ä", 1000), Current: i + 1, Total: 100})
+					time.Sleep(10 * time.Millisecond)
+				}
+				go pygent.Progress(context.WithoutCancel(ctx), pygent.ProgressInfo{Current: 101})
+				pygent.Progress(ctx, pygent.ProgressInfo{Text: "done \xff"})
+				return nil, nil
+			}
+		})
+		agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Call("work", nil), stop), pygent.WithTools(work))
+		var got []pygent.ProgressInfo
+		over := false
+		for e, err := range agent.Events(t.Context(), "go") {
+			require.NoError(t, err)
+			switch e.Type {
+			case pygent.EventProgress:
+				require.False(t, over)
+				require.Equal(t, "work", e.Call.Name)
+				require.LessOrEqual(t, len(e.Progress.Text), 1<<10)
+				got = append(got, *e.Progress)
+			case pygent.EventToolDone:
+				over = true
+			}
+		}
+		require.Greater(t, len(got), 5)
+		require.LessOrEqual(t, len(got), 12)
+		last := got[len(got)-1]
+		require.True(t, last.Text == "done \uFFFD" || last.Current == 101, last)
+	})
+	pygent.Progress(t.Context(), pygent.ProgressInfo{Text: "nobody's"})
+}
+
+func TestProgressOfATaskReachesItsParent(t *testing.T) {
+	t.Parallel()
+	work := plainTool("work", func(tool *pygent.Tool) {
+		tool.Run = func(ctx context.Context, _ pygent.Runtime, _ json.RawMessage) (*pygent.ToolResult, error) {
+			pygent.Progress(ctx, pygent.ProgressInfo{Text: "half", Current: 1, Total: 2})
+			return nil, nil
+		}
+	})
+	model := pygenttest.NewScriptedModel(follow(always(delegate("Work")), func(id string) pygenttest.Reply { return wait(id) }, always(stop))).RepeatLast().
+		On("Work", pygenttest.Call("work", nil), stop)
+	agent := newAgentOn(t, hollow{}, model, pygent.WithTools(work))
+	var task string
+	for e, err := range agent.Events(t.Context(), "go") {
+		require.NoError(t, err)
+		if e.Type == pygent.EventProgress && e.Progress.Text == "half" {
+			task = e.Task
+		}
+	}
+	all, err := agent.Tasks().Tasks(t.Context(), pygent.TaskFilter{})
+	require.NoError(t, err)
+	require.Equal(t, all[0].ID, task)
+}
+
+func TestJobOutputWaitsAtMostTenMinutes(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		args map[string]any
+		want time.Duration
+	}{
+		{map[string]any{}, 0}, {map[string]any{"wait": 0.5}, time.Second / 2}, {map[string]any{"wait": 1e300}, 600 * time.Second},
+		{map[string]any{"until": "x"}, 60 * time.Second}, {map[string]any{"until": "x", "wait": 5}, 5 * time.Second},
+	} {
+		tt.args["id"] = "1"
+		synctest.Test(t, func(t *testing.T) {
+			begun := time.Now()
+			result, err := callOn(t, endlessJob{}, "job_output", tt.args)
+			require.NoError(t, err)
+			require.Equal(t, tt.want, time.Since(begun))
+			require.Contains(t, result.Content, "(no new output)")
+			require.Equal(t, tt.args["until"] != nil, strings.Contains(result.Content, "; the text was not printed within "))
+		})
+	}
+}
+
+// endlessJob is a runtime with a job that prints nothing.
+type endlessJob struct {
+	nowhere
+	pygent.JobRunner
+}
+
+func (endlessJob) JobOutput(_ context.Context, _ string, _ int64, wait time.Duration) (pygent.JobOutput, error) {
+	time.Sleep(wait)
+	return pygent.JobOutput{Job: pygent.Job{ID: "1", Running: true}}, nil
 }

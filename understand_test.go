@@ -309,35 +309,6 @@ const severalFiles = `*** Begin Patch
 
 const twoFunctions = "package a\n\nfunc A() int {\n\treturn 1\n}\n\nfunc B() int {\n\treturn 1\n}\n"
 
-// workspaceWith makes a workspace with files.
-func workspaceWith(t *testing.T, files map[string]string) (dir string, rt pygent.Runtime) {
-	t.Helper()
-	dir = t.TempDir()
-	for name, content := range files {
-		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644))
-	}
-	rt, err := pygent.NewLocalRuntime(t.Context(), pygent.WithWorkspace(dir))
-	require.NoError(t, err)
-	return dir, rt
-}
-
-// filesIn are the files of a workspace.
-func filesIn(t *testing.T, dir string) map[string]string {
-	t.Helper()
-	files := map[string]string{}
-	require.NoError(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		data, err := os.ReadFile(path)
-		name, _ := filepath.Rel(dir, path)
-		files[filepath.ToSlash(name)] = string(data)
-		return err
-	}))
-	return files
-}
-
 // patchCalls are the ways in which models write the same patch.
 func patchCalls(t *testing.T) map[string]pygenttest.Reply {
 	return map[string]pygenttest.Reply{

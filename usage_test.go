@@ -21,9 +21,6 @@ import (
 	"github.com/x/pygent/pygenttest"
 )
 
-// dollars are prices by which a hundred tokens cost 0.1, as those of hundred do.
-var dollars = map[string]pygent.Price{"m": {Prompt: 1000, Completion: 1000}}
-
 // priced returns a reply of a model that costs a tenth of a dollar.
 func priced(r pygenttest.Reply) pygenttest.Reply { return r.WithUsage(hundred).WithModel("m") }
 

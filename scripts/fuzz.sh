@@ -50,7 +50,7 @@ status=0
 while IFS=: read -r file target; do
 	target=${target#func }
 	time=${FUZZTIME:-10s}
-	case $file in ./internal/guest/* | ./internal/tree/* | ./internal/workspace/* | ./runtime_copy_*) time=${FUZZTIME_GUEST:-$time} ;; esac
+	case $file in ./internal/guest/* | ./internal/tree/* | ./internal/workspace/* | ./internal/sandbox/copy_*) time=${FUZZTIME_GUEST:-$time} ;; esac
 	fuzz "$target" "$time" || fuzz_again "$target" "$time" || status=1
 	printf '%s: %s in %s for %s\n%s\n' "${0##*/}" "$target" "$directory" "$time" "$(cat "$work/log")"
 done < <(grep -HoE '^func Fuzz[A-Za-z0-9_]*' "$directory"/*_test.go | sort)

@@ -16,8 +16,7 @@ import (
 // may serve, each with the reason why nothing fetches it.
 var nameImages = map[string]string{
 	"bench/embed/alone/main.go": "is linked to be weighed, and never run",
-	"persona_test.go":           "describes a runtime that there is not",
-	"prompt_test.go":            "describes runtimes that there are not",
+	"persona_test.go":           "describes runtimes that there are not",
 	"setup_test.go":             "sets an agent up without Docker",
 }
 

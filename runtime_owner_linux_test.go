@@ -1,3 +1,6 @@
+// These tests hold what Linux adds to the owners of files: setuid bits, immutable files, and
+// the users of images.
+
 package pygent_test
 
 import (
@@ -17,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/testkit/enginetest"
 )
 
 // requireNoSetid fails if a file has the setuid or setgid bit. It returns the
@@ -230,7 +234,7 @@ func TestCommandsCanWriteTheWorkspaceWhoeverTheImageNames(t *testing.T) {
 	}
 	requireDocker(t)
 	for kind, also := range map[string][]pygent.RuntimeOption{"guest": nil, "exec": {pygent.WithTestPlainExec()}} {
-		own := imageOf(t, "1000", testImage())
+		own := enginetest.ImageOf(t, "1000", testImage())
 		for name, tt := range map[string]struct {
 			owner int
 			mode  os.FileMode
@@ -285,7 +289,7 @@ func TestCommandsReachAWorktreeBelowADirectoryOfRoot(t *testing.T) {
 	w := gitWorld{t, dir}
 	w.repo("main")
 	for user, says := range map[string]string{"": "Commands run as the workspace's owner, 0:0, since the user", "1000": "choose another one with --user, or --repository none"} {
-		opts := []pygent.RuntimeOption{pygent.WithImage(imageOf(t, "1000", testImage())), pygent.WithWorkspace(w.at("main-tree"))}
+		opts := []pygent.RuntimeOption{pygent.WithImage(enginetest.ImageOf(t, "1000", testImage())), pygent.WithWorkspace(w.at("main-tree"))}
 		if user != "" {
 			opts = append(opts, pygent.WithContainerUser(user))
 		}

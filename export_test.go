@@ -1,3 +1,6 @@
+// These functions open to the tests of package pygent_test what the package exports to
+// nobody else.
+
 package pygent
 
 import (
@@ -5,8 +8,12 @@ import (
 	"net"
 	"time"
 
+	"github.com/docker/docker/client"
+
+	"github.com/x/pygent/internal/docker"
 	"github.com/x/pygent/internal/guest"
 	"github.com/x/pygent/internal/guest/confine"
+	"github.com/x/pygent/internal/owner"
 	"github.com/x/pygent/internal/sandbox"
 )
 
@@ -65,4 +72,19 @@ func SiblingOptions(parent Runtime) []RuntimeOption {
 // that has another kernel. What it says passes the engine then.
 func WithTestAttached() RuntimeOption {
 	return runtimeOption{"", func(o *runtimeOptions) { o.noSocket = true }}
+}
+
+// WithTestOwner makes a runtime belong to another process, perhaps one on
+// another machine.
+func WithTestOwner(self *owner.Self) RuntimeOption {
+	return runtimeOption{"", func(o *runtimeOptions) { o.ownedBy = self }}
+}
+
+// SweepEngine sweeps an engine as the first runtime of a process does.
+func SweepEngine(ctx context.Context, engine *client.Client, self *owner.Self, opts ...RuntimeOption) {
+	o, err := newRuntimeOptions(append(opts, WithTestOwner(self)))
+	if err != nil {
+		panic(err)
+	}
+	docker.Sweep(ctx, engine, o.dockerConfig())
 }

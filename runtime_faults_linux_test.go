@@ -1,4 +1,5 @@
-//go:build linux
+// These tests stop and kill a Docker Engine of their own while commands run in its
+// containers.
 
 package pygent_test
 
@@ -10,6 +11,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/testkit/enginetest"
 	"github.com/x/pygent/pygenttest"

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,12 +17,10 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/chat"
+	"github.com/x/pygent/internal/testkit"
+	"github.com/x/pygent/openai"
 	"github.com/x/pygent/pygenttest"
 )
-
-func recordedCall(id, name, args string) pygent.ToolCall {
-	return pygent.ToolCall{ID: id, Name: name, Arguments: args}
-}
 
 func TestResumeAnswersWhatWasLeftOpen(t *testing.T) {
 	t.Parallel()
@@ -325,4 +325,224 @@ func TestResumeNamesWhatRunsAgain(t *testing.T) {
 	result, err = agent.RunCommand(t.Context(), "/resume", nil)
 	require.NoError(t, err)
 	require.Empty(t, result.Output)
+}
+
+// historiesIn are the ways to open a history again, by what keeps it.
+func historiesIn() map[string]func(t *testing.T) func() *pygent.History {
+	return map[string]func(t *testing.T) func() *pygent.History{
+		"file": func(t *testing.T) func() *pygent.History {
+			path := filepath.Join(t.TempDir(), "h.json")
+			return func() *pygent.History { return testkit.OpenHistory(t, path) }
+		},
+		"store": func(t *testing.T) func() *pygent.History {
+			store := &pygenttest.MemoryStore{}
+			return func() *pygent.History {
+				h, err := chat.LoadHistory(t.Context(), store)
+				require.NoError(t, err)
+				return h
+			}
+		},
+	}
+}
+
+// A resumed session sends what the dead one would have sent.
+func TestAResumedSessionSendsTheSameBytes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays long conversations")
+	}
+	t.Parallel()
+	for name, open := range historiesIn() {
+		t.Run(name, func(t *testing.T) {
+			again := open(t)
+			server := worker(t, 70, pygenttest.Text("I did a lot, and all of it is well."))
+			history := again()
+			agent := newAgentOn(t, nowhere{}, testkit.NewModel(t, openai.BaseURL(server.URL())), pygent.WithHistory(history),
+				pygent.WithTools(testkit.Spill(6_000)), pygent.WithContextWindow(24_000))
+			_, err := agent.RunUntilStop(t.Context(), "do the work", pygent.MaxSteps(80))
+			require.NoError(t, err)
+			before := jsonOf(t, history.Conversation())
+			require.Less(t, len(before), 80_000)
+			require.NoError(t, agent.Close())
+			require.NoError(t, history.Close())
+			history = again()
+			require.Equal(t, before, jsonOf(t, history.Conversation()))
+			require.Contains(t, before, "I did a lot, and all of it is well.")
+			require.Greater(t, len(jsonOf(t, history.Messages())), 400_000)
+			require.NoError(t, history.Close())
+		})
+	}
+}
+
+// What the provider counted is stored, so that a session that is resumed compacts before the
+// same message as one that was never closed.
+func TestAResumedSessionCompactsBeforeTheSameMessage(t *testing.T) {
+	t.Parallel()
+	unbroken := turnsWithCompaction(t, false, historiesIn()["store"](t))
+	require.Greater(t, len(unbroken), 1)
+	for name, open := range historiesIn() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, unbroken, turnsWithCompaction(t, true, open(t)))
+		})
+	}
+}
+
+// turnsWithCompaction plays a conversation with a server that counts a token for two bytes. It
+// returns the turns that begin with a compaction.
+func turnsWithCompaction(t *testing.T, resumed bool, open func() *pygent.History) (turns []int) {
+	model := pygenttest.NewScriptedModel(pygenttest.Decide(func(r *pygent.ChatRequest) pygenttest.Reply {
+		return pygenttest.TextAndCalls(strings.Repeat("word ", 500), pygenttest.Call("stop", map[string]any{"summary": "done"})).
+			WithUsage(pygent.Usage{PromptTokens: int64(len(jsonOf(t, r)) / 2), CompletionTokens: 1})
+	})).RepeatLast()
+	all, collect := compactions()
+	begin := func() *pygent.Agent {
+		return newAgentOn(t, nowhere{}, model, pygent.WithModelName("m"), pygent.WithHistory(open()), pygent.WithContextWindow(24_000), collect)
+	}
+	agent := begin()
+	for turn := range 30 {
+		before := len(*all)
+		_, err := agent.RunUntilStop(t.Context(), fmt.Sprint("task ", turn))
+		require.NoError(t, err)
+		if len(*all) > before {
+			turns = append(turns, turn)
+		}
+		if resumed {
+			require.NoError(t, agent.Close())
+			require.NoError(t, agent.History().Close())
+			agent = begin()
+		}
+	}
+	return turns
+}
+
+// speaks is a way to speak to a server, of which each has its own rules.
+type speaks struct {
+	provider pygenttest.Provider
+	api      openai.Protocol
+	whole    bool // answers are not streamed
+}
+
+func (s speaks) String() string {
+	return strings.TrimSpace(fmt.Sprintf("%s %s whole=%v", s.provider, s.api, s.whole))
+}
+
+// model returns a model that speaks to a server in this way, and knows nothing of it.
+func (s speaks) model(t *testing.T, server *pygenttest.Server) pygent.Model {
+	m := testkit.NewModel(t, openai.BaseURL(server.URL()), openai.API(s.api))
+	if s.whole {
+		return pygent.ModelFunc(m.Chat)
+	}
+	return m
+}
+
+func allWays() (all []speaks) {
+	for _, whole := range []bool{false, true} {
+		for _, provider := range []pygenttest.Provider{"", pygenttest.Gemini, pygenttest.Mistral, pygenttest.Ollama} {
+			all = append(all, speaks{provider, openai.Chat, whole})
+		}
+		all = append(all, speaks{"", openai.Responses, whole})
+	}
+	return all
+}
+
+// throng is a server on which each answer calls several tools, with images and errors
+// among their results.
+func throng(t *testing.T, way speaks, steps int) *pygenttest.Server {
+	n := 0
+	return pygenttest.NewServer(t, pygenttest.Decide(func(*pygent.ChatRequest) pygenttest.Reply {
+		if n++; n%steps == 0 {
+			return pygenttest.Call("stop", map[string]any{"summary": "done"})
+		}
+		var calls []pygenttest.Reply
+		for i := range 1 + n%3 {
+			calls = append(calls, pygenttest.Call("mixed", map[string]any{"n": 10*n + i}))
+		}
+		return pygenttest.TextAndCalls(strings.Repeat("so ", n%2), calls...).WithReasoning("I think.")
+	})).RepeatLast().Strict(way.provider).On("<record>", pygenttest.Text("The work so far is summed up here.")).RepeatLast()
+}
+
+func mixed(bytes int) pygent.Tool {
+	return pygent.NewTool("mixed", "", func(_ context.Context, _ pygent.Runtime, in struct {
+		N int `json:"n"`
+	}) (*pygent.ToolResult, error) {
+		switch in.N % 7 {
+		case 3:
+			return nil, errors.New(strings.Repeat("it failed ", 30))
+		case 5:
+			return &pygent.ToolResult{Content: "see", Images: []string{onePixel}}, nil
+		}
+		return &pygent.ToolResult{Content: strings.Repeat(fmt.Sprintf("line of %d\n", in.N), bytes/12)}, nil
+	})
+}
+
+// accepted returns the bodies of requests to go on that a server accepted.
+func accepted(requests []pygenttest.Request) (bodies []string) {
+	for _, r := range requests {
+		if r.Err == nil && !asksSummary(r) {
+			bodies = append(bodies, string(r.Body))
+		}
+	}
+	return bodies
+}
+
+// A session that is resumed in another process sends what the first one would have
+// sent, byte for byte, however often it was compacted before, and a strict server
+// accepts it.
+func TestResumedSessionsSendTheSameRequests(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays long conversations")
+	}
+	t.Parallel()
+	for _, way := range allWays() {
+		t.Run(way.String(), func(t *testing.T) {
+			server := throng(t, way, 8)
+			agentOf := func(entries ...chat.HistoryEntry) *pygent.Agent {
+				store := &pygenttest.MemoryStore{}
+				require.NoError(t, store.Append(t.Context(), entries...))
+				history, err := chat.LoadHistory(t.Context(), store)
+				require.NoError(t, err)
+				return newAgentOn(t, nowhere{}, way.model(t, server), pygent.WithModelName("m"), pygent.WithHistory(history),
+					pygent.WithTools(mixed(1_500)), pygent.WithContextWindow(7_600))
+			}
+			next := func(a *pygent.Agent) string {
+				before := len(server.Requests())
+				_, err := a.RunUntilStop(t.Context(), "next", pygent.MaxSteps(1))
+				require.NoError(t, err)
+				sent := accepted(server.Requests()[before:])
+				require.NotEmpty(t, sent)
+				return sent[0]
+			}
+			agent := agentOf()
+			for i, seen := 0, -1; seen < 2; i++ {
+				require.Less(t, i, 12)
+				_, err := agent.RunUntilStop(t.Context(), fmt.Sprint("task ", i))
+				require.NoError(t, err)
+				if now := summaries(agent.History()); now > seen {
+					seen = now
+					resumed := agentOf(agent.History().Entries()...)
+					require.Equal(t, next(agent), next(resumed), "after %d summaries", seen)
+				}
+			}
+			requireAccepted(t, way, server)
+		})
+	}
+}
+
+// requireAccepted requires that a server refused nothing, but for what an adapter
+// learns its rules by.
+func requireAccepted(t *testing.T, way speaks, server *pygenttest.Server) {
+	t.Helper()
+	refused := map[string]int{}
+	for _, r := range server.Requests() {
+		if r.Err != nil {
+			refused[r.Err.Error()]++
+		}
+	}
+	if way.provider == pygenttest.Gemini || way.provider == pygenttest.Mistral {
+		for what, n := range refused {
+			require.LessOrEqual(t, n, 4, "%s: once an adapter", what)
+		}
+		return
+	}
+	require.Empty(t, refused)
 }

@@ -1,15 +1,21 @@
+// These tests hold that files go in and out of workspaces whole, and nowhere else, whichever
+// runtime has them and whatever ends the copy.
+
 package pygent_test
 
 import (
-	"archive/tar"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -18,109 +24,11 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/chat"
+	"github.com/x/pygent/internal/progress"
+	"github.com/x/pygent/internal/testkit"
 	"github.com/x/pygent/project"
 	"github.com/x/pygent/pygenttest"
 )
-
-// write makes a tree of files. A name that ends in a slash is a directory; a
-// content that begins with -> is a link.
-func write(t *testing.T, dir string, tree map[string]string) {
-	t.Helper()
-	for name, content := range tree {
-		path := filepath.Join(dir, name)
-		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		switch {
-		case name[len(name)-1] == '/':
-			require.NoError(t, os.MkdirAll(path, 0o755))
-		case len(content) > 2 && content[:2] == "->":
-			require.NoError(t, os.Symlink(content[2:], path))
-		default:
-			require.NoError(t, os.WriteFile(path, []byte(content), 0o644))
-		}
-	}
-}
-
-// read is the inverse of write, and adds the modes of files and directories.
-func read(t *testing.T, dir string) map[string]string {
-	t.Helper()
-	tree := map[string]string{}
-	require.NoError(t, fs.WalkDir(os.DirFS(dir), ".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || name == "." {
-			return err
-		}
-		info, err := entry.Info()
-		require.NoError(t, err)
-		path := filepath.Join(dir, name)
-		switch {
-		case entry.IsDir():
-			tree[name+"/"] = fmt.Sprintf("%o", info.Mode().Perm())
-		case info.Mode()&fs.ModeSymlink != 0:
-			target, err := os.Readlink(path)
-			require.NoError(t, err)
-			tree[name] = "->" + target
-		case info.Mode().IsRegular():
-			data, err := os.ReadFile(path)
-			require.NoError(t, err)
-			tree[name] = fmt.Sprintf("%o %s", info.Mode().Perm(), data)
-		default:
-			tree[name] = info.Mode().String()
-		}
-		return nil
-	}))
-	return tree
-}
-
-// seedAndChange lets a runtime's commands change a workspace in all ways, and
-// checks the result after Cleanup.
-func seedAndChange(t *testing.T, dir string, start func() pygent.Runtime) {
-	write(t, dir, map[string]string{
-		"kept": "kept", "changed": "old", "deleted": "x", "tool": "#!/bin/sh\necho tool\n", "empty/": "",
-		"gone/deep/f": "f", "readonly/f": "f", "readonly/gone": "x", "link": "->kept", "dangling": "->nowhere", "away": "->/etc/passwd",
-		"file-to-dir": "x", "dir-to-file/f": "x", "dir-to-link/f": "x", "link-to-dir": "->/etc", "link-to-file": "->kept",
-	})
-	require.NoError(t, os.Chmod(filepath.Join(dir, "tool"), 0o755))
-	require.NoError(t, os.Chmod(filepath.Join(dir, "readonly"), 0o555))
-	t.Cleanup(func() { os.Chmod(filepath.Join(dir, "readonly"), 0o755) })
-
-	r := start()
-	require.Equal(t, "tool\n", bash(t, r, "./tool").Output)
-	res := bash(t, r, `set -e
-		echo new >changed; rm deleted; rm -r gone; chmod 600 kept; chmod u+w readonly; rm readonly/gone; chmod 555 readonly
-		rm file-to-dir; mkdir file-to-dir; echo in >file-to-dir/in
-		rm -r dir-to-file; echo now >dir-to-file
-		rm -r dir-to-link; ln -s /tmp dir-to-link
-		rm link-to-dir; mkdir link-to-dir; echo in >link-to-dir/in
-		rm link-to-file; echo file >link-to-file
-		mkdir -p made/private; chmod 700 made/private; echo '#!/bin/sh' >made/private/run; chmod 750 made/private/run; chmod 500 made/private
-		ln kept hard; mkfifo pipe; printf '\0\377' >'odd name
-'`)
-	require.Zero(t, res.ExitCode, res.Output)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "of somebody else"), []byte("new"), 0o644))
-	require.NoError(t, r.Cleanup())
-	t.Cleanup(func() { os.Chmod(filepath.Join(dir, "made", "private"), 0o755) })
-	require.Equal(t, map[string]string{
-		"kept": "600 kept", "hard": "600 kept", "changed": "644 new\n", "tool": "755 #!/bin/sh\necho tool\n", "empty/": "755",
-		"readonly/": "555", "readonly/f": "644 f", "link": "->kept", "dangling": "->nowhere", "away": "->/etc/passwd",
-		"file-to-dir/": "755", "file-to-dir/in": "644 in\n", "dir-to-file": "644 now\n", "dir-to-link": "->/tmp",
-		"link-to-dir/": "755", "link-to-dir/in": "644 in\n", "link-to-file": "644 file\n",
-		"made/": "755", "made/private/": "500", "made/private/run": "750 #!/bin/sh\n", "odd name\n": "644 \x00\xff",
-		"of somebody else": "644 new",
-	}, read(t, dir))
-}
-
-// tarOf returns an archive of one file.
-func tarOf(t *testing.T, name string) io.Reader {
-	t.Helper()
-	data, err := os.ReadFile(name)
-	require.NoError(t, err)
-	b := &bytes.Buffer{}
-	w := tar.NewWriter(b)
-	require.NoError(t, w.WriteHeader(&tar.Header{Name: filepath.Base(name), Mode: 0o755, Size: int64(len(data)), Typeflag: tar.TypeReg}))
-	_, err = w.Write(data)
-	require.NoError(t, err)
-	require.NoError(t, w.Close())
-	return b
-}
 
 // canary is a directory of the host that nothing in a workspace may reach.
 type canary struct{ dir, secret string }
@@ -506,7 +414,7 @@ func (w brokenWriter) Write([]byte) (int, error) { return 0, w.err }
 func TestACopySaysWhichDirectoryIsInItsWay(t *testing.T) {
 	t.Parallel()
 	from := t.TempDir()
-	writeFiles(t, from, map[string]string{"a": "a", "sub/b": "b"})
+	testkit.WriteFiles(t, from, map[string]string{"a": "a", "sub/b": "b"})
 	forEachStarted(t, func(t *testing.T, rt pygent.Runtime) {
 		bash(t, rt, "mkdir -p got/sub/b")
 		err := rt.UploadFile(t.Context(), from, "got")
@@ -514,4 +422,323 @@ func TestACopySaysWhichDirectoryIsInItsWay(t *testing.T) {
 		require.ErrorContains(t, err, "got: sub/b: there is a directory in its place")
 		require.Equal(t, "sub\n", bash(t, rt, "ls -A got").Output, "nothing else was copied")
 	})
+}
+
+// A mount in the workspace hides what this machine has there.
+func TestCopiesGoWhereCommandsSeeThem(t *testing.T) {
+	requireDocker(t)
+	src, mounted := t.TempDir(), realTempDir(t)
+	require.NoError(t, os.Chmod(mounted, 0o777))
+	write(t, src, map[string]string{"a": "a", "dir/b": "b"})
+	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()),
+		pygent.WithMounts(pygent.Mount{Source: mounted, Target: "/workspace/data"}))
+	bash(t, r, "true")
+	require.NoError(t, r.UploadFile(t.Context(), src, "data/up"))
+	require.Equal(t, "ab", bash(t, r, "cat data/up/a data/up/dir/b").Output)
+	to := filepath.Join(t.TempDir(), "back")
+	require.NoError(t, r.ExportFile(t.Context(), "data/up", to))
+	require.Equal(t, map[string]string{"a": "644 a", "dir/": "755", "dir/b": "644 b"}, read(t, to))
+}
+
+// Commands may change what was copied to them, whoever they run as and whatever they
+// may do.
+func TestCommandsMayChangeWhatWasCopied(t *testing.T) {
+	requireDocker(t)
+	for name, opts := range map[string][]pygent.RuntimeOption{
+		"root":                 nil,
+		"without capabilities": {pygent.WithCapabilities()},
+		"another user":         {pygent.WithContainerUser("1234:1234")},
+	} {
+		for _, owner := range []int{os.Geteuid(), 4321} {
+			t.Run(fmt.Sprint(name, " ", owner), func(t *testing.T) {
+				dir := realTempDir(t)
+				require.NoError(t, os.Chmod(dir, 0o777))
+				if os.Chown(dir, owner, owner) != nil {
+					t.Skip("only root can give a directory away")
+				}
+				src := t.TempDir()
+				write(t, src, map[string]string{"a": "a"})
+				r := newTestRuntime(t, pygent.NewDockerRuntime, append(opts, pygent.WithImage(testImage()), pygent.WithWorkspace(dir))...)
+				bash(t, r, "true")
+				require.NoError(t, r.UploadFile(t.Context(), src, "up"))
+				res := bash(t, r, "echo b >>up/a && chmod 600 up/a && cat up/a")
+				require.Equal(t, "ab\n", res.Output)
+				to := t.TempDir()
+				require.NoError(t, r.ExportFile(t.Context(), "up", to))
+				require.Equal(t, map[string]string{"a": "600 ab\n"}, read(t, to))
+			})
+		}
+	}
+}
+
+const copyCrashEnv = "PYGENT_TEST_COPY_CRASH"
+
+// copyCrash is a copy in the middle of which its process dies. Both trees are in a
+// directory, and the workspace is its "ws".
+type copyCrash struct {
+	kind   string // of the runtime
+	in     bool   // else out
+	to     string // below the workspace, or below the directory
+	atOpen bool   // what is left goes when the workspace is opened, and not only with the next copy
+}
+
+func (c copyCrash) runtime(t *testing.T, base string) pygent.Runtime {
+	create, opts := pygent.NewLocalRuntime, []pygent.RuntimeOption{pygent.WithWorkspace(filepath.Join(base, "ws"))}
+	if c.kind == "docker" {
+		create, opts = pygent.NewDockerRuntime, append(opts, pygent.WithImage(testBusyboxImage()))
+	}
+	r := newTestRuntime(t, create, opts...)
+	require.Zero(t, bash(t, r, "true").ExitCode)
+	return r
+}
+
+// from and dest are where the trees are on this machine.
+func (c copyCrash) from(base string) string {
+	if c.in {
+		return filepath.Join(base, "src")
+	}
+	return filepath.Join(base, "ws", "src")
+}
+
+func (c copyCrash) dest(base string) string {
+	if c.in {
+		return filepath.Join(base, "ws", c.to)
+	}
+	return filepath.Join(base, c.to)
+}
+
+func (c copyCrash) name() string {
+	if c.in {
+		return c.kind + " in, to " + c.to
+	}
+	return c.kind + " out, to " + c.to
+}
+
+var copyCrashes = []copyCrash{
+	{"local", true, "dest", false}, {"local", true, ".", true}, {"local", false, "dest", false},
+	{"docker", true, "dest", false}, {"docker", true, ".", true}, {"docker", false, "dest", false},
+}
+
+const crashFiles, crashFile = 16, 1 << 20
+
+// TestCopyingProcess is a process that dies when it has copied half of a tree.
+func TestCopyingProcess(t *testing.T) {
+	t.Parallel()
+	name, base, ok := strings.Cut(os.Getenv(copyCrashEnv), "|")
+	if !ok {
+		return
+	}
+	me, err := os.FindProcess(os.Getpid())
+	require.NoError(t, err)
+	ctx := progress.With(t.Context(), func(done, _ int64) {
+		if done >= crashFiles*crashFile/2 {
+			_ = me.Kill()
+			select {}
+		}
+	})
+	progress.Expect(ctx, math.MaxInt64)
+	for _, c := range copyCrashes {
+		if c.name() != name {
+			continue
+		}
+		r := c.runtime(t, base)
+		if c.in {
+			err = r.UploadFile(ctx, c.from(base), c.to)
+		} else {
+			err = r.ExportFile(ctx, "src", c.dest(base))
+		}
+	}
+	t.Fatalf("it has survived: %v", err)
+}
+
+// TestCopyWhoseProcessDies leaves everything under its name as it was, and the next copy,
+// or the next start in the workspace, removes what it has left.
+func TestCopyWhoseProcessDies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills many processes")
+	}
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("nothing tells there what a living process makes from what a dead one has left")
+	}
+	for _, c := range copyCrashes {
+		t.Run(c.name(), func(t *testing.T) {
+			t.Parallel()
+			if c.kind == "docker" {
+				requireDocker(t)
+			}
+			base := realTempDir(t)
+			from, dest := c.from(base), c.dest(base)
+			require.NoError(t, os.MkdirAll(filepath.Join(from, "sub"), 0o755))
+			require.NoError(t, os.MkdirAll(dest, 0o755))
+			old, fresh := []byte("old"), bytes.Repeat([]byte("new!"), crashFile/4)
+			names := make([]string, crashFiles)
+			for i := range names {
+				names[i] = fmt.Sprintf("f%d", i)
+				if i%2 == 1 {
+					names[i] = "sub/" + names[i] // not there yet
+				} else {
+					require.NoError(t, os.WriteFile(filepath.Join(dest, names[i]), old, 0o644))
+				}
+				require.NoError(t, os.WriteFile(filepath.Join(from, names[i]), fresh, 0o644))
+			}
+
+			child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestCopyingProcess$")
+			child.Env = append(os.Environ(), copyCrashEnv+"="+c.name()+"|"+base)
+			out, err := child.CombinedOutput()
+			require.Error(t, err, "%s", out)
+			require.Equal(t, -1, child.ProcessState.ExitCode(), "%s", out)
+
+			require.NoDirExists(t, filepath.Join(dest, "sub"))
+			for i := 0; i < crashFiles; i += 2 {
+				got, err := os.ReadFile(filepath.Join(dest, names[i]))
+				require.NoError(t, err)
+				require.Equal(t, old, got[:min(len(got), 8)], names[i])
+			}
+			require.Len(t, stagesIn(t, dest), 1)
+
+			r := c.runtime(t, base)
+			require.Equal(t, c.atOpen, len(stagesIn(t, dest)) == 0)
+			if c.in {
+				err = r.UploadFile(t.Context(), from, c.to)
+			} else {
+				err = r.ExportFile(t.Context(), "src", dest)
+			}
+			require.NoError(t, err)
+			require.Empty(t, stagesIn(t, dest))
+			for _, name := range names {
+				got, err := os.ReadFile(filepath.Join(dest, name))
+				require.NoError(t, err)
+				require.True(t, bytes.Equal(fresh, got), name)
+			}
+		})
+	}
+}
+
+// stagesIn returns what incomplete copies have in a directory.
+func stagesIn(t *testing.T, dir string) []string {
+	t.Helper()
+	stages, err := filepath.Glob(filepath.Join(dir, ".pygent-stage-*"))
+	require.NoError(t, err)
+	return stages
+}
+
+// namesOf returns the paths of files.
+func namesOf(files []pygent.FileInfo) (names []string) {
+	for _, f := range files {
+		names = append(names, f.Path)
+	}
+	return names
+}
+
+func TestTemporaryFilesAreThoseThatGoWithTheAgent(t *testing.T) {
+	t.Parallel()
+	open := func(opts ...pygent.Option) *pygent.Agent {
+		agent, err := pygent.New(append(opts, pygent.WithModel(pygenttest.NewScriptedModel(stop)))...)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, agent.Close()) })
+		return agent
+	}
+	const script = "mkdir -p d .git .pygent; echo 1 >a; echo 2 >d/b; : >.git/x; : >.pygent/x; : >.pygent-3BYCXW6BPZ2LJQAVN7YDKHM5TE"
+	list := func(a *pygent.Agent, besides ...pygent.FileInfo) []pygent.FileInfo {
+		files, more, err := a.TemporaryFiles(t.Context(), besides...)
+		require.NoError(t, err)
+		require.False(t, more)
+		return files
+	}
+
+	agent := open(pygent.WithDocker(pygent.DockerNever))
+	require.Empty(t, list(agent))
+	bash(t, agent.Runtime(), script)
+	files := list(agent)
+	require.Equal(t, []string{"a", "d/b"}, namesOf(files))
+	require.Equal(t, int64(2), files[0].Size)
+	bash(t, agent.Runtime(), "echo more >>a; : >c")
+	require.Equal(t, []string{"a", "c"}, namesOf(list(agent, files...)), "what was changed or made since")
+
+	agent = open(pygent.WithDocker(pygent.DockerNever), pygent.WithWorkspace(t.TempDir()))
+	bash(t, agent.Runtime(), script)
+	require.Empty(t, list(agent), "a workspace that is kept")
+
+	agent = open(pygent.LendRuntime(localRuntime(t)))
+	bash(t, agent.Runtime(), script)
+	require.Empty(t, list(agent), "a runtime that outlives the agent")
+}
+
+// closedFiles is a runtime in which some files cannot be copied.
+type closedFiles struct {
+	pygent.Runtime
+	pygent.FileLister
+	closed string // a name that such files have in their paths; empty for everything
+	why    error
+}
+
+func (c closedFiles) ExportFile(ctx context.Context, path, dest string) error {
+	if path == "." || strings.Contains(path, c.closed) {
+		return fmt.Errorf("export %s: %w", path, c.why)
+	}
+	return c.Runtime.ExportFile(ctx, path, dest)
+}
+
+func TestWhatIsKeptOfAWorkspace(t *testing.T) {
+	t.Parallel()
+	rt := localRuntime(t)
+	bash(t, rt, "mkdir -p .pygent/user-skills d/.pygent empty; echo 1 >a; echo 2 >d/b; echo 3 >d/secret; echo 4 >d/.pygent/mine; echo 5 >.pygent/user-skills/x; ln -s a link; ln -s /etc d/out; ln -s nowhere d/dangling; chmod 750 empty; chmod 500 d; mkfifo pipe")
+	lister, ok := pygent.RuntimeAs[pygent.FileLister](rt)
+	require.True(t, ok)
+	rest := []string{"a", "d/.pygent/mine", "d/b", "d/dangling", "d/out", "link"}
+	for name, tt := range map[string]struct {
+		rt   pygent.Runtime
+		kept []string
+		lost []string
+		err  error
+	}{
+		"all but what is pygent's": {rt, []string{"a", "d/.pygent/mine", "d/b", "d/dangling", "d/out", "d/secret", "link"}, nil, nil},
+		"a file cannot be read":    {closedFiles{rt, lister, "secret", fs.ErrPermission}, rest, []string{"d/secret"}, nil},
+		"nothing can be read":      {closedFiles{rt, lister, "", fs.ErrPermission}, nil, nil, fs.ErrPermission},
+		"the disk is full":         {closedFiles{rt, lister, "secret", errors.ErrUnsupported}, nil, nil, errors.ErrUnsupported},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "kept")
+			agent, err := pygent.New(pygent.LendRuntime(tt.rt), pygent.WithModel(pygenttest.NewScriptedModel(stop)))
+			require.NoError(t, err)
+			defer func() { require.NoError(t, agent.Close()) }()
+			lost, err := agent.KeepTemporary(t.Context(), dir)
+			require.ErrorIs(t, err, tt.err)
+			require.Equal(t, tt.lost, lost)
+			if tt.err != nil {
+				return
+			}
+			var kept []string
+			require.NoError(t, fs.WalkDir(os.DirFS(dir), ".", func(path string, e fs.DirEntry, err error) error {
+				if err == nil && !e.IsDir() {
+					kept = append(kept, path)
+				}
+				return err
+			}))
+			require.Equal(t, tt.kept, kept)
+			for name, want := range map[string]string{"link": "a", "d/out": "/etc", "d/dangling": "nowhere"} {
+				target, err := os.Readlink(filepath.Join(dir, name))
+				require.NoError(t, err)
+				require.Equal(t, want, target)
+			}
+			for name, want := range map[string]fs.FileMode{"empty": 0o750, "d": 0o500} {
+				info, err := os.Stat(filepath.Join(dir, name))
+				require.NoError(t, err)
+				require.Equal(t, fs.ModeDir|want, info.Mode(), name)
+			}
+		})
+	}
+}
+
+// requireOnDisk requires that a file uses at most limit bytes of disk space, where the system
+// reports that.
+func requireOnDisk(t *testing.T, path string, limit int64) {
+	t.Helper()
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	stat := reflect.Indirect(reflect.ValueOf(info.Sys()))
+	if blocks := stat.FieldByName("Blocks"); blocks.IsValid() { // Windows has none
+		require.LessOrEqual(t, blocks.Int()*512, limit)
+	}
 }

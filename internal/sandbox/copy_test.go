@@ -1,4 +1,4 @@
-package pygent
+package sandbox_test
 
 import (
 	"context"
@@ -17,21 +17,21 @@ import (
 	"github.com/x/pygent/internal/tree"
 )
 
-// fuzzedRuntime is a runtime of which only the file operations are used. root
-// leads into its workspace without going through the runtime.
-type fuzzedRuntime struct {
-	*workspaceRuntime
+// fuzzed is a sandbox of which only the file operations are used. root leads into its
+// workspace without going through the sandbox.
+type fuzzed struct {
+	*sandbox.Sandbox
 	root *os.Root
 }
 
-// noCommands replaces the part of a runtime that runs commands.
+// noCommands replaces the part of a sandbox that runs commands.
 type noCommands struct{ sandbox.Commander }
 
 func (noCommands) Close() error { return nil }
 
-func newFuzzedRuntime(t *testing.T, dir string) fuzzedRuntime {
+func newFuzzed(t *testing.T, dir string) fuzzed {
 	logger := slog.New(slog.DiscardHandler)
-	config := sandbox.Config{Workspace: dir, ReadLimit: MaxReadFile, Logger: logger, Events: sandbox.NewEvents(nil, logger)}
+	config := sandbox.Config{Workspace: dir, ReadLimit: 64 << 20, Logger: logger, Events: sandbox.NewEvents(nil, logger)}
 	w, err := sandbox.OpenWorkspace(t.Context(), config, false)
 	require.NoError(t, err)
 	box, err := sandbox.New(sandbox.Parts{Workspace: w, Files: sandbox.HostFiles{Tree: w.Tree}, Commands: noCommands{}}, config)
@@ -39,7 +39,13 @@ func newFuzzedRuntime(t *testing.T, dir string) fuzzedRuntime {
 	root, err := os.OpenRoot(dir)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, box.Cleanup()); require.NoError(t, root.Close()) })
-	return fuzzedRuntime{&workspaceRuntime{Sandbox: box, info: RuntimeInfo{Workspace: dir}}, root}
+	return fuzzed{box, root}
+}
+
+// place returns the workspace as the root gives it to the copies of tasks.
+func (f fuzzed) place() stash.Place {
+	workspace := func(context.Context) string { return f.root.Name() }
+	return stash.Place{Workspace: workspace, Pack: f.PackTree, Unpack: f.UnpackTree}
 }
 
 const fuzzSecret = "what is outside"
@@ -48,7 +54,7 @@ const fuzzSecret = "what is outside"
 // them a directory that nothing may read or change.
 type treeFuzz struct {
 	t             *testing.T
-	parent, child fuzzedRuntime
+	parent, child fuzzed
 	out, outside  string
 }
 
@@ -61,7 +67,7 @@ func newTreeFuzz(t *testing.T) *treeFuzz {
 	for _, name := range []string{"a", "b", "d/a"} {
 		require.NoError(t, os.WriteFile(filepath.Join(f.outside, name), []byte(fuzzSecret), 0o600))
 	}
-	f.parent, f.child = newFuzzedRuntime(t, filepath.Join(top, "parent")), newFuzzedRuntime(t, filepath.Join(top, "child"))
+	f.parent, f.child = newFuzzed(t, filepath.Join(top, "parent")), newFuzzed(t, filepath.Join(top, "child"))
 	return f
 }
 
@@ -110,8 +116,8 @@ func (f *treeFuzz) step(op, x, y byte) {
 	case 8:
 		f.delegate(ctx, name, other)
 	case 9:
-		_ = filesOf(f.child).Pack(ctx, name, func(r io.Reader) error {
-			_, err := filesOf(f.parent).CopyFrom(ctx, r, other)
+		_ = f.child.place().Pack(ctx, name, func(r io.Reader) error {
+			_, err := f.parent.place().CopyFrom(ctx, r, other)
 			return err
 		})
 	case 10:
@@ -135,9 +141,9 @@ func (f *treeFuzz) begin(ctx context.Context, dir string, file sandbox.InitialFi
 func (f *treeFuzz) delegate(ctx context.Context, names ...string) {
 	var store stash.Store
 	defer store.Close()
-	ref, err := store.Collect(ctx, filesOf(f.parent), names)
+	ref, err := store.Collect(ctx, f.parent.place(), names)
 	if err == nil {
-		_ = store.Unpack(ctx, filesOf(f.child), ref)
+		_ = store.Unpack(ctx, f.child.place(), ref)
 	}
 }
 
@@ -229,7 +235,7 @@ func TestSwitchedDirectoriesLeadNowhere(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, fuzzSecret, string(data))
 	}
-	for _, dir := range []fuzzedRuntime{fuzz.parent, fuzz.child} {
+	for _, dir := range []fuzzed{fuzz.parent, fuzz.child} {
 		require.NoError(t, tree.Walk(dir.root, func(e tree.Entry) error {
 			if e.Info.Mode().IsRegular() {
 				data, err := e.Dir.ReadFile(e.Base)
