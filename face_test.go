@@ -605,3 +605,43 @@ func TestACompletionThatTakesLongIsGivenUp(t *testing.T) {
 		require.Equal(t, 4*time.Second+safecall.Grace, time.Since(began))
 	})
 }
+
+// A session at a terminal sets who is asked, and takes it back at its end.
+func TestSettingsTellOfASessionsApproval(t *testing.T) {
+	t.Parallel()
+	type told struct{ asks, confirms bool }
+	settings := make(chan told, 10)
+	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(), pygent.OnEvent(func(e pygent.Event) {
+		if e.Type == pygent.EventSettings {
+			settings <- told{e.Settings.Approval, e.Settings.Confirm}
+		}
+	}))
+	ask := func(context.Context, pygent.ApprovalRequest) (pygent.Decision, error) { return pygent.Decision{}, nil }
+	session := agent.FaceSession()
+	session.Answers(t.Context(), pygent.FaceUser{})() // nobody is asked, as in a session without a person
+	session.Answers(t.Context(), pygent.FaceUser{Approve: ask})()
+	end := session.Answers(t.Context(), pygent.FaceUser{Approve: ask})
+	agent.SetApproval(ask)
+	end() // what SetApproval set stays
+	for _, want := range []told{{true, true}, {false, false}, {true, true}, {true, true}, {true, false}} {
+		require.Equal(t, want, <-settings)
+	}
+}
+
+func TestASessionLeavesWhatSetAskHasSet(t *testing.T) {
+	t.Parallel()
+	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Call("deploy", nil)).RepeatLast(), pygent.WithTools(asking(pygent.Question{})))
+	session := agent.FaceSession()
+	person := pygent.FaceUser{Answer: says(pygent.Answer{Text: "session"})}
+	session.Answers(t.Context(), person)()
+	_, err := agent.Step(t.Context(), "go")
+	require.NoError(t, err)
+	end := session.Answers(t.Context(), person)
+	_, err = agent.Step(t.Context(), "go")
+	require.NoError(t, err)
+	agent.SetAsk(says(pygent.Answer{Text: "program"}))
+	end()
+	_, err = agent.Step(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, []string{"nobody", "session false", "program false"}, results(agent))
+}
