@@ -8,7 +8,7 @@ SOAK ?= 10000
 FAULTS ?= Engine|Crash|Killed|Fault|Disk|Writer
 export FUZZTIME
 
-.PHONY: help test quick lint bench soak escape faults examples fuzz cross windows arm64 demo picture engine images remote aimock ci
+.PHONY: help test quick lint bench soak escape faults examples fuzz cross windows arm64 demo docs picture engine images remote aimock ci
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -62,6 +62,10 @@ arm64: ## run the tests of the local runtime for arm64 under qemu-user
 
 demo: ## see a session at once, without a key
 	go run ./cmd/pygent demo
+
+docs: ## write the reference and build the documentation's site, into .build/site
+	go run ./cmd/internal/docs
+	@scripts/docs.sh
 
 picture: ## draw the sessions of the README anew; the tests play them without comparing the pictures, which have times
 	go test -count=1 -run TestTheSessionOfTheREADME ./cmd/internal/cli -update

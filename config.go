@@ -272,6 +272,10 @@ func (c Config) defaults() map[string]string {
 // Agents and runtimes that were given none use it.
 func environment() (Config, error) { return ConfigSources{}.loadVariables() }
 
+func init() {
+	bridge.Settings = func() []settings.Setting { return new(Config).settings(new(Config)) }
+}
+
 // settings returns the table of all settings: the name of each in files and in
 // the environment, and the field that it sets. inForce has the limits that a
 // project's file can only lower.

@@ -56,6 +56,8 @@ var (
 	// WithProject returns the pygent.Option that changes what package project reads, and
 	// has the effect of others, each a pygent.Option.
 	WithProject func(change func(*Project), others ...any) (option any)
+	// Settings returns the table of all settings, which are bound to no configuration.
+	Settings func() []settings.Setting
 	// Inside returns what keeps the session of a *pygent.Agent, too; nil for none.
 	Inside func(agent any) (inside, session any)
 )

@@ -13,6 +13,12 @@ func Limit[T int | int64 | float64 | time.Duration](value *Var[T], inForce *T) V
 	return &limited[T]{Var: value, inForce: inForce}
 }
 
+// IsLimit reports whether the setting is a [Limit], which any source may lower.
+func (s Setting) IsLimit() bool {
+	_, is := s.Value.(limit)
+	return is
+}
+
 // OrNone returns a value that also accepts "none", and is set to none then.
 func OrNone[T int | int64 | float64 | time.Duration](value *Var[T], none T) *Var[T] {
 	return &Var[T]{value.at, func(v any) (T, error) {

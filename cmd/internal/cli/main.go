@@ -28,16 +28,35 @@ import (
 	"github.com/x/pygent/lines"
 )
 
-// The exit codes of pygent.
+// The exit codes of pygent; exitCodes says what they mean.
 const (
-	exitOK       = 0   // the work is done
-	exitFailed   = 1   // the model or the runtime failed, or the answer could not be written
-	exitUsage    = 2   // flags, configuration or set-up are wrong, or the container cannot start
-	exitAwaiting = 3   // the model asks the user something
-	exitLimit    = 4   // a limit ended the run: steps, tool calls, time, tokens, cost
-	exitStuck    = 5   // the model made no progress: stuck, truncated, empty answers
-	exitCancel   = 130 // interrupted by Ctrl-C; 128 and the number of another signal
+	exitOK       = 0
+	exitFailed   = 1
+	exitUsage    = 2
+	exitAwaiting = 3
+	exitLimit    = 4
+	exitStuck    = 5
+	exitCancel   = 130 // 128 and the number of the signal
 )
+
+// ExitCode is an exit code of pygent, and what it means.
+type ExitCode struct {
+	Code    int
+	Meaning string
+}
+
+// exitCodes are those of pygent run, for its help and the documentation.
+var exitCodes = []ExitCode{
+	{exitOK, "The work is done, and the answer is written."},
+	{exitFailed, "The model failed, the conversation does not fit its context window, or the answer could not be written."},
+	{exitUsage, "Wrong usage or setup, or the container cannot start."},
+	{exitAwaiting, "The model asks a question that the work depends on."},
+	{exitLimit, "A limit was reached: steps, tool calls, time, tokens or cost."},
+	{exitStuck, "No progress: the model repeats itself, fails at everything, answers nothing, or writes of work that it does not do."},
+	{exitCancel, "Interrupted by Ctrl-C."},
+	{143, "Ended by SIGTERM."},
+	{129, "Ended by SIGHUP."},
+}
 
 const description = "pygent: a coding agent whose commands run in an isolated container."
 
@@ -80,10 +99,7 @@ func run(args []string) (code int) {
 		}
 	}()
 	var c cli
-	parser, err := kong.New(&c,
-		kong.Name("pygent"),
-		kong.Description(description),
-		kong.Vars{"version": "pygent " + version()},
+	parser, err := newParser(&c,
 		kong.Help(printHelp),
 		kong.Writers(out, screen.Stderr()),
 		kong.Exit(func(code int) { os.Exit(report(&exitError{code: code}, out)) }), // after --help
@@ -104,6 +120,14 @@ func run(args []string) (code int) {
 	parsed.Bind(parsed, logs)
 	err = parsed.Run(&c.settings, out)
 	return exitBySignal(ctx, func() int { return report(err, out) })
+}
+
+// newParser returns the parser of the command's arguments.
+func newParser(c *cli, opts ...kong.Option) (*kong.Kong, error) {
+	return kong.New(c, append(opts,
+		kong.Name("pygent"),
+		kong.Description(description),
+		kong.Vars{"version": "pygent " + version()})...)
 }
 
 // misunderstood adds what to do to an error of the parser about the arguments, and

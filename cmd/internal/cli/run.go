@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -30,12 +31,17 @@ type runCmd struct {
 
 // Help lists the exit codes.
 func (*runCmd) Help() string {
-	return `The run ends when the model says it is done, or answers in text after it has
+	var text strings.Builder
+	text.WriteString(`The run ends when the model says it is done, or answers in text after it has
 worked. Standard output has that answer or question, and nothing else. Progress
-goes to standard error. Exit codes: 0 done, 1 failed, 2 wrong usage or set-up,
-3 the model asks something, 4 a limit was reached, 5 no progress (the model
-repeats itself, fails at everything, or writes of work that it does not do),
-130 Ctrl-C, 143 SIGTERM, 129 SIGHUP.`
+goes to standard error.
+
+Exit codes:
+`)
+	for _, c := range exitCodes {
+		printRow(&text, strconv.Itoa(c.Code), c.Meaning)
+	}
+	return strings.TrimSuffix(text.String(), "\n")
 }
 
 // Run makes the run and ends with the exit code of its status.

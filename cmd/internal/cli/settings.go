@@ -182,16 +182,28 @@ func (s *settings) variables() ([]flagVariable, error) {
 		}
 		workspace = &dir
 	}
+	var given []flagVariable
+	for _, f := range s.flagValues(workspace) {
+		if f.value != nil {
+			given = append(given, flagVariable{f.flag, f.variable, *f.value})
+		}
+	}
+	return given, s.check(given)
+}
+
+// flagValue is a flag with the variable that it sets, and its value; nil if it was not given.
+type flagValue struct {
+	flag, variable string
+	value          *string
+}
+
+func (s *settings) flagValues(workspace *string) []flagValue {
 	var without *string
 	if s.NoScript {
 		none := noScript
 		without = &none
 	}
-	var given []flagVariable
-	for _, f := range []struct {
-		flag, variable string
-		value          *string
-	}{
+	return []flagValue{
 		{"--docker", "PYGENT_USE_DOCKER", choice(s.Docker, "1", "auto")},
 		{"--no-docker", "PYGENT_USE_DOCKER", choice(s.NoDocker, "0", "auto")},
 		{"--image", "PYGENT_IMAGE", s.Image},
@@ -218,12 +230,7 @@ func (s *settings) variables() ([]flagVariable, error) {
 		{"--timeout", "PYGENT_MAX_TIME", s.Timeout},
 		{"--script", "PYGENT_SCRIPT", s.Script},
 		{"--no-script", "PYGENT_SCRIPT", without},
-	} {
-		if f.value != nil {
-			given = append(given, flagVariable{f.flag, f.variable, *f.value})
-		}
 	}
-	return given, s.check(given)
 }
 
 // check refuses flags with an empty value, and mounts that the comma in them
