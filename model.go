@@ -458,22 +458,22 @@ func (c *modelChoice) list(ctx context.Context, calls *callbacks, closed bool) [
 }
 
 // What a model, a tool or a program needs first of package chat, whose documentation has
-// the methods and what goes with them.
+// the fields, the methods and what goes with them.
 type (
-	// Message is one message of a conversation.
+	// Message is one message of a conversation: see [chat.Message].
 	Message = chat.Message
-	// Part is a piece of a message's content: a text, an image, a file or a recording.
+	// Part is a piece of a message's content: a text, an image, a file or a recording: see [chat.Part].
 	Part = chat.Part
-	// ToolCall is a model's request to run a tool.
+	// ToolCall is a model's request to run a tool: see [chat.ToolCall].
 	ToolCall = chat.ToolCall
-	// ChatRequest is what an agent asks of a [Model].
+	// ChatRequest is what an agent asks of a [Model]: see [chat.Request].
 	ChatRequest = chat.Request
-	// ChatResponse is a model's answer.
+	// ChatResponse is a model's answer: see [chat.Response].
 	ChatResponse = chat.Response
-	// Delta is a piece of an answer that is still being written.
+	// Delta is a piece of an answer that is still being written: see [chat.Delta].
 	Delta = chat.Delta
-	// Usage counts tokens.
+	// Usage counts tokens: see [chat.Usage].
 	Usage = chat.Usage
-	// History is the record of a conversation.
+	// History is the record of a conversation, as [chat.OpenHistory] makes one: see [chat.History].
 	History = chat.History
 )

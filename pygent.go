@@ -84,11 +84,11 @@
 //
 //	one step, a whole run, an iterator   Agent.Step, Agent.RunUntilStop, Agent.Events
 //	a value of a Go type                 RunTyped
-//	images and files for the model       WithParts, Attach, FilePart
+//	images and files for the model       WithParts, chat.Attach, chat.FilePart
 //	commands that people type            Command, WithCommands, Agent.RunCommand
 //	go on after a crash                  WithHistoryFile, Agent.Resume, package sessions
 //	undo, redo, forks                    package checkpoint, Agent.Undo, Agent.Fork
-//	conversations in a database          HistoryStore, LoadHistory
+//	conversations in a database          chat.HistoryStore, chat.LoadHistory, WithHistory
 //	conversations that become long       WithContextWindow, WithCompaction, Agent.Compact
 //	AGENTS.md, skills, what is there     package project
 //	limits                               Limits, MaxSteps, MaxTokens, MaxCost, MaxTime, StepTimeout
@@ -220,7 +220,7 @@ func (c Config) withDefaultLimits() Config {
 	return c
 }
 
-// Secret is text that must not be shown: a key, or a header's value.
+// Secret is text that must not be shown: see [openai.Secret].
 type Secret = openai.Secret
 
 // Option configures an [Agent]. What no option sets comes from the environment,
@@ -234,14 +234,14 @@ type Secret = openai.Secret
 //
 // The options of the parts of an agent are options of the agent too: a
 // [RuntimeOption] configures its runtime, a [RunOption] sets a default for each
-// of its runs, an [openai.Option] configures its model, and a
-// [TaskManagerOption] the manager of its tasks:
+// of its runs, a [TaskManagerOption] configures the manager of its tasks, and
+// [WithOpenAI] passes options to its model:
 //
-//	pygent.New(pygent.WithImage("golang:1.26"), pygent.MaxSteps(50), openai.BaseURL(url), pygent.MaxTasks(5))
+//	pygent.New(pygent.WithImage("golang:1.26"), pygent.MaxSteps(50), pygent.WithOpenAI(openai.BaseURL(url)), pygent.MaxTasks(5))
 //
 // The first word of an option's name says what it does. With… provides a part
 // or sets a property; Max… and …Timeout are limits; On… sets a function that
-// gets events. Options of a single part begin with its name: OpenAI…, Task…,
+// gets events. Options of a single part begin with its name: Task…,
 // Bash…. For every limit zero means the default and [NoLimit] means none.
 type Option interface{ setAgent(*options) }
 

@@ -16,8 +16,6 @@ import (
 	"github.com/x/pygent/internal/jsonobj"
 	"github.com/x/pygent/internal/looptext"
 	"github.com/x/pygent/internal/numeral"
-	wire "github.com/x/pygent/internal/openai"
-	"github.com/x/pygent/internal/openai/chatstream"
 	"github.com/x/pygent/internal/safecall"
 	"github.com/x/pygent/internal/sandbox"
 	"github.com/x/pygent/internal/settings"
@@ -278,7 +276,7 @@ func (r *run) acceptValue(ctx context.Context, call ToolCall) bool {
 	return true
 }
 
-// Status says how a run ended.
+// Status says how a run ended: see [chat.Status].
 type Status = chat.Status
 
 // The ways a run ends, as package chat describes them.
@@ -298,7 +296,7 @@ const (
 	StatusFailed       = chat.StatusFailed
 )
 
-// Outcome says how a tool call ended.
+// Outcome says how a tool call ended: see [chat.Outcome].
 type Outcome = chat.Outcome
 
 // The ways a tool call ends, as package chat describes them.
@@ -356,15 +354,10 @@ var (
 	ErrLeftBehind = safecall.ErrLeftBehind
 	// ErrNoAnswer is returned by [Agent.Step] when the model's answer is empty.
 	ErrNoAnswer = errors.New("the model gave no answer")
-	// ErrAnswerTooLarge is returned for an answer of a model's server that is
-	// larger than models write: in bytes, elements or nesting.
-	ErrAnswerTooLarge = chatstream.ErrTooLarge
-	// ErrRedirected is returned when a model's server redirects a request to
-	// another host or port, or from https to http. Such a redirect is not
-	// followed, because the key would go along.
-	ErrRedirected = wire.ErrRedirected
-	// ErrNoModel is returned when no model is configured: no key, no base URL.
-	ErrNoModel = openai.ErrNoModel
+	// Those of package openai, which describes them.
+	ErrNoModel        = openai.ErrNoModel
+	ErrAnswerTooLarge = openai.ErrAnswerTooLarge
+	ErrRedirected     = openai.ErrRedirected
 	// ErrUnknownTool is returned for a tool that is not registered.
 	ErrUnknownTool = errors.New("unknown tool")
 	// ErrToolDisabled is returned for a tool that is registered but disabled, or
@@ -435,5 +428,5 @@ func configErrors(faults []*settings.Fault) error {
 }
 
 // APIError is an error of a model's API. Find it with errors.As. A custom [Model] may return
-// it to have the agent retry.
+// it to have the agent retry: see [chat.APIError].
 type APIError = chat.APIError

@@ -640,9 +640,9 @@ func (o BashOptions) command(cmd string) sandbox.Command {
 }
 
 type (
-	// BashResult is the outcome of a command.
+	// BashResult is the outcome of a command: see [chat.BashResult].
 	BashResult = chat.BashResult
-	// HostUse describes a host that commands tried to reach.
+	// HostUse describes a host that commands tried to reach: see [chat.HostUse].
 	HostUse = chat.HostUse
 )
 

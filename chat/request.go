@@ -56,7 +56,7 @@ const (
 type Delta struct {
 	// Withdrawn takes back all text and reasoning emitted so far in this call,
 	// before the rest of this Delta is added: a model that answers in place of
-	// another begins anew. Notice then says why. It becomes an pygent.EventRetry.
+	// another begins anew. Notice then says why. It becomes a pygent.EventRetry.
 	Withdrawn bool
 
 	Text      string     // appended to the message's text

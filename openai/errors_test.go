@@ -920,7 +920,7 @@ func TestEndlessNothingIsEnded(t *testing.T) {
 				return io.MultiReader(strings.NewReader(c.head), &cycle{text: c.text})
 			})))
 			_, err := m.ChatStream(t.Context(), ask(), func(pygent.Delta) {})
-			require.ErrorIs(t, err, pygent.ErrAnswerTooLarge)
+			require.ErrorIs(t, err, openai.ErrAnswerTooLarge)
 			require.ErrorContains(t, err, c.want)
 			require.False(t, apiError(t, err).Retryable)
 		})

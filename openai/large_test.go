@@ -26,7 +26,7 @@ func TestHostileAnswersTakeLittleMemory(t *testing.T) {
 			require.Less(t, took>>20, c.mib)
 			require.ErrorContains(t, err, c.want)
 			require.Less(t, len(err.Error()), 10_000)
-			if errors.Is(err, pygent.ErrAnswerTooLarge) {
+			if errors.Is(err, openai.ErrAnswerTooLarge) {
 				require.False(t, apiError(t, err).Retryable)
 				require.ErrorContains(t, err, "is that a model server?")
 			}

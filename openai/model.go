@@ -34,8 +34,17 @@ import (
 // gives another.
 const DefaultName = "gpt-4.1-mini"
 
-// ErrNoModel is returned when no model is configured: no key, no base URL.
-var ErrNoModel = errors.New("no model is configured")
+// Errors of [New] and of a [Model] besides *chat.APIError, to be tested with errors.Is.
+var (
+	// ErrNoModel is returned when no model is configured: no key, no base URL.
+	ErrNoModel = errors.New("no model is configured")
+	// ErrAnswerTooLarge is returned for an answer of a server that is larger than models
+	// write: in bytes, elements or nesting.
+	ErrAnswerTooLarge = chatstream.ErrTooLarge
+	// ErrRedirected is returned when a server redirects a request to another host or port,
+	// or from https to http. Such a redirect is not followed, because the key would go along.
+	ErrRedirected = wire.ErrRedirected
+)
 
 // howToSetAModel is the advice of the error for a model that is not configured.
 const howToSetAModel = "set OPENAI_API_KEY, or OPENAI_BASE_URL for another server, such as http://localhost:11434/v1 for Ollama"
@@ -66,7 +75,7 @@ type Model struct {
 // Protocol is one of OpenAI's APIs; see [API].
 type Protocol string
 
-// The APIs that an [Model] speaks.
+// The APIs that a [Model] speaks.
 const (
 	Auto      Protocol = "auto"
 	Chat      Protocol = "chat"
@@ -93,7 +102,7 @@ func Key(key string) Option {
 // which may be there too. An empty one changes nothing. Default: OPENAI_BASE_URL of the environment,
 // then OpenAI itself. A query is sent with every request, as Azure wants it:
 //
-//	BaseURL("https://NAME.azure.com/openai/deployments/DEPLOYMENT?api-version=2024-10-21"),
+//	BaseURL("https://NAME.openai.azure.com/openai/deployments/DEPLOYMENT?api-version=2024-10-21"),
 //	Header("api-key", key),
 func BaseURL(url string) Option {
 	return func(o *options) { o.BaseURL = cmp.Or(pasted.Trim(url), o.BaseURL) }
@@ -198,7 +207,7 @@ func Env(lookup func(name string) (value string, ok bool)) Option {
 type Config struct {
 	API               Protocol          `json:"api,omitempty"` // default [Auto]
 	APIKey            Secret            `json:"api_key,omitempty"`
-	BaseURL           string            `json:"base_url,omitempty"` // default https://api.com/v1
+	BaseURL           string            `json:"base_url,omitempty"` // default https://api.openai.com/v1
 	Organization      string            `json:"organization,omitempty"`
 	Project           string            `json:"project,omitempty"`
 	Headers           map[string]Secret `json:"headers,omitempty"`             // added to each request

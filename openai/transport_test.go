@@ -62,7 +62,7 @@ func TestCredentialsGoToNoOtherPlace(t *testing.T) {
 				s, got := redirector(t, status, func(*http.Request) string { return to })
 				m := newModel(t, openai.BaseURL(s.URL+"/v1"), openai.Header("api-key", "azure-secret"), openai.Header("X-Mine", "my-own"))
 				_, err := m.Chat(t.Context(), ask())
-				require.ErrorIs(t, err, pygent.ErrRedirected)
+				require.ErrorIs(t, err, openai.ErrRedirected)
 				require.False(t, apiError(t, err).Retryable)
 				require.ErrorContains(t, err, s.URL+"/v1/chat/completions sends requests on to ")
 				u, parseErr := url.Parse(to)
@@ -81,7 +81,7 @@ func TestARunEndsAtARefusedRedirect(t *testing.T) {
 	s, got := redirector(t, 307, func(*http.Request) string { return "http://localhost:1/v1" })
 	agent := newAgentOn(t, nowhere{}, newModel(t, openai.BaseURL(s.URL+"/v1")))
 	_, err := agent.Step(t.Context(), "Go.")
-	require.ErrorIs(t, err, pygent.ErrRedirected)
+	require.ErrorIs(t, err, openai.ErrRedirected)
 	require.Equal(t, 1, *got)
 }
 
@@ -111,17 +111,17 @@ func TestRedirectsOnTheSameServer(t *testing.T) {
 		defer s.Close()
 		_, err := newModel(t, openai.BaseURL(s.URL+"/old")).Chat(t.Context(), ask())
 		if status == 302 {
-			require.ErrorIs(t, err, pygent.ErrRedirected)
+			require.ErrorIs(t, err, openai.ErrRedirected)
 			require.ErrorContains(t, err, "makes POST a GET")
 			continue
 		}
-		require.NotErrorIs(t, err, pygent.ErrRedirected)
+		require.NotErrorIs(t, err, openai.ErrRedirected)
 		require.Len(t, real.Requests(), 1)
 		require.Equal(t, "Bearer "+testKey, real.Requests()[0].Header.Get("Authorization"))
 	}
 	loop, got := redirector(t, 307, func(r *http.Request) string { return r.URL.Path })
 	_, err = newModel(t, openai.BaseURL(loop.URL)).Chat(t.Context(), ask())
-	require.ErrorIs(t, err, pygent.ErrRedirected)
+	require.ErrorIs(t, err, openai.ErrRedirected)
 	require.Equal(t, 4, *got)
 	require.ErrorContains(t, err, "and so again and again (is the base URL right?)")
 }

@@ -30,7 +30,7 @@
 // # A model behind HTTP
 //
 // A [Server] gives the same replies on a loopback port, over OpenAI's chat
-// completions API and Responses API. Its clients are [openai.Model], a
+// completions API and Responses API. Its clients are openai.Model, a
 // program under test, or any other client. It records the requests byte for
 // byte, and refuses with OpenAI's messages what OpenAI refuses, such as a schema
 // without properties or a tool call without a result. With [Server.Strict] it

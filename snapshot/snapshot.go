@@ -106,7 +106,7 @@ func (s *Snapshot) Saved() time.Time { return s.about.Saved }
 // trusted: [pygent.Setup.Options] chooses where commands run.
 func (s *Snapshot) Setup() pygent.Setup { return s.setup }
 
-// Messages returns everything that was said, as [pygent.History.Messages] does.
+// Messages returns everything that was said, as [chat.History.Messages] does.
 func (s *Snapshot) Messages() []pygent.Message { return s.history.Messages() }
 
 // Files returns how many files and links the workspace has, and how many bytes.
@@ -133,7 +133,7 @@ func (s *Snapshot) LeftOut() []string {
 // its files. They go after those of a configuration, and options after them
 // override them:
 //
-//	pygent.New(append(config.Options(), snapshot.Options()...)...)
+//	pygent.New(append(config.Options(), s.Options()...)...)
 //
 // A snapshot may be a stranger's. It chooses neither the model's server nor where
 // commands run, what they reach or which image they run in. Limits are only

@@ -1,5 +1,6 @@
 // Command page shows an agent in a browser: what it says and does while it
-// happens, and its questions to the user. Give it a task, or type one there.
+// happens, and its questions to the user. Give it a task, or type one there. It works in
+// PYGENT_WORKSPACE, as AGENTS.md there says, or in a temporary directory.
 package main
 
 import (
@@ -21,6 +22,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/chat"
+	"github.com/x/pygent/project"
 )
 
 //go:embed page.html
@@ -31,7 +33,7 @@ func init() { pygent.RegisterFace(pygent.FaceWeb, show) }
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	agent, err := pygent.New(pygent.WithApprovalFor("bash", "write_file", "edit_file"), pygent.WithTools(askUser))
+	agent, err := pygent.New(pygent.WithApprovalFor("bash", "write_file", "edit_file"), pygent.WithTools(askUser), project.Read())
 	if err == nil {
 		defer agent.Close()
 		if len(os.Args) > 1 {

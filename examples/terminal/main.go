@@ -99,6 +99,7 @@ func run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, agent.Close()) }()
 	// For the commands of the program pygent, such as /cp and /diff, there is
-	// commands.All in github.com/x/pygent/commands.
+	// commands.All in github.com/x/pygent/commands; for a real model in a project, which
+	// AGENTS.md describes, there is project.Read in github.com/x/pygent/project.
 	return agent.RunInteractive(ctx)
 }

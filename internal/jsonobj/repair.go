@@ -20,7 +20,7 @@ type RepairError struct {
 	Near    string // the text around it
 }
 
-// RepairError implements error.
+// Error says it with the place.
 func (e *RepairError) Error() string {
 	if e.Near == "" {
 		return fmt.Sprintf("%s at byte %d", e.Problem, e.Offset)

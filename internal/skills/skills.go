@@ -50,7 +50,7 @@ type Problem struct {
 	Text string
 }
 
-// String returns the problem of a file at a path.
+// at returns the problem of a file at a path, in words.
 func (p Problem) at(path string) string {
 	if p.Line == 0 {
 		return path + ": " + p.Text
