@@ -138,7 +138,7 @@ var faces struct {
 // A package calls it when it is imported, as a database driver registers itself:
 // programs that do not import the package do not contain it. [FaceTerminal] is
 // the face that [Agent.RunInteractive] shows, and [FaceWeb] that of
-// [Agent.RunGUI].
+// [Agent.RunGUI]. No method shows one of another name.
 //
 // A face replaces an earlier one of the same name; nil removes it. RegisterFace
 // may be called at any time. A session that goes on is not affected.

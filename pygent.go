@@ -101,6 +101,7 @@
 //	commands without an agent            NewRuntime, BashOutput, BashGoesOn, ProcessStarter, JobRunner
 //	a runtime of your own                Runtime, RuntimeAs, pygenttest.TestRuntime
 //	settings from files                  LoadConfig, Config.Options
+//	all that the command pygent adds     cmd/internal/cli/wiring.go
 //
 // Package pygenttest helps to test programs that use this one. Each part has a program
 // in the directory examples of the repository.

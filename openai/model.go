@@ -82,7 +82,9 @@ const (
 	Responses Protocol = "responses"
 )
 
-// Option configures a model of [New], or by pygent.WithOpenAI the model that an agent makes.
+// Option configures a model of [New], or by pygent.WithOpenAI the model that an agent makes. Of
+// two that set the same thing the later one counts, and nil ones are ignored. For every limit
+// zero means the default, and pygent.NoLimit, which is -1, means none.
 type Option func(*options)
 
 type options struct {
