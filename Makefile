@@ -8,7 +8,7 @@ SOAK ?= 10000
 FAULTS ?= Engine|Crash|Killed|Fault|Disk|Writer
 export FUZZTIME
 
-.PHONY: help test quick lint bench soak escape faults examples fuzz cross windows arm64 demo docs picture engine images remote aimock ci
+.PHONY: help test quick lint bench soak escape faults examples fuzz cross windows arm64 demo docs picture engine images remote aimock snapshot ci
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -24,7 +24,7 @@ test: ## install what is missing, then run all tests of which something has chan
 quick: ## run the short tests that need nothing but Go
 	@DOCKER_HOST=unix:///nonexistent CGO_ENABLED=0 GOGC=400 scripts/disk.sh go test -short -vet=off -gcflags='-l -dwarf=false' -ldflags='-s -w' -p $$(($$(nproc 2>/dev/null || echo 2) * 2)) -parallel 12 $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
 
-lint: ## gofmt, go vet, staticcheck, go mod tidy
+lint: ## gofmt, go vet, staticcheck, go mod tidy, licences, workflows
 	@scripts/lint.sh
 
 bench: ## print all figures that have goals, then measure the rest: BENCH=regexp BENCHTIME=1s
@@ -86,6 +86,9 @@ aimock: ## install the model server, the terminal and the browser that tests use
 	@scripts/aimock.sh
 	@scripts/xterm.sh
 	@scripts/chromium.sh
+
+snapshot: engine images ## build a release for all systems into .build/dist, and check it
+	@scripts/release.sh snapshot
 
 ci: ## what the continuous integration runs
 	@.ci/run

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the Windows tests of the local runtime under wine: how it finds the shell,
 # and job objects. Git's bash is not available here, so the test's program acts as
-# the shell.
+# the shell. With arguments, it runs a program for Windows instead.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -38,4 +38,8 @@ run() {
 [ "$(uname -m)" = x86_64 ] || die "wine runs programs of this machine's processor, and these tests are for x86_64"
 install_wine
 make_prefix
+if [ $# -gt 0 ]; then
+	timeout -k 5 "$patience" wine "$@" </dev/null 2>&1 | tr -d '\r'
+	exit
+fi
 run . '^TestWindows'
