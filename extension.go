@@ -18,8 +18,8 @@ import (
 // some, such as otel, and a program can have its own: what belongs to one agent is made by
 // Open and kept in the functions of its [Lifecycle], so that agents can share an extension.
 //
-// This is the order of the calls. Of several extensions each is called in the order of
-// the options, and at an end in the reverse order:
+// This is the order of the calls. Of several extensions each is called in the order of the
+// options, and in the reverse order where a trace ends, and for Closing and Close:
 //
 //	New             Open, before there is a runtime; Ready, once the agent can be used
 //	a run           TraceRun begins, RunStart, News

@@ -163,6 +163,10 @@ func TestExtensionsEndInTheReverseOrder(t *testing.T) {
 				all = append(all, name+" "+what)
 				return errors.New(name + " fails")
 			}
+			l.RunEnd = func(context.Context, *pygent.Agent, *pygent.Result) error { return note("run end") }
+			l.TraceRun = func(ctx context.Context, _ *pygent.RunTrace) (context.Context, func()) {
+				return ctx, func() { _ = note("trace end") }
+			}
 			l.Closing = func(context.Context) error { return note("closing") }
 			l.Close = func() error { return note("close") }
 		}}
@@ -171,8 +175,10 @@ func TestExtensionsEndInTheReverseOrder(t *testing.T) {
 	agent, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel(stop)), pygent.WithRuntime(noRuntime{}),
 		pygent.WithExtension(replaced), pygent.WithExtension(ending("a"), nil, ending("b")))
 	require.NoError(t, err)
+	_, err = agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
 	require.EqualError(t, agent.Close(), "extension b: b fails\nextension a: a fails\nextension b: b fails\nextension a: a fails")
-	require.Equal(t, []string{"b closing", "a closing", "b close", "a close"}, all)
+	require.Equal(t, []string{"a run end", "b run end", "b trace end", "a trace end", "b closing", "a closing", "b close", "a close"}, all)
 	require.Empty(t, replaced.noted(), "a later one has its name")
 }
 
