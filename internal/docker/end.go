@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -26,8 +27,12 @@ const (
 	// ownEndTime is how long a container whose connection has ended may take to
 	// end by itself, before it is ended.
 	ownEndTime = 3 * time.Second
-	// askAgain is the pause before the engine is asked again whether one has ended.
+	// askAgain is the pause before the engine is asked again whether one has ended, or
+	// to remove the volume of one that has.
 	askAgain = 200 * time.Millisecond
+	// releaseTime is how long an engine may take to release the volumes of a container that it
+	// has removed.
+	releaseTime = 5 * time.Second
 	// discardTime is how long it is tried to remove a container that nobody uses.
 	// What is left then is swept later.
 	discardTime = 10 * time.Second
@@ -223,8 +228,11 @@ func removeContainer(ctx context.Context, engine *client.Client, name string) er
 	if errdefs.IsConflict(err) {
 		removed, failed := engine.ContainerWait(ctx, name, container.WaitConditionRemoved)
 		select {
-		case <-removed:
-			return nil
+		case end := <-removed:
+			if end.Error == nil {
+				return nil
+			}
+			err = errors.New(end.Error.Message)
 		case err = <-failed:
 		}
 	}
@@ -232,6 +240,34 @@ func removeContainer(ctx context.Context, engine *client.Client, name string) er
 		return nil
 	}
 	return err
+}
+
+// removeVolume removes a volume that no container uses. An engine that removes a container
+// first forgets it and then releases its volumes, so a volume may be in use for a moment by a
+// container that can no longer be found.
+func removeVolume(ctx context.Context, engine *client.Client, name string, force bool) error {
+	limit := time.NewTimer(releaseTime)
+	defer limit.Stop()
+	for {
+		err := engine.VolumeRemove(ctx, name, force)
+		if !errdefs.IsConflict(err) || isUsed(ctx, engine, name) {
+			return err
+		}
+		select {
+		case <-time.After(askAgain):
+		case <-limit.C:
+			return err
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// isUsed reports whether a container has a volume that is not being removed, or whether that
+// is unknown.
+func isUsed(ctx context.Context, engine *client.Client, volume string) bool {
+	users, err := engine.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("volume", volume))})
+	return err != nil || slices.ContainsFunc(users, func(c container.Summary) bool { return c.State != container.StateRemoving })
 }
 
 // close gives up the container and removes it.

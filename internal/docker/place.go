@@ -206,7 +206,7 @@ func (c *commander) newVolume(ctx context.Context) error {
 	err := askWhole(ctx, c.engine, "volume "+name, func(ctx context.Context) error {
 		_, err := c.engine.VolumeCreate(ctx, volume.CreateOptions{Name: name, Labels: labels})
 		return err
-	}, func(ctx context.Context) error { return c.engine.VolumeRemove(ctx, name, true) })
+	}, func(ctx context.Context) error { return removeVolume(ctx, c.engine, name, true) })
 	if err != nil {
 		return fmt.Errorf("create a volume for the workspace: %w", err)
 	}
@@ -224,7 +224,7 @@ func (c *commander) removeVolume(ctx context.Context) error {
 	if c.volume == "" {
 		return nil
 	}
-	if err := c.engine.VolumeRemove(ctx, c.volume, true); err != nil {
+	if err := removeVolume(ctx, c.engine, c.volume, true); err != nil {
 		return fmt.Errorf("remove the workspace's volume %s: %w", c.volume, engineWords(ctx, err))
 	}
 	c.volume = ""

@@ -76,7 +76,7 @@ func removeLeftVolume(ctx context.Context, engine *client.Client, self *owner.Se
 		err = removable(self, info.Labels)
 	}
 	if err == nil {
-		err = engine.VolumeRemove(ctx, l.Name, false)
+		err = removeVolume(ctx, engine, l.Name, false)
 	}
 	if err != nil && !errdefs.IsNotFound(err) {
 		return err
