@@ -29,6 +29,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/testkit/enginetest"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -376,7 +377,7 @@ func newFaultyEngineOf(t *testing.T, engine *client.Client, network string) *fau
 	t.Helper()
 	address := "127.0.0.1:0"
 	if network == "unix" {
-		address = filepath.Join(shortDir(t), "s")
+		address = filepath.Join(enginetest.SocketDir(t), "s")
 	}
 	l, err := net.Listen(network, address)
 	require.NoError(t, err)
@@ -525,16 +526,6 @@ func standIn(t *testing.T, l net.Listener) (connections func() int) {
 	}
 }
 
-// shortDir returns a temporary directory with a name so short that the path of
-// a socket in it is valid.
-func shortDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "e")
-	require.NoError(t, err)
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
-}
-
 func listenUnix(t *testing.T, path string) net.Listener {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
@@ -557,7 +548,7 @@ func writeContext(t *testing.T, config, name, host string) (id string) {
 // unsetEngine removes all settings from which an engine could be found. The
 // default socket cannot be hidden and is still tried first.
 func unsetEngine(t *testing.T) (home string) {
-	home = shortDir(t)
+	home = enginetest.SocketDir(t)
 	for _, name := range []string{"DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH", "XDG_RUNTIME_DIR"} {
 		t.Setenv(name, "")
 	}
@@ -577,7 +568,7 @@ func requireUsed(t *testing.T, connections func() int, opts ...pygent.RuntimeOpt
 
 func TestEngineOfDockerHost(t *testing.T) {
 	t.Run("unix", func(t *testing.T) {
-		l := listenUnix(t, filepath.Join(shortDir(t), "s"))
+		l := listenUnix(t, filepath.Join(enginetest.SocketDir(t), "s"))
 		connections := standIn(t, l)
 		unsetEngine(t)
 		t.Setenv("DOCKER_HOST", "unix://"+l.Addr().String())
@@ -623,7 +614,7 @@ func requireUnavailable(t *testing.T, host, why string) {
 }
 
 func TestAnEngineIsNotWaitedForOnceTheContextHasEnded(t *testing.T) {
-	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "engine.sock"))
+	listener, err := net.Listen("unix", filepath.Join(enginetest.SocketDir(t), "engine.sock"))
 	require.NoError(t, err)
 	defer listener.Close()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -639,7 +630,7 @@ func TestAnEngineIsNotWaitedForOnceTheContextHasEnded(t *testing.T) {
 }
 
 func TestEngineOfAContext(t *testing.T) {
-	l := listenUnix(t, filepath.Join(shortDir(t), "s"))
+	l := listenUnix(t, filepath.Join(enginetest.SocketDir(t), "s"))
 	connections := standIn(t, l)
 	home := unsetEngine(t)
 	t.Run("in use", func(t *testing.T) {

@@ -24,6 +24,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/owner"
+	"github.com/x/pygent/internal/testkit/enginetest"
 )
 
 // nobody is a user without special rights on this machine.
@@ -63,7 +64,7 @@ func TestSocketOfAUserIsFound(t *testing.T) {
 	requireDocker(t)
 	for _, socket := range []string{"docker.sock", "podman/podman.sock"} {
 		t.Run(socket, func(t *testing.T) {
-			dir := shortDir(t)
+			dir := enginetest.SocketDir(t)
 			path := filepath.Join(dir, socket)
 			connections := standIn(t, listenUnix(t, path))
 			require.NoError(t, os.Chmod(dir, 0o755))

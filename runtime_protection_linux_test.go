@@ -27,6 +27,7 @@ import (
 	"github.com/x/pygent/internal/guest"
 	"github.com/x/pygent/internal/guest/confine"
 	"github.com/x/pygent/internal/sandbox"
+	"github.com/x/pygent/internal/testkit/enginetest"
 )
 
 // stranger is the user as whom root runs tests.
@@ -189,9 +190,7 @@ func TestFullProtectionHidesTheMachine(t *testing.T) {
 			before := tree(t, home)
 			// A socket such as Docker's, in a directory that everybody may
 			// enter.
-			dir, err := os.MkdirTemp("/tmp", "socket")
-			require.NoError(t, err)
-			defer os.RemoveAll(dir)
+			dir := enginetest.SocketDir(t)
 			socket, err := net.Listen("unix", filepath.Join(dir, "docker.sock"))
 			require.NoError(t, err)
 			defer socket.Close()

@@ -167,7 +167,7 @@ func behind(t *testing.T, e *enginetest.Own, p phase, fail func()) (host string)
 	}, ErrorHandler: func(http.ResponseWriter, *http.Request, error) {
 		panic(http.ErrAbortHandler) // as the engine, which closes the connection
 	}}
-	network, address := "unix", filepath.Join(t.TempDir(), "s")
+	network, address := "unix", filepath.Join(enginetest.SocketDir(t), "s")
 	if p.remote {
 		network, address = "tcp", "127.0.0.1:0"
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/x/pygent/internal/guest"
 	"github.com/x/pygent/internal/guest/wire"
+	"github.com/x/pygent/internal/testkit/enginetest"
 )
 
 // engineOf is the engine's end of an attached container.
@@ -44,7 +45,7 @@ func attachDirect(t *testing.T, l net.Listener) (*guest.Direct, engineOf) {
 
 func listenHere(t testing.TB) *net.UnixListener {
 	t.Helper()
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: filepath.Join(t.TempDir(), "s")})
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: filepath.Join(enginetest.SocketDir(t), "s")})
 	require.NoError(t, err)
 	return l
 }

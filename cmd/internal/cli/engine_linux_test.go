@@ -26,6 +26,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/testkit/enginetest"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -519,7 +520,7 @@ func startProxy(t *testing.T) *proxy {
 	}
 	engine, err := client.ParseHostURL(host)
 	require.NoError(t, err)
-	p := &proxy{path: filepath.Join(t.TempDir(), "engine.sock")}
+	p := &proxy{path: filepath.Join(enginetest.SocketDir(t), "engine.sock")}
 	p.listener, err = net.Listen("unix", p.path)
 	require.NoError(t, err)
 	p.wg.Go(func() { p.serve(engine.Scheme, engine.Host) })

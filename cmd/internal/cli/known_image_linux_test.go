@@ -17,6 +17,7 @@ import (
 	"github.com/docker/docker/client"
 	"github.com/stretchr/testify/require"
 
+	"github.com/x/pygent/internal/testkit/enginetest"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -100,7 +101,7 @@ func engineBehind(t *testing.T, serve func(r *http.Request, pass func())) (host 
 	next.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, engine.Scheme, engine.Host)
 	}}
-	socket := filepath.Join(t.TempDir(), "engine.sock")
+	socket := filepath.Join(enginetest.SocketDir(t), "engine.sock")
 	listener, err := net.Listen("unix", socket)
 	require.NoError(t, err)
 	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

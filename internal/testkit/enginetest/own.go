@@ -23,7 +23,8 @@ type Own struct {
 	Host   string // value for DOCKER_HOST
 	Client *client.Client
 
-	dir    string
+	dir    string // of its data
+	run    string // of its sockets
 	flags  []string
 	daemon *exec.Cmd
 }
@@ -35,10 +36,11 @@ func Start(t *testing.T, shared *client.Client, image string, flags ...string) *
 	if _, err := exec.LookPath("dockerd"); err != nil || os.Geteuid() != 0 {
 		t.Skip("no Docker here that a test may kill: it takes dockerd and root")
 	}
-	dir, err := os.MkdirTemp("", "e") // short, as paths of sockets are to be
+	dir, err := os.MkdirTemp("", "e")
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	e := &Own{dir: dir, Host: "unix://" + filepath.Join(dir, "s"), flags: flags}
+	run := SocketDir(t)
+	e := &Own{dir: dir, run: run, Host: "unix://" + filepath.Join(run, "s"), flags: flags}
 	e.Client, err = client.NewClientWithOpts(client.WithHost(e.Host), client.WithAPIVersionNegotiation())
 	require.NoError(t, err)
 	t.Cleanup(func() { e.end(t) })
@@ -61,10 +63,10 @@ func (e *Own) Start(t *testing.T) {
 	require.NoError(t, err)
 	defer log.Close()
 	for _, stale := range []string{"pid", "x/containerd/containerd.pid"} { // files that a killed dockerd leaves
-		_ = os.Remove(filepath.Join(e.dir, stale))
+		_ = os.Remove(filepath.Join(e.run, stale))
 	}
 	e.daemon = exec.Command("unshare", append([]string{"--net", "dockerd", "--host", e.Host, "--data-root", filepath.Join(e.dir, "data"),
-		"--exec-root", filepath.Join(e.dir, "x"), "--pidfile", filepath.Join(e.dir, "pid"), "--bridge=none", "--iptables=false", "--ip6tables=false"}, e.flags...)...)
+		"--exec-root", filepath.Join(e.run, "x"), "--pidfile", filepath.Join(e.run, "pid"), "--bridge=none", "--iptables=false", "--ip6tables=false"}, e.flags...)...)
 	e.daemon.Stdout, e.daemon.Stderr = log, log
 	require.NoError(t, e.daemon.Start())
 	require.Eventually(t, func() bool {
@@ -118,7 +120,7 @@ func (e *Own) end(t *testing.T) {
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	require.NoError(t, err)
 	for line := range strings.Lines(string(mounts)) {
-		if fields := strings.Fields(line); strings.HasPrefix(fields[1], e.dir) {
+		if fields := strings.Fields(line); strings.HasPrefix(fields[1], e.dir) || strings.HasPrefix(fields[1], e.run) {
 			require.NoError(t, syscall.Unmount(fields[1], syscall.MNT_DETACH))
 		}
 	}
