@@ -866,17 +866,13 @@ func chooseMedia(result *ToolResult, shown []Part) {
 	result.Files, result.Content = files, looptext.OnALine(result.Content, note)
 }
 
-// hasFile reports whether there is a file or a recording among images.
-func hasFile(media []Part) bool {
-	return slices.ContainsFunc(media, func(p Part) bool { return p.ImageURL == "" })
-}
-
 // showMedia appends the images and files of the results just given as a message
 // of the user, because tool messages carry only text in OpenAI's format.
 func (r *run) showMedia(media []Part) error {
 	if len(media) == 0 {
 		return nil
 	}
-	head := Part{Text: mediabudget.OfResults(hasFile(media))}
-	return r.hear(Message{Role: chat.RoleUser, Parts: append([]Part{head}, media...)}, chat.SourceImages)
+	m := Message{Role: chat.RoleUser, Parts: media}
+	m.Parts = append([]Part{{Text: mediabudget.OfResults(m.HasFiles())}}, media...)
+	return r.hear(m, chat.SourceImages)
 }

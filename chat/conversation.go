@@ -136,7 +136,7 @@ func (c *conversation) settle() {
 		result.ToolCalls = nil
 		result.Extra = jsonobj.WithoutNulls(result.Extra)
 		if media := result.Media(); len(media) > 0 {
-			images = append(images, Part{Text: mediabudget.OfResult(hasFile(media), call.Name, call.ID)})
+			images = append(images, Part{Text: mediabudget.OfResult(result.HasFiles(), call.Name, call.ID)})
 			images = append(images, media...)
 		}
 		result.Content, result.Parts = textOfResult(result), nil
@@ -181,17 +181,12 @@ func (c *conversation) uniqueID(id string) string {
 	}
 }
 
-// hasFile reports whether there is a file or a recording among images.
-func hasFile(media []Part) bool {
-	return slices.ContainsFunc(media, func(p Part) bool { return p.ImageURL == "" })
-}
-
 func textOfResult(m Message) string {
 	text := m.Text()
-	if media := m.Media(); text == "" && len(media) > 0 {
-		if hasFile(media) {
-			return "The files follow."
-		}
+	switch {
+	case text == "" && m.HasFiles():
+		return "The files follow."
+	case text == "" && m.HasImages():
 		return "The images follow."
 	}
 	return text

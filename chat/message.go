@@ -121,6 +121,11 @@ func (m Message) HasImages() bool {
 	return slices.ContainsFunc(m.Parts, func(p Part) bool { return p.ImageURL != "" })
 }
 
+// HasFiles reports whether a part of the message is a PDF file or a recording.
+func (m Message) HasFiles() bool {
+	return slices.ContainsFunc(m.Parts, func(p Part) bool { return p.ImageURL == "" && p.MediaURL() != "" })
+}
+
 // Clone returns a copy that shares no slice and no map with m.
 func (m Message) Clone() Message {
 	m.Parts = slices.Clone(m.Parts)
