@@ -187,13 +187,15 @@ func (a *Agent) Events(ctx context.Context, msg string, opts ...RunOption) iter.
 			yield(Event{}, errNilContext)
 			return
 		}
-		leave := a.calling.Enter(safecall.Current())
-		defer leave()
+		self := safecall.Current()
 		err := eventqueue.Drive(ctx, mergeDeltas, func(ctx context.Context, follower *eventqueue.Feed[Event]) error {
 			_, err := a.run(ctx, msg, follower, opts)
 			return err
-		}, func(e Event) bool { return yield(e, nil) })
-		if leave(); err != nil {
+		}, func(e Event) bool {
+			defer a.calling.Enter(self)()
+			return yield(e, nil)
+		})
+		if err != nil {
 			yield(Event{}, err)
 		}
 	}

@@ -152,6 +152,18 @@ func TestEventsCanBeRangedOverOnce(t *testing.T) {
 	require.Len(t, model.Requests(), 1)
 }
 
+func TestNoLoopOverEventsClosesTheAgent(t *testing.T) {
+	t.Parallel()
+	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(stop).RepeatLast())
+	for range 3 {
+		for _, err := range agent.Events(t.Context(), "go") {
+			require.NoError(t, err)
+			require.ErrorIs(t, agent.Close(), pygent.ErrInCallback)
+		}
+	}
+	require.NoError(t, agent.Close(), "behind the loops")
+}
+
 func TestTheLoopOverEventsMayUseTheAgent(t *testing.T) {
 	t.Parallel()
 	model := pygenttest.NewScriptedModel(pygenttest.Calls(delegate("Work"), callBash("echo hi > f")), stop).RepeatLast().On("Work", callBash("echo work"), stop)

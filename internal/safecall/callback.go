@@ -7,8 +7,9 @@ import (
 	"sync"
 )
 
-// Reentry knows which goroutines are in a callback. The zero Guard is ready to
+// Reentry knows which goroutines are in a callback. The zero Reentry is ready to
 // use, and safe for concurrent use.
+//
 // A goroutine that the callback starts does not count as inside it. If such a
 // goroutine calls the method, and the callback waits for it, that is not
 // detected.
@@ -21,7 +22,7 @@ type Reentry struct {
 type Goroutine uint64
 
 // Enter records that the goroutine called id runs a callback, until leave is
-// called.
+// called, once.
 func (g *Reentry) Enter(id Goroutine) (leave func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -56,7 +57,7 @@ func (g *Reentry) Inside() bool {
 
 // Current returns the calling goroutine's ID. It reads the first line of the
 // stack, "goroutine 7 [running]:", which takes some microseconds, because Go
-// offers no other way. If that line ever changes its form, Self returns 0,
+// offers no other way. If that line ever changes its form, Current returns 0,
 // which is never inside.
 func Current() Goroutine {
 	var b [40]byte
