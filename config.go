@@ -2,9 +2,7 @@ package pygent
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
-	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -17,6 +15,7 @@ import (
 	"github.com/x/pygent/internal/bridge"
 	"github.com/x/pygent/internal/docker"
 	"github.com/x/pygent/internal/egress"
+	"github.com/x/pygent/internal/jsonobj"
 	wire "github.com/x/pygent/internal/openai"
 	"github.com/x/pygent/internal/sandbox"
 	"github.com/x/pygent/internal/settings"
@@ -45,16 +44,16 @@ type Config struct {
 	Sessions      *bool         `json:"sessions,omitempty"`      // whether the command keeps sessions; default true
 	SessionLimits SessionLimits `json:"session_limits,omitzero"` // of all sessions that the command keeps
 
-	Instructions   *bool         `json:"instructions,omitempty"`    // whether package project reads AGENTS.md; default true
-	Survey         *bool         `json:"survey,omitempty"`          // whether it tells the model what there is at the start; default true
-	Skills         *bool         `json:"skills,omitempty"`          // whether it tells the model of skills; default true
-	SkillDirs      []string      `json:"skill_dirs,omitempty"`      // directories with skills, besides those of the home: see project.Skills
-	Compaction     *bool         `json:"compaction,omitempty"`      // whether conversations that become too long are compacted: see [WithCompaction]; default true
-	RetryTime      time.Duration `json:"retry_time,omitempty"`      // how long an overloaded server of the model is waited out: MaxWait of [RetryPolicy]
-	ContextWindow  int64         `json:"context_window,omitempty"`  // of the model, in tokens: see [WithContextWindow]
-	ConfirmBash    *bool         `json:"confirm_bash,omitempty"`    // whether a session asks before each command
-	BannedCommands []string      `json:"banned_commands,omitempty"` // commands that bash refuses to run: see [WithBannedCommands]
-	BannedApps     []string      `json:"banned_apps,omitempty"`     // programs that no command may run or name: see [WithBannedApps]
+	Instructions   *bool         `json:"instructions,omitempty"`                   // whether package project reads AGENTS.md; default true
+	Survey         *bool         `json:"survey,omitempty"`                         // whether it tells the model what there is at the start; default true
+	Skills         *bool         `json:"skills,omitempty"`                         // whether it tells the model of skills; default true
+	SkillDirs      []string      `json:"skill_dirs,omitempty"`                     // directories with skills, besides those of the home: see project.Skills
+	Compaction     *bool         `json:"compaction,omitempty"`                     // whether conversations that become too long are compacted: see [WithCompaction]; default true
+	RetryTime      time.Duration `json:"-" seconds:"retry_time_seconds,omitempty"` // how long an overloaded server of the model is waited out: MaxWait of [RetryPolicy]
+	ContextWindow  int64         `json:"context_window,omitempty"`                 // of the model, in tokens: see [WithContextWindow]
+	ConfirmBash    *bool         `json:"confirm_bash,omitempty"`                   // whether a session asks before each command
+	BannedCommands []string      `json:"banned_commands,omitempty"`                // commands that bash refuses to run: see [WithBannedCommands]
+	BannedApps     []string      `json:"banned_apps,omitempty"`                    // programs that no command may run or name: see [WithBannedApps]
 	DisabledTools  []string      `json:"disabled_tools,omitempty"`
 
 	Container ContainerConfig  `json:"container,omitzero"`
@@ -89,10 +88,15 @@ type Config struct {
 	named []string
 }
 
+// MarshalJSON encodes the configuration without its secrets, and its times in seconds.
+func (c Config) MarshalJSON() ([]byte, error) {
+	type plain Config // has no methods, and so no recursion
+	return jsonobj.MarshalSeconds(plain(c))
+}
+
 // String is the configuration as JSON, without its secrets.
 func (c Config) String() string {
-	type plain Config // has no methods, and so no recursion
-	data, err := json.Marshal(plain(c))
+	data, err := c.MarshalJSON()
 	if err != nil {
 		return fmt.Sprintf("configuration: %v", err)
 	}
@@ -101,9 +105,6 @@ func (c Config) String() string {
 
 // GoString is the same as String: Go syntax would show addresses only.
 func (c Config) GoString() string { return c.String() }
-
-// LogValue is what log/slog shows: the same as String.
-func (c Config) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
 // LoadConfig reads the configuration of this process: the given files, of which
 // later ones override earlier ones, then ./pygent.toml and ~/.pygent.toml where
@@ -630,9 +631,21 @@ func (c *Config) confineInitialFiles(project string) error {
 // SessionLimits bound what is kept of sessions: see package sessions. For each, zero means
 // the default and [NoLimit] none.
 type SessionLimits struct {
-	Max      int           `json:"max,omitempty"`      // how many; default 500
-	MaxBytes int64         `json:"max_size,omitempty"` // of all files together, with those of checkpoints; default 4 GiB
-	MaxAge   time.Duration `json:"max_age,omitempty"`  // since a session was used last; default 90 days
+	Max      int           `json:"max,omitempty"`                         // how many; default 500
+	MaxBytes int64         `json:"max_size,omitempty"`                    // of all files together, with those of checkpoints; default 4 GiB
+	MaxAge   time.Duration `json:"-" seconds:"max_age_seconds,omitempty"` // since a session was used last; default 90 days
+}
+
+// MarshalJSON encodes the age in seconds.
+func (l SessionLimits) MarshalJSON() ([]byte, error) {
+	type plain SessionLimits
+	return jsonobj.MarshalSeconds(plain(l))
+}
+
+// UnmarshalJSON is the inverse of MarshalJSON.
+func (l *SessionLimits) UnmarshalJSON(data []byte) error {
+	type plain SessionLimits
+	return jsonobj.UnmarshalSeconds(data, (*plain)(l))
 }
 
 // The defaults of [SessionLimits].

@@ -397,20 +397,7 @@ func (e *ToolError) Error() string { return fmt.Sprintf("tool %s: %v", e.Tool, e
 func (e *ToolError) Unwrap() error { return e.Err }
 
 // ConfigError is one fault of a configuration.
-type ConfigError struct {
-	Source string // the file's path, "environment" or "-e"
-	Line   int    // in the file, from 1; 0 when there is none
-	Column int    // in bytes, from 1
-	Key    string // the key or variable; empty when the fault concerns none
-	Err    error  // what is wrong
-}
-
-// Error has the form of a compiler's message: file, line, column, what is
-// wrong.
-func (e *ConfigError) Error() string { return (*settings.Fault)(e).Error() }
-
-// Unwrap returns what is wrong.
-func (e *ConfigError) Unwrap() error { return e.Err }
+type ConfigError = openai.ConfigError
 
 // maxConfigErrors is how many faults one error lists.
 const maxConfigErrors = 20

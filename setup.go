@@ -77,9 +77,7 @@ type Setup struct {
 // Setup describes the agent as it is now. What a [Face] sets for its own time is
 // left out, except that bash calls need approval.
 func (a *Agent) Setup() Setup {
-	a.mu.Lock()
-	o, model, persona := a.opts, a.model.current(), a.persona
-	a.mu.Unlock()
+	o, model, persona := a.opts, a.model.current(), a.Persona()
 	if o.confirmBash = a.deciders.approver.Confirm(); o.confirmBash == nil || !*o.confirmBash {
 		_, o.confirmBash = a.deciders.approver.BeforeFace()
 	}

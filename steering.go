@@ -282,11 +282,10 @@ func (l *liveSettings) current() Settings {
 	enabled, disabled := a.tools.names()
 	unoffered := a.tools.unoffered(a.runtime)
 	asks, confirms := a.deciders.currentSettings()
-	a.mu.Lock()
 	model := a.model.current()
 	settings := Settings{
 		Model:    model.name,
-		Persona:  a.persona,
+		Persona:  a.Persona(),
 		Approval: asks,
 		Confirm:  confirms,
 		Tools:    enabled,
@@ -294,7 +293,6 @@ func (l *liveSettings) current() Settings {
 
 		Unoffered: unoffered,
 	}
-	a.mu.Unlock()
 	if settings.Model == "" {
 		settings.DefaultModel = model.asked()
 	}

@@ -470,9 +470,7 @@ func (m *TaskManager) agentOptions(by *Agent, rules TaskRules) []Option {
 // tools; [TaskRules] has the rules. Everything else, such as conversation,
 // runtime, handlers and limits, is its own.
 func (a *Agent) inherited() Option {
-	a.mu.Lock()
-	from, model, persona := a.opts, a.model.current(), a.persona
-	a.mu.Unlock()
+	from, model, persona := a.opts, a.model.current(), a.Persona()
 	return option(func(o *options) {
 		o.model, o.modelName, o.openai = model.given, model.name, slices.Clip(from.openai)
 		o.wrapping, o.prices, o.spends = from.wrapping, from.prices, &a.meter

@@ -29,3 +29,19 @@ func (c *Config) settings() []settings.Setting {
 		{Key: "openai.send_reasoning", Env: "PYGENT_OPENAI_SEND_REASONING", Value: settings.Bool(&c.SendReasoning)},
 	}
 }
+
+// ConfigError is one fault of a configuration.
+type ConfigError struct {
+	Source string // the file's path, "environment" or "-e"
+	Line   int    // in the file, from 1; 0 when there is none
+	Column int    // in bytes, from 1
+	Key    string // the key or variable; empty when the fault concerns none
+	Err    error  // what is wrong
+}
+
+// Error has the form of a compiler's message: file, line, column, what is
+// wrong.
+func (e *ConfigError) Error() string { return (*settings.Fault)(e).Error() }
+
+// Unwrap returns what is wrong.
+func (e *ConfigError) Unwrap() error { return e.Err }

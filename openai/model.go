@@ -11,7 +11,6 @@ package openai
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -25,6 +24,7 @@ import (
 
 	"github.com/x/pygent/chat"
 	"github.com/x/pygent/internal/bridge"
+	"github.com/x/pygent/internal/jsonobj"
 	"github.com/x/pygent/internal/openai/chatstream"
 	"github.com/x/pygent/internal/pasted"
 	"github.com/x/pygent/internal/settings"
@@ -212,23 +212,29 @@ type Config struct {
 	BaseURL           string            `json:"base_url,omitempty"` // default https://api.openai.com/v1
 	Organization      string            `json:"organization,omitempty"`
 	Project           string            `json:"project,omitempty"`
-	Headers           map[string]Secret `json:"headers,omitempty"`             // added to each request
-	ExtraBody         map[string]any    `json:"extra_body,omitempty"`          // fields added to each request; no place for secrets
-	CAFile            string            `json:"ca_file,omitempty"`             // PEM certificates to trust besides the system's
-	MaxTokens         int               `json:"max_tokens,omitempty"`          // of one answer; default the server's
-	MaxTokensField    string            `json:"max_tokens_field,omitempty"`    // what the server calls that limit
-	ParallelToolCalls *bool             `json:"parallel_tool_calls,omitempty"` // default the server's
-	StallFirst        time.Duration     `json:"stall_first,omitempty"`         // longest wait for the first byte; default 5m
-	StallBetween      time.Duration     `json:"stall_between,omitempty"`       // longest wait between chunks; default 3m
-	AnswerTime        time.Duration     `json:"answer_time,omitempty"`         // longest time of one answer; default 30m
-	SendReasoning     *bool             `json:"send_reasoning,omitempty"`      // whether reasoning goes back to the model; default true
+	Headers           map[string]Secret `json:"headers,omitempty"`                           // added to each request
+	ExtraBody         map[string]any    `json:"extra_body,omitempty"`                        // fields added to each request; no place for secrets
+	CAFile            string            `json:"ca_file,omitempty"`                           // PEM certificates to trust besides the system's
+	MaxTokens         int               `json:"max_tokens,omitempty"`                        // of one answer; default the server's
+	MaxTokensField    string            `json:"max_tokens_field,omitempty"`                  // what the server calls that limit
+	ParallelToolCalls *bool             `json:"parallel_tool_calls,omitempty"`               // default the server's
+	StallFirst        time.Duration     `json:"-" seconds:"stall_first_seconds,omitempty"`   // longest wait for the first byte; default 5m
+	StallBetween      time.Duration     `json:"-" seconds:"stall_between_seconds,omitempty"` // longest wait between chunks; default 3m
+	AnswerTime        time.Duration     `json:"-" seconds:"answer_time_seconds,omitempty"`   // longest time of one answer; default 30m
+	SendReasoning     *bool             `json:"send_reasoning,omitempty"`                    // whether reasoning goes back to the model; default true
 }
 
-// MarshalJSON encodes the configuration without its secrets.
+// MarshalJSON encodes the configuration without its secrets, and its times in seconds.
 func (c Config) MarshalJSON() ([]byte, error) {
 	type plain Config // has no methods, and so no recursion
 	c.BaseURL = wire.RedactURL(c.BaseURL)
-	return json.Marshal(plain(c))
+	return jsonobj.MarshalSeconds(plain(c))
+}
+
+// UnmarshalJSON is the inverse of MarshalJSON, but for what that leaves out.
+func (c *Config) UnmarshalJSON(data []byte) error {
+	type plain Config
+	return jsonobj.UnmarshalSeconds(data, (*plain)(c))
 }
 
 // String is the configuration as JSON, without its secrets.
@@ -277,7 +283,7 @@ func (c Config) Options() []Option {
 
 // New returns a model without contacting a server. If there is
 // neither a key nor a base URL, the error matches [ErrNoModel] and says how to
-// set them.
+// set them. A faulty variable of the environment is a [*ConfigError].
 func New(opts ...Option) (*Model, error) {
 	o := options{Config: wire.Config{SendReasoning: true}}
 	env, err := environmentOf(opts)
@@ -336,7 +342,7 @@ func environmentOf(opts []Option) ([]Option, error) {
 	set.ReadVariables(settings.Sources{Lookup: o.lookup})
 	var faults []error
 	for _, fault := range set.Faults {
-		faults = append(faults, fault)
+		faults = append(faults, (*ConfigError)(fault))
 	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, err

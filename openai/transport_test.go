@@ -216,6 +216,35 @@ func TestHeadersAreBounded(t *testing.T) {
 	}
 }
 
+func TestTimesOfAConfigurationAreShownInSeconds(t *testing.T) {
+	t.Parallel()
+	c := pygent.Config{RetryTime: 90 * time.Second, SessionLimits: pygent.SessionLimits{MaxAge: time.Hour}}
+	c.OpenAI = openai.Config{StallFirst: time.Minute, StallBetween: 1500 * time.Millisecond, AnswerTime: time.Hour}
+	require.JSONEq(t, `{
+		"retry_time_seconds": 90,
+		"session_limits": {"max_age_seconds": 3600},
+		"openai": {"stall_first_seconds": 60, "stall_between_seconds": 1.5, "answer_time_seconds": 3600}
+	}`, c.String())
+	require.JSONEq(t, "{}", pygent.Config{}.String())
+	var back openai.Config
+	require.NoError(t, json.Unmarshal([]byte(c.OpenAI.String()), &back))
+	require.Equal(t, c.OpenAI, back)
+}
+
+func TestFaultsOfTheEnvironmentAreConfigErrors(t *testing.T) {
+	t.Parallel()
+	for _, variable := range []string{"PYGENT_OPENAI_API", "PYGENT_OPENAI_STALL_FIRST"} {
+		env := openai.Env(func(name string) (string, bool) { return "nonsense", name == variable })
+		_, err := openai.New(env, openai.Key("k"))
+		_, ofAgent := pygent.New(pygent.WithOpenAI(env))
+		for _, err := range []error{err, ofAgent} {
+			var fault *pygent.ConfigError
+			require.ErrorAs(t, err, &fault)
+			require.Equal(t, variable, fault.Key)
+		}
+	}
+}
+
 func TestBaseURLsAreShownWithoutSecrets(t *testing.T) {
 	t.Parallel()
 	const base = "http://127.0.0.1:1/v1?key=s3cret-key-1&api-version=2024-10-21"
