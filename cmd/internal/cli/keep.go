@@ -393,11 +393,17 @@ func (k *keeping) onward(cfg pygent.Config) string {
 	return ""
 }
 
-// tell says how the session goes on another time, if something was said in it.
+// tell says how the session goes on another time, if something was said in it, and what that
+// one lacks.
 func (k *keeping) tell(agent *pygent.Agent) {
-	if k.path != "" && agent.State().Messages > 0 {
-		note("kept as session %s: pygent --resume %s goes on with it", k.id(), k.id())
+	if k.path == "" || agent.State().Messages == 0 {
+		return
 	}
+	if err := agent.History().Sync(); err != nil {
+		warn(fmt.Sprintf("the end of this session could not be stored: %v; pygent --resume %s goes on with what is there", err, k.id()))
+		return
+	}
+	note("kept as session %s: pygent --resume %s goes on with it", k.id(), k.id())
 }
 
 // How long old sessions are removed, and how long the end of a session waits for that.

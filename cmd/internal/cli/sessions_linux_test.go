@@ -297,6 +297,25 @@ func TestNothingIsKeptUnlessWanted(t *testing.T) {
 	}
 }
 
+func TestASessionWhoseEndCouldNotBeStoredSaysSo(t *testing.T) {
+	t.Parallel()
+	var long strings.Builder
+	for i := range 40_000 {
+		fmt.Fprintln(&long, "Done:", i*i)
+	}
+	u := newUser(t, stop(long.String()))
+	cmd := u.command("run", "--no-docker", "go")
+	cmd.Args = append([]string{"sh", "-c", `ulimit -f 200 && exec "$0" "$@"`}, cmd.Args...)
+	sh, err := exec.LookPath("sh")
+	require.NoError(t, err)
+	cmd.Args[3], cmd.Path = cmd.Path, sh
+	got := finish(t, cmd)
+	id := u.session().ID
+	require.Contains(t, got.stderr, "warning: the end of this session could not be stored: ")
+	require.Contains(t, got.stderr, "file too large; pygent --resume "+id+" goes on with what is there")
+	require.NotContains(t, got.stderr, "kept as session")
+}
+
 func TestAKilledRunGoesOn(t *testing.T) {
 	t.Parallel()
 	u := newUser(t, bash("touch begun; sleep 600"), stop("I looked."))
