@@ -66,7 +66,7 @@ type agentJobs struct {
 	emitted     []Job          // the last; guarded by emitting
 
 	known    jobtrack.Book // to the model
-	recalled bool          // those of the conversation are known; guarded by the agent's busy
+	recalled bool          // those of the conversation are known; guarded by the agent's slot
 }
 
 // begin connects the jobs with their agent, which has no runtime yet.
