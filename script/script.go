@@ -29,7 +29,7 @@
 //	…
 //	agent, err := pygent.New(append(cfg.Options(), s.Options()...)...)
 //
-// docs/script.md describes the language: what there is to call, and what it gets.
+// docs/guides/script.md describes the language: what there is to call, and what it gets.
 //
 // # What a script can do
 //

@@ -58,7 +58,7 @@ func TestDocumentationNamesWhatIsThere(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"README.md", "SECURITY.md", "docs/providers.md", "docs/script.md", "examples/README.md"} {
+	for _, name := range []string{"README.md", "SECURITY.md", "docs/providers.md", "docs/guides/script.md", "examples/README.md"} {
 		text, err := os.ReadFile("../../" + name)
 		require.NoError(t, err)
 		for _, use := range inCode.FindAllStringSubmatch(string(text), -1) {
