@@ -59,10 +59,10 @@ A `+"`pygent.toml`"+` in the working directory is untrusted: it may come from a 
 			case its.IsLimit():
 				who = "project, lower only"
 			}
-			rows = append(rows, []string{code(setting.key), code(known[setting.key].Env), code(setting.example), who, setting.about})
+			rows = append(rows, []string{code(setting.key), setting.about, code(setting.example), code(known[setting.key].Env), who})
 			described[setting.key] = true
 		}
-		p.table([]string{"Key", "Variable", "Default or example", "Who may set it", "Meaning"}, rows)
+		p.table([]string{"Key", "Meaning", "Default or example", "Variable", "Set by"}, rows)
 	}
 	for key := range known {
 		if !described[key] {
