@@ -20,6 +20,7 @@ var elsewhere = []string{
 	"internal/guest/confine/enter", // the same program, before it takes commands: its output is a pipe
 	"internal/guest/supervise",     // likewise
 	"internal/testkit",             // runs tests
+	"cmd/internal/docs", "cmd/internal/man", "cmd/internal/notices", // programs for developers
 	"bench", "scripts", "e2e", "examples", "testdata", ".git", ".ci",
 }
 
