@@ -15,11 +15,11 @@ import (
 // elsewhere are the directories that the test leaves out: their programs do not
 // write to a user's terminal, or are no part of the library and its command.
 var elsewhere = []string{
-	"internal/screen",              // this
-	"internal/guest/cmd",           // runs in the container
-	"internal/guest/confine/enter", // the same program, before it takes commands: its output is a pipe
-	"internal/guest/supervise",     // likewise
-	"internal/testkit",             // runs tests
+	"internal/screen",                                               // this
+	"internal/guest/cmd",                                            // runs in the container
+	"internal/guest/confine/enter",                                  // the same program, before it takes commands: its output is a pipe
+	"internal/guest/supervise",                                      // likewise
+	"internal/testkit",                                              // runs tests
 	"cmd/internal/docs", "cmd/internal/man", "cmd/internal/notices", // programs for developers
 	"bench", "scripts", "e2e", "examples", "testdata", ".git", ".ci",
 }
