@@ -373,13 +373,13 @@ func scopeOf(rt Runtime, tool Tool, call ToolCall) scope {
 	ours := isOurs(call) && tool.isBuiltin()
 	switch {
 	case command.Cmd != "" && ours:
-		return scope{boundset.Of("bash", fmt.Sprint(command.Background), command.Cwd, command.Cmd), "this very command"}
+		return scope{boundset.Of("bash", fmt.Sprint(command.Background), command.Cwd, command.Cmd), "this exact command"}
 	case writes && steersGit(rt, change.path):
 		return scope{}
 	case writes && change.path != "." && ours:
-		return scope{boundset.Of("write", change.path), "writes to this file"}
+		return scope{boundset.Of("write", change.path), "all writes to this file"}
 	case call.Name == "bash" || writes:
-		return scope{boundset.Of("call", tool.identity(), call.Arguments), "this very call"}
+		return scope{boundset.Of("call", tool.identity(), call.Arguments), "this exact call"}
 	}
 	return scope{boundset.Of("tool", tool.identity()), "all calls of " + call.Name}
 }

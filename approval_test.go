@@ -327,7 +327,7 @@ func TestAlwaysNeverCoversWhatGitObeys(t *testing.T) {
 				}))
 			_, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxSteps(20))
 			require.NoError(t, err)
-			want := map[string][]string{"plain": {"writes to this file"}}
+			want := map[string][]string{"plain": {"all writes to this file"}}
 			for _, path := range paths[1:] {
 				want[path] = []string{"", ""}
 			}
@@ -367,7 +367,7 @@ func TestApprovalIsToldWhatItDecidesAbout(t *testing.T) {
 	require.Equal(t, "bash", got.Tool.Name)
 	require.Contains(t, got.Tool.Description, "Run a shell command")
 	require.Equal(t, "calls of bash need approval here", got.Why)
-	require.Equal(t, "this very command", got.Session)
+	require.Equal(t, "this exact command", got.Session)
 	require.Equal(t, pygent.CallInfo{Agent: "lead", Step: 2, Call: got.Call}, info)
 }
 

@@ -26,63 +26,63 @@ import (
 // Event is something that happened in an agent. Its JSON is what
 // `pygent run --json` prints, one object a line.
 //
-// Only the fields that Type calls for are set. Text and reasoning deltas are
-// for display: several may come as one, and the message event that follows holds
-// all. A call that stands for several, such as a patch of several files, has the
-// events of each of them: the last one has its id. Every tool_call is followed by its tool_done, and between them come, as
-// far as they apply: approval, decision, tool_start, and any number of progress
-// and output, which are for display only. Calls of tools that only read may
-// overlap: Call tells them apart, and they are done in the order in which they
-// were announced. Durations are seconds in JSON, with fractions, in fields whose
-// names end in "_seconds".
+// An event has only the fields of its type. Text and reasoning deltas are for
+// display: several may be merged, and the message event that follows has the whole
+// text. A call that stands for several calls, such as a patch of several files, has
+// the events of each of them; the last one has its ID. Every tool_call is followed by
+// its tool_done. Between them come approval, decision and tool_start if they apply, and
+// any number of progress and output events, which are for display only. Calls of
+// read-only tools may overlap: Call tells them apart, and they end in the order in which
+// they started. In JSON, durations are seconds with fractions, in fields whose names end
+// in "_seconds".
 type Event struct {
-	Seq   int64     `json:"seq"` // rises by at least one with each event of an agent
-	Time  time.Time `json:"time"`
-	Type  EventType `json:"type"`
-	Task  string    `json:"task,omitempty"`  // id of the background task it comes from; empty for the agent itself
-	Input int64     `json:"input,omitempty"` // of a task: the number of the message that it took up last, as [TaskManager.Send] returned it
-	Step  int       `json:"step,omitempty"`  // the step of the run, from 1
+	Seq   int64     `json:"seq"`             // The number of the event. It rises by at least one with each event of an agent.
+	Time  time.Time `json:"time"`            // When the event was emitted.
+	Type  EventType `json:"type"`            // What happened.
+	Task  string    `json:"task,omitempty"`  // The ID of the background task that the event comes from; empty for the agent itself.
+	Input int64     `json:"input,omitempty"` // In events of a task: the number of the last message that the task received, as [TaskManager.Send] returned it.
+	Step  int       `json:"step,omitempty"`  // The step of the run, from 1.
 
-	Text    string      `json:"text,omitempty"`    // a delta, or a text for people; what the user or the agent said
-	Source  chat.Source `json:"source,omitempty"`  // who said it
-	Message *Message    `json:"message,omitempty"` // the complete message
-	Call    *ToolCall   `json:"call,omitempty"`    // the tool call; from decision on with the arguments as the tool gets them, but in tool_done as the model made it
-	Tool    *ToolInfo   `json:"tool,omitempty"`    // what the tool and the call are to people
-	Output  *ToolResult `json:"output,omitempty"`  // the tool's result
-	Usage   *Usage      `json:"usage,omitempty"`   // tokens of the step, or of the run, and their cost
-	Retry   *RetryInfo  `json:"retry,omitempty"`   // the retry that follows
+	Text    string      `json:"text,omitempty"`    // A piece of an answer, a text for people, or what the user or the agent said.
+	Source  chat.Source `json:"source,omitempty"`  // Who said it.
+	Message *Message    `json:"message,omitempty"` // The complete message.
+	Call    *ToolCall   `json:"call,omitempty"`    // The tool call. From decision on, it has the arguments that the tool receives; in tool_done, those that the model wrote.
+	Tool    *ToolInfo   `json:"tool,omitempty"`    // A description of the tool and of the call, for people.
+	Output  *ToolResult `json:"output,omitempty"`  // The result of the tool.
+	Usage   *Usage      `json:"usage,omitempty"`   // The tokens of the step or the run, and their cost.
+	Retry   *RetryInfo  `json:"retry,omitempty"`   // The retry that follows.
 
-	Approval *ApprovalRequest `json:"approval,omitempty"` // the question about a call
-	Decision *Decision        `json:"decision,omitempty"` // the answer to it
-	Question *Question        `json:"question,omitempty"` // what a tool asks the user
-	Answer   *Answer          `json:"answer,omitempty"`   // the answer to it
-	Progress *ProgressInfo    `json:"progress,omitempty"` // how far a call is
-	Chunk    *OutputChunk     `json:"chunk,omitempty"`    // a piece of what a command prints
+	Approval *ApprovalRequest `json:"approval,omitempty"` // The question about a call.
+	Decision *Decision        `json:"decision,omitempty"` // The answer to that question.
+	Question *Question        `json:"question,omitempty"` // The question of a tool.
+	Answer   *Answer          `json:"answer,omitempty"`   // The answer to that question.
+	Progress *ProgressInfo    `json:"progress,omitempty"` // The progress of a call.
+	Chunk    *OutputChunk     `json:"chunk,omitempty"`    // A piece of the output of a command.
 
-	Runtime *RuntimeEvent `json:"runtime,omitempty"` // what the runtime reports
-	Result  *Result       `json:"result,omitempty"`  // the end of the run
-	Model   string        `json:"model,omitempty"`   // the model that is asked, or the one that answered; empty if it has no name
-	Attempt int           `json:"attempt,omitempty"` // the number of the attempt to ask it, from 1
+	Runtime *RuntimeEvent `json:"runtime,omitempty"` // What the runtime reports.
+	Result  *Result       `json:"result,omitempty"`  // The result of the run.
+	Model   string        `json:"model,omitempty"`   // The model that is called, or the one that answered; empty if it has no name.
+	Attempt int           `json:"attempt,omitempty"` // The number of the attempt to call the model, from 1.
 
-	ID      string `json:"id,omitempty"`      // of a message that Say queued
-	Unheard []Said `json:"unheard,omitempty"` // what Say has queued and the model has not heard
+	ID      string `json:"id,omitempty"`      // The ID of a message that Say queued.
+	Unheard []Said `json:"unheard,omitempty"` // The messages that Say queued and the model has not received.
 
-	CallDelta *chat.CallDelta `json:"call_delta,omitempty"` // how far the call is
+	CallDelta *chat.CallDelta `json:"call_delta,omitempty"` // How much of the call the model has written.
 
-	Settings *Settings `json:"settings,omitempty"` // what is set now
+	Settings *Settings `json:"settings,omitempty"` // The settings that apply now.
 
-	Jobs []Job `json:"jobs,omitempty"` // the commands in the background
+	Jobs []Job `json:"jobs,omitempty"` // The background commands.
 
-	Context    ContextUse       `json:"context,omitzero"`     // how much of the model's context window is used
-	Compaction *chat.Compaction `json:"compaction,omitempty"` // how the conversation was made shorter
+	Context    ContextUse       `json:"context,omitzero"`     // How much of the model's context window is used.
+	Compaction *chat.Compaction `json:"compaction,omitempty"` // How the conversation was compacted.
 
-	// Messages is how many messages the history has, in events about one that was
-	// added. The system message does not count: it comes later than the first of
-	// the user, and in front of it.
+	// Messages is the number of messages in the history, in events that add one. The
+	// system message does not count: it is added after the first message of the user,
+	// and before it in the list.
 	Messages int `json:"messages,omitempty"`
 
-	Restored   *Restored   `json:"restored,omitempty"`    // what a restore did
-	TaskStatus *TaskStatus `json:"task_status,omitempty"` // the task's new state
+	Restored   *Restored   `json:"restored,omitempty"`    // What was restored.
+	TaskStatus *TaskStatus `json:"task_status,omitempty"` // The new state of the task.
 }
 
 // EventType is the kind of an [Event].
@@ -90,36 +90,36 @@ type EventType string
 
 // The types of events.
 const (
-	EventUser        EventType = "user"         // the conversation got a message in the user's role: Text, Source, Messages; Message when it is more than text; ID when Say queued it
-	EventUnheard     EventType = "unheard"      // what was said with Say and is not heard yet has changed: Unheard, none if empty
-	EventSettings    EventType = "settings"     // a setting of the agent was changed: Settings
-	EventStep        EventType = "step"         // a step begins: Step
-	EventModelStart  EventType = "model_start"  // the model is about to be asked: Model, Attempt, Messages
-	EventText        EventType = "text"         // the model writes: Text
-	EventReasoning   EventType = "reasoning"    // the model thinks aloud: Text
-	EventCallDelta   EventType = "call_delta"   // the model writes a call: CallDelta, at most ten times a second for a call
-	EventMessage     EventType = "message"      // the model's message is complete: Message, Model, Usage, Context, Messages
-	EventToolCall    EventType = "tool_call"    // the model calls a tool: Call, Tool
-	EventApproval    EventType = "approval"     // somebody is asked whether a call may run: Call, Approval
-	EventDecision    EventType = "decision"     // it was decided about a call that needs approval; also where nobody was asked, because a rule decides or nobody is there: Call, Decision
-	EventQuestion    EventType = "question"     // a tool asks the user, or the model of the agent that delegated the task: Call, Question
-	EventAnswer      EventType = "answer"       // somebody has answered, or nobody did: Call, Answer
-	EventToolStart   EventType = "tool_start"   // a tool begins to run, after the approval: Call
-	EventProgress    EventType = "progress"     // a tool tells how far it is, by [Progress]: Call without its arguments, Progress
-	EventOutput      EventType = "output"       // a command prints: Call without its arguments, Chunk; at most ten a second, some output may be left out
-	EventJobs        EventType = "jobs"         // a command in the background was started, or has ended: Jobs, those that run and the last ones that ended, none if empty. It follows the call that tells it; in a runtime of this package it comes within a second or so while a run goes on
-	EventToolDone    EventType = "tool_done"    // a call has its result: Call, Output, Messages
-	EventToolSkipped EventType = "tool_skipped" // a call is answered without running its tool: Call, Tool, Output, Messages
-	EventRetry       EventType = "retry"        // the model call failed and is repeated; text streamed in this step is withdrawn: Retry
-	EventNotice      EventType = "notice"       // worth knowing: Text
-	EventWarning     EventType = "warning"      // something is not as it was asked for: Text
-	EventRuntime     EventType = "runtime"      // the runtime reports something: Runtime, Text
-	EventCompacting  EventType = "compacting"   // the model is asked for a summary of the conversation, which takes a while
-	EventKeeping     EventType = "keeping"      // a run, or a restore, waits for more than a second for a checkpoint: Text, and Progress in files and directories; at most ten times a second while that changes, for display only. It may also come after run_end, to listeners that outlast the run
-	EventCompacted   EventType = "compacted"    // the conversation was made shorter for the model: Compaction, Context
-	EventRestored    EventType = "restored"     // the conversation and the files are what they were at a checkpoint: Restored, Text, Context, Messages
-	EventRunEnd      EventType = "run_end"      // the run is over: Result
-	EventTask        EventType = "task"         // a background task changed its state: Task, TaskStatus, Text
+	EventUser        EventType = "user"         // The conversation received a message in the role of the user. Fields: Text, Source, Messages; Message if it is more than text; ID if Say queued it.
+	EventUnheard     EventType = "unheard"      // The messages that Say queued and the model has not received have changed. Fields: Unheard, empty for none.
+	EventSettings    EventType = "settings"     // A setting of the agent has changed. Fields: Settings.
+	EventStep        EventType = "step"         // A step starts. Fields: Step.
+	EventModelStart  EventType = "model_start"  // A call of the model is about to start. Fields: Model, Attempt, Messages.
+	EventText        EventType = "text"         // The model writes a piece of its answer. Fields: Text.
+	EventReasoning   EventType = "reasoning"    // The model writes a piece of its reasoning. Fields: Text.
+	EventCallDelta   EventType = "call_delta"   // The model writes a tool call. Emitted at most ten times a second for a call. Fields: CallDelta.
+	EventMessage     EventType = "message"      // The message of the model is complete. Fields: Message, Model, Usage, Context, Messages.
+	EventToolCall    EventType = "tool_call"    // The model calls a tool. Fields: Call, Tool.
+	EventApproval    EventType = "approval"     // Somebody is asked to approve a call. Fields: Call, Approval.
+	EventDecision    EventType = "decision"     // A call that needs approval was approved or denied, by the user, by a rule, or because nobody can answer. Fields: Call, Decision.
+	EventQuestion    EventType = "question"     // A tool asks the user, or the model that delegated the task. Fields: Call, Question.
+	EventAnswer      EventType = "answer"       // The question was answered, or nobody answered it. Fields: Call, Answer.
+	EventToolStart   EventType = "tool_start"   // A tool starts to run, after the approval. Fields: Call.
+	EventProgress    EventType = "progress"     // A tool reports its progress with [Progress]. Fields: Call without its arguments, Progress.
+	EventOutput      EventType = "output"       // A command prints output. Emitted at most ten times a second; some output may be left out. Fields: Call without its arguments, Chunk.
+	EventJobs        EventType = "jobs"         // A background command has started or ended. It follows the call whose result reports that; with a runtime of this package, it comes within about a second during a run. Fields: Jobs, with those that run and the last ones that ended, empty for none.
+	EventToolDone    EventType = "tool_done"    // A call has its result. Fields: Call, Output, Messages.
+	EventToolSkipped EventType = "tool_skipped" // A call has its result, but its tool did not run. Fields: Call, Tool, Output, Messages.
+	EventRetry       EventType = "retry"        // A call of the model failed and is repeated. Text that was streamed in this step is withdrawn. Fields: Retry.
+	EventNotice      EventType = "notice"       // Something is worth knowing. Fields: Text.
+	EventWarning     EventType = "warning"      // Something differs from what was requested. Fields: Text.
+	EventRuntime     EventType = "runtime"      // The runtime reports something. Fields: Runtime, Text.
+	EventCompacting  EventType = "compacting"   // The model is summarising the conversation, which takes a while.
+	EventKeeping     EventType = "keeping"      // A run or a restore has waited more than a second for a checkpoint. Emitted at most ten times a second while the progress changes, for display only, and perhaps after run_end. Fields: Text, Progress in files and directories.
+	EventCompacted   EventType = "compacted"    // The conversation was compacted for the model. Fields: Compaction, Context.
+	EventRestored    EventType = "restored"     // The conversation and the files were restored from a checkpoint. Fields: Restored, Text, Context, Messages.
+	EventRunEnd      EventType = "run_end"      // The run has ended. Fields: Result.
+	EventTask        EventType = "task"         // The state of a background task has changed. Fields: Task, TaskStatus, Text.
 )
 
 // MarshalJSON encodes the event. At the end of a run it leaves out of the result

@@ -358,7 +358,7 @@ func TestAFallbackTakesBackWhatWasStreamed(t *testing.T) {
 	}
 	require.Equal(t, "Whole.", text)
 	require.Contains(t, shown.String(), "out of memory\n! what was written so far is withdrawn\nWhole.\n")
-	require.NotContains(t, shown.String(), "trying again")
+	require.NotContains(t, shown.String(), "retrying in")
 }
 
 func TestRetriesGoThroughTheMiddleware(t *testing.T) {

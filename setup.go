@@ -246,8 +246,8 @@ type savedOptions struct {
 	logFile  string      // where the program logs, of which a snapshot has a copy
 }
 
-// EventSaving tells how far a snapshot is that is saved, if that takes a while: Progress, in
-// bytes. It is for display only, and comes at most ten times a second.
+// EventSaving is emitted at most ten times a second while a snapshot is saved, if that takes
+// a while. It is for display only. Fields: Progress, in bytes.
 const EventSaving EventType = "saving"
 
 // continueIn sets what an agent takes from the snapshot.

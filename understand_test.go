@@ -284,9 +284,9 @@ func TestEverybodySeesTheCallThatRuns(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{
-		`asks bash {"cmd":"echo hi"}, this very command`,
+		`asks bash {"cmd":"echo hi"}, this exact command`,
 		`runs bash {"cmd":"echo hi"}`,
-		`asks write_file {"content":"y","path":"a"}, writes to this file`,
+		`asks write_file {"content":"y","path":"a"}, all writes to this file`,
 		`runs write_file {"content":"y","path":"a"}`,
 		`decided by rule`,
 		`runs write_file {"content":"z","path":"./a"}`,
@@ -342,7 +342,7 @@ func TestAPatchChangesSeveralFilesInOneCall(t *testing.T) {
 			_, err := agent.RunUntilStop(t.Context(), "go")
 			require.NoError(t, err)
 			require.Equal(t, map[string]string{"a.go": strings.Replace(twoFunctions, "B() int {\n\treturn 1", "B() int {\n\treturn 2", 1), "d/new.txt": "new\n"}, filesIn(t, dir))
-			require.Equal(t, []string{"edit_file writes to this file", "write_file writes to this file", "bash this very command"}, asked)
+			require.Equal(t, []string{"edit_file all writes to this file", "write_file all writes to this file", "bash this exact command"}, asked)
 			require.Equal(t, []string{"tool_call c1.1", "tool_call c1.2", "tool_call c1", "tool_done c1.1", "tool_done c1.2", "tool_done c1"}, ids[:6])
 			said := agent.History().Messages()[3].Text()
 			require.True(t, strings.HasPrefix(said, "[edit a.go]\nedited a.go at line 7\n"), said)

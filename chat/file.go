@@ -75,7 +75,7 @@ func (f *historyFile) excuse(err error) error {
 	case !f.lenient:
 		return err
 	case err != nil && !f.behind:
-		f.tell("the session goes on, but is not kept: " + err.Error())
+		f.tell("the session continues but is not saved: " + err.Error())
 	case err == nil && f.behind:
 		f.tell("the session is kept again, with what was said meanwhile")
 	}

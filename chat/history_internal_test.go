@@ -457,7 +457,7 @@ func TestASessionIsNotCalledKeptWhileTheDiskTakesNothing(t *testing.T) {
 		require.NoError(t, h.SetSystem(fmt.Sprint("another ", i)))
 		require.NoError(t, h.Append(UserMessage("two")))
 	}
-	require.Equal(t, []string{"the session goes on, but is not kept: " + memdisk.ErrUnsafe.Error()}, h.Repairs())
+	require.Equal(t, []string{"the session continues but is not saved: " + memdisk.ErrUnsafe.Error()}, h.Repairs())
 	disk.SetUnsafe(false)
 	require.NoError(t, h.Append(UserMessage("three")))
 	require.Equal(t, "the session is kept again, with what was said meanwhile", h.Repairs()[1])

@@ -22,59 +22,59 @@ import (
 func All() []pygent.Command {
 	all := []pygent.Command{
 		{
-			Name: "cmd", Usage: "COMMAND", Summary: "run a command in the workspace; the agent does not hear of it",
-			Help:   "The command is given to the shell as it is. No rule of approval and no ban applies, since it is yours.",
+			Name: "cmd", Usage: "COMMAND", Summary: "run a command in the workspace; the agent doesn't see it",
+			Help:   "The command goes to the shell unchanged. Approvals and bans do not apply to your own commands.",
 			Script: script,
 		}, {
-			Name: "confirm-bash", Usage: "[on|off]", Summary: "ask before each command, or no longer",
+			Name: "confirm-bash", Usage: "[on|off]", Summary: "turn the question before each command on or off",
 			Run: confirmBash, Complete: byPosition(oneOf("on", "off")),
 		}, {
-			Name: "cp", Usage: "SRC [DEST]", Summary: "copy a file or directory of this machine into the workspace",
-			Help: "Quote names with blanks as in a shell. A name that begins with / or ~ is read from there, others from the directory where pygent was started. Files are replaced only with --force.",
+			Name: "cp", Usage: "SRC [DEST]", Summary: "copy a file or directory from this machine into the workspace",
+			Help: "Quote names with spaces as in a shell. Relative names start at the directory where you started pygent. --force replaces existing files.",
 			Run:  upload, Complete: byPosition(hostFiles, workspaceFiles, oneOf(replaceFlag)),
 		}, {
-			Name: "diff", Usage: "[N] [PATH]", Summary: "show what has changed in files",
-			Help: "Without a number, what is other than when the session began; with one, what the last N turns have changed. Where there are no checkpoints, only what the agent's tools have changed is known. With PATH, only what is there or below it.",
+			Name: "diff", Usage: "[N] [PATH]", Summary: "show changes to files",
+			Help: "Without a number: all changes since the session began. With N: the changes of the last N turns. With PATH: only that file or directory. Without checkpoints, only changes made by the agent's tools are shown.",
 			Run:  diff, Output: pygent.OutputDiff, Complete: byPosition(either(lastTurns, changedFiles), changedSince),
 		}, {
-			Name: "export", Usage: "PATH DEST", Summary: "copy a file or directory of the workspace to this machine",
-			Help: "A directory is copied into a DEST that is there. Files are replaced only with --force.",
+			Name: "export", Usage: "PATH DEST", Summary: "copy a file or directory from the workspace to this machine",
+			Help: "If DEST is an existing directory, the copy goes into it. --force replaces existing files.",
 			Run:  export, Complete: byPosition(workspaceFiles, hostFiles, oneOf(replaceFlag)),
 		}, {
-			Name: "fork", Usage: forkUsage, Summary: "make another session that goes on from here, or from before the last N turns",
-			Help: "It has a copy of the files of then: in DIR, which must be new or empty, or else in a new directory beside the workspace. This session stays as it is, and both can be at work. What no checkpoint has is not there, and neither are commands in the background.",
+			Name: "fork", Usage: forkUsage, Summary: "start another session from here, or from before the last N turns",
+			Help: "The new session gets a copy of the files from that point, in DIR (new or empty) or in a new directory beside the workspace. This session does not change, and both can run at the same time. Background commands and files that no checkpoint has are not copied.",
 			Run:  fork, Complete: byPosition(lastTurns, hostFiles),
 		}, {
-			Name: "init", Usage: "[WISHES]", Summary: "have the agent write an AGENTS.md for the workspace",
+			Name: "init", Usage: "[WISHES]", Summary: "let the agent write an AGENTS.md for the workspace",
 			Message: describeProject,
 		}, {
-			Name: "jobs", Summary: "list the commands in the background",
+			Name: "jobs", Summary: "list background commands",
 			Run: listJobs, Output: pygent.OutputTable,
 		}, {
 			Name: "model", Usage: "[NAME]", Summary: "show or change the model",
-			Help: "A name that the model's server does not list is taken with a warning, since servers know names that they do not list.",
+			Help: "A name that the server does not list is accepted with a warning: servers accept names that they do not list.",
 			Run:  setModel, Complete: byPosition(models),
 		}, {
-			Name: "redo", Summary: "take the last /undo back",
-			Help: "Until you say something else, each /redo takes back one more.",
+			Name: "redo", Summary: "redo what the last /undo undid",
+			Help: "Repeat /redo to redo more, until you send another message.",
 			Run:  redo,
 		}, {
 			Name: "retry", Summary: "send your last message again",
-			Help:    "If its run was interrupted, /resume goes on with it instead.",
+			Help:    "If its run was interrupted, use /resume to continue it instead.",
 			Message: lastMessage,
 		}, {
-			Name: "save", Usage: "DIR [--force]", Summary: "save files, conversation and settings in a new directory of this machine",
-			Help: "Go on from there with pygent --load DIR. --force replaces a snapshot, and no other directory. Keys are not saved; what the workspace has in files is, .env files too.",
+			Name: "save", Usage: "DIR [--force]", Summary: "save files, conversation and settings to a new directory on this machine",
+			Help: "Continue from it with pygent --load DIR. --force replaces an existing snapshot, but no other directory. Keys are not saved, but all files of the workspace are, including .env files.",
 			Run:  save, Complete: byPosition(hostFiles, oneOf(replaceFlag)),
 		}, {
-			Name: "tasks", Summary: "list the tasks that the agent has delegated",
+			Name: "tasks", Summary: "list background tasks",
 			Run: listTasks, Output: pygent.OutputTable,
 		}, {
-			Name: "tools", Usage: toolsUsage, Summary: "list the agent's tools, or switch some on or off",
+			Name: "tools", Usage: toolsUsage, Summary: "list the agent's tools, or turn some on or off",
 			Run: switchTools, Output: pygent.OutputTable, Complete: toolNames,
 		}, {
-			Name: "undo", Usage: "[N]", Summary: "take back the last turn, or the last N, with what they did to files",
-			Help: "Files that you have changed since stay as they are, and are named. What .gitignore names stays, and so does .git: it is said if its HEAD was another. The history keeps everything, and /redo takes it back.",
+			Name: "undo", Usage: "[N]", Summary: "undo the last turn, or the last N turns, including changes to files",
+			Help: "Files that you changed since are left alone and listed. Files ignored by .gitignore and the .git directory are left alone; you are told if git's HEAD has moved. The history keeps everything, and /redo brings it back.",
 			Run:  undo, Complete: byPosition(lastTurns),
 		}, {
 			Name: "usage", Summary: "show tokens and cost by model, and how full the context is",
@@ -98,5 +98,5 @@ func arguments(args string, least, most int, form string) ([]string, error) {
 // misfit is the error for too few or too many arguments of a command, which is written
 // as form says.
 func misfit(form string) error {
-	return fmt.Errorf("the arguments do not fit: %s (quote names with blanks)", form)
+	return fmt.Errorf("usage: %s (quote names with spaces)", form)
 }

@@ -61,7 +61,7 @@ func TestCommandsRunInTheWorkspace(t *testing.T) {
 	result, err := agent.RunCommand(t.Context(), "/cmd printf partly; exit 3", nil)
 	require.ErrorContains(t, err, "exit code 3")
 	require.Equal(t, "partly\n", result.Output)
-	fails(t, agent, "/cmd", "no command was given")
+	fails(t, agent, "/cmd", "no command given")
 	require.Zero(t, agent.History().Len(), "the model does not hear of it")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -83,10 +83,10 @@ func TestFilesGoInAndOut(t *testing.T) {
 	note := filepath.Join(dir, "note")
 	require.Equal(t, "copied in/b.txt of the workspace to "+note+"\n", says(t, agent, "/export in/b.txt "+note))
 	fails(t, agent, "/cp", "/cp SRC [DEST]")
-	fails(t, agent, "/cp a b c", "quote names with blanks")
+	fails(t, agent, "/cp a b c", "quote names with spaces")
 	fails(t, agent, `/cp "a`, "not closed")
 	fails(t, agent, "/cp nothing-there", "nothing-there")
-	fails(t, agent, `/cp "~/a file.txt" /outside`, "/export PATH DEST copies from it to this machine")
+	fails(t, agent, `/cp "~/a file.txt" /outside`, "use /export PATH DEST")
 	fails(t, agent, "/export in", "/export PATH DEST")
 }
 
@@ -100,17 +100,17 @@ func TestCopiesReplaceNoFileUnasked(t *testing.T) {
 	says(t, agent, "/cmd mkdir -p in/sub; printf mine >f; printf mine >in/f; printf mine >in/sub/g; printf mine >in/h")
 	ours := func() string { return says(t, agent, "/cmd for f in f in/f in/sub/g in/h; do cat $f; echo; done") }
 	for line, named := range map[string]string{
-		"/cp DIR/f":             "there is already f;",
-		"/cp DIR/f f":           "there is already f;",
-		"/cp DIR/f in":          "there is already in/f;",
-		"/cp DIR/f ./in/f":      "there is already in/f;",
-		"/cp DIR/tree in":       "there is already in/f, in/sub/g;",
-		"/export f DIR":         "there is already DIR/f;",
-		"/export in/f DIR/f":    "there is already DIR/f;",
-		"/export ./in DIR/tree": "there is already DIR/tree/f, DIR/tree/sub/g;",
+		"/cp DIR/f":             "copied: f already",
+		"/cp DIR/f f":           "copied: f already",
+		"/cp DIR/f in":          "copied: in/f already",
+		"/cp DIR/f ./in/f":      "copied: in/f already",
+		"/cp DIR/tree in":       "copied: in/f, in/sub/g already",
+		"/export f DIR":         "copied: DIR/f already",
+		"/export in/f DIR/f":    "copied: DIR/f already",
+		"/export ./in DIR/tree": "copied: DIR/tree/f, DIR/tree/sub/g already",
 	} {
 		at := func(s string) string { return strings.ReplaceAll(s, "DIR", dir) }
-		fails(t, agent, at(line), at(named)+" with --force the copy takes its place")
+		fails(t, agent, at(line), at(named)+" exists; --force")
 		require.Equal(t, "mine\nmine\nmine\nmine\n", ours(), line)
 	}
 	data, err := os.ReadFile(filepath.Join(dir, "tree", "f"))
@@ -131,11 +131,11 @@ func TestSettingsAreShownAndChanged(t *testing.T) {
 	require.NoError(t, agent.SetModel(client, ""))
 	require.Equal(t, "model: small/one\n", says(t, agent, "/model"))
 	require.Equal(t, "model: other/model\n", says(t, agent, "/model other/model"))
-	require.Equal(t, "commands run without a question\n", says(t, agent, "/confirm-bash"))
-	require.Equal(t, "you are asked before each command\n", says(t, agent, "/confirm-bash on"))
+	require.Equal(t, "commands run without asking\n", says(t, agent, "/confirm-bash"))
+	require.Equal(t, "pygent asks before each command\n", says(t, agent, "/confirm-bash on"))
 	require.True(t, agent.State().Settings.Confirm)
-	require.Equal(t, "commands run without a question\n", says(t, agent, "/confirm-bash off"))
-	fails(t, agent, "/confirm-bash maybe", "neither on nor off")
+	require.Equal(t, "commands run without asking\n", says(t, agent, "/confirm-bash off"))
+	fails(t, agent, "/confirm-bash maybe", "use on or off")
 
 	listing := says(t, agent, "/tools")
 	require.Equal(t, listing, says(t, agent, "/tools list"))
@@ -179,8 +179,8 @@ func TestNamesOfModelsAreCheckedAgainstTheServersList(t *testing.T) {
 	require.Equal(t, "model: gpt-5\n", says(t, agent, "/model gpt-5"))
 	require.Equal(t, "model: llama3\n", says(t, agent, "/model llama3"))
 	require.Equal(t, "model: small\n", says(t, agent, "/model small"), "the default is known")
-	require.Equal(t, "model: gpt-6\n! the server lists no model of this name; did you mean gpt-5?\n", says(t, agent, "/model gpt-6"))
-	require.Equal(t, "model: quite-another\n! the server lists no model of this name; Tab after /model completes those that it lists\n", says(t, agent, "/model quite-another"))
+	require.Equal(t, "model: gpt-6\n! the server does not list this model. Did you mean gpt-5?\n", says(t, agent, "/model gpt-6"))
+	require.Equal(t, "model: quite-another\n! the server does not list this model. Press Tab after /model to see those it lists.\n", says(t, agent, "/model quite-another"))
 	require.Equal(t, "quite-another", agent.State().Settings.Model, "servers know names that they do not list")
 	fails(t, agent, "/model two words", "/model [NAME]")
 	list, err := agent.CompleteCommand(t.Context(), "/model gpt-5")
@@ -218,8 +218,8 @@ func TestChangesOfFilesAreShown(t *testing.T) {
 		write("dir/b.txt", "b\n"),
 		write("c.txt", "c\n"),
 		pygenttest.Call("stop", nil))
-	require.Contains(t, says(t, agent, "/diff"), "have changed no file;")
-	require.Contains(t, says(t, agent, "/diff dir"), "have changed no file at dir;")
+	require.Contains(t, says(t, agent, "/diff"), "have not changed any file;")
+	require.Contains(t, says(t, agent, "/diff dir"), "have not changed any file at dir;")
 	_, err := agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
 	all := says(t, agent, "/diff")
@@ -244,19 +244,19 @@ func TestNamesOfFilesMakeNoLinesOfTheirOwn(t *testing.T) {
 
 func TestWorkIsListed(t *testing.T) {
 	agent := session(t, pygenttest.Text("Hello.").WithUsage(pygent.Usage{PromptTokens: 1200, CompletionTokens: 5, CachedTokens: 1000}))
-	require.Contains(t, says(t, agent, "/jobs"), "no command")
-	require.Contains(t, says(t, agent, "/tasks"), "no task")
+	require.Contains(t, says(t, agent, "/jobs"), "no background commands")
+	require.Contains(t, says(t, agent, "/tasks"), "no background tasks")
 	fails(t, agent, "/jobs all", "/jobs: it takes no arguments")
-	fails(t, agent, "/retry", "you have said nothing yet")
-	require.Equal(t, "the model has not answered yet, so that no tokens were used\n", says(t, agent, "/usage"))
+	fails(t, agent, "/retry", "you have not sent a message yet")
+	require.Equal(t, "the model has not answered yet: no tokens used\n", says(t, agent, "/usage"))
 	_, err := agent.RunUntilStop(t.Context(), "Hi.", pygent.WithEndOnReply())
 	require.NoError(t, err)
-	require.Contains(t, says(t, agent, "/usage"), "  (no name)  1,200 tokens in, 5 out (1,000 of those in were cached)\n  all        1,200 tokens in, 5 out (1,000 of those in were cached)\n  cost       not known: no price is set")
+	require.Contains(t, says(t, agent, "/usage"), "  (no name)  1,200 tokens in, 5 out (1,000 cached)\n  all        1,200 tokens in, 5 out (1,000 cached)\n  cost       unknown: no price is set")
 	result, err := agent.RunCommand(t.Context(), "/retry", nil)
 	require.NoError(t, err)
 	require.Equal(t, "Hi.", result.Message.Text())
 	require.NoError(t, agent.NewConversation(t.Context()))
-	fails(t, agent, "/retry", "you have said nothing yet")
+	fails(t, agent, "/retry", "you have not sent a message yet")
 }
 
 // telling is the local runtime, whose list of jobs can fail.
@@ -286,7 +286,7 @@ func TestJobsAreListedAsTheyAreNow(t *testing.T) {
 	require.Regexp(t, `^  1  running  \S+ m?s  0 bytes  while \[`, says(t, agent, "/jobs"))
 
 	rt.broken = errors.New("paused")
-	require.Regexp(t, `(?s)^  1  running  .*\nThis is how it was \S+ m?s ago; what runs now is not known: list the commands in the background: paused\n$`, says(t, agent, "/jobs"))
+	require.Regexp(t, `(?s)^  1  running  .*\nThis is the state \S+ m?s ago\. .* read: list the commands in the background: paused\n$`, says(t, agent, "/jobs"))
 	rt.broken = nil
 
 	require.NoError(t, rt.WriteFile(t.Context(), "go", nil))

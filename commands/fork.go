@@ -32,7 +32,7 @@ func fork(ctx context.Context, a *pygent.Agent, args string, out io.Writer) erro
 	}
 	switch {
 	case len(names) > 1 || turns < 0:
-		return errors.New("the arguments do not fit: /fork " + forkUsage)
+		return errors.New("usage: /fork " + forkUsage)
 	case len(names) == 1:
 		if dir, err = pathname.Host().Read(names[0]); err != nil {
 			return err
@@ -61,7 +61,7 @@ func forkPoint(a *pygent.Agent, turns int) (pygent.Checkpoint, error) {
 	if len(list) == 0 {
 		_, err := a.CheckpointBefore(1) // says why none are kept
 		if errors.Is(err, pygent.ErrNothingToUndo) {
-			err = errors.New("nothing was said yet, so another session has nothing to go on with")
+			err = errors.New("there is nothing to fork yet: send a message first")
 		}
 		return pygent.Checkpoint{}, err
 	}
@@ -78,13 +78,13 @@ func tellFork(a *pygent.Agent, from pygent.Checkpoint, info sessions.Info, out i
 		text += "the checkpoint of " + from.Time.Local().Format("15:04:05") + "\n"
 	}
 	if from.Files {
-		text += "the files of then are in " + slash.Quote(info.Workspace) + "\n"
+		text += "Files from that point: " + slash.Quote(info.Workspace) + "\n"
 	} else {
 		text += "that checkpoint has no files: " + slash.Quote(info.Workspace) + " is empty\n"
 	}
-	text += "go on there with: pygent --resume " + info.ID + "\n"
+	text += "Continue there: pygent --resume " + info.ID + "\n"
 	if here, ok := sessions.Of(a); ok {
-		text += "this session stays as it is; return to it with: pygent --resume " + here.ID + "\n"
+		text += "This session is unchanged. Return to it: pygent --resume " + here.ID + "\n"
 	}
 	_, err := io.WriteString(out, text)
 	return err

@@ -33,5 +33,5 @@ func lastMessage(_ context.Context, a *pygent.Agent, args string) (pygent.Messag
 			return e.Message, nil
 		}
 	}
-	return pygent.Message{}, errors.New("you have said nothing yet")
+	return pygent.Message{}, errors.New("you have not sent a message yet")
 }

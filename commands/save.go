@@ -39,9 +39,9 @@ func save(ctx context.Context, a *pygent.Agent, args string, out io.Writer) erro
 	s, err := snapshot.Save(ctx, a, dir, opts...)
 	switch {
 	case errors.Is(err, snapshot.ErrExists):
-		return fmt.Errorf("%w; name another directory, or replace a snapshot by /save %s %s", err, slash.Quote(names[0]), replaceFlag)
+		return fmt.Errorf("%w; choose another directory, or replace the snapshot: /save %s %s", err, slash.Quote(names[0]), replaceFlag)
 	case errors.Is(err, pygent.ErrAgentBusy):
-		return fmt.Errorf("%w: wait for its end, or interrupt it", err)
+		return fmt.Errorf("%w: wait for it to end, or interrupt it", err)
 	case err != nil:
 		return err
 	}
@@ -52,7 +52,7 @@ func save(ctx context.Context, a *pygent.Agent, args string, out io.Writer) erro
 		const shown = 5
 		text += fmt.Sprintf("not saved: %s\n", numeral.Some(left, shown, false))
 	}
-	_, err = fmt.Fprintf(out, "%sgo on from there with: pygent --load %s\n", text, escape.Word(s.Dir()))
+	_, err = fmt.Fprintf(out, "%sContinue from it: pygent --load %s\n", text, escape.Word(s.Dir()))
 	return err
 }
 

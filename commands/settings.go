@@ -23,11 +23,11 @@ func confirmBash(_ context.Context, a *pygent.Agent, args string, out io.Writer)
 		a.SetConfirmBash(args == "on")
 	case "":
 	default:
-		return fmt.Errorf("%q is neither on nor off", args)
+		return fmt.Errorf("%q: use on or off", args)
 	}
-	said := "commands run without a question"
+	said := "commands run without asking"
 	if a.State().Settings.Confirm {
-		said = "you are asked before each command"
+		said = "pygent asks before each command"
 	}
 	_, err := fmt.Fprintln(out, said)
 	return err
@@ -71,9 +71,9 @@ func unknownModel(ctx context.Context, a *pygent.Agent, name string) string {
 		return ""
 	}
 	if like := spelling.Nearest(name, known); like != "" {
-		return "! the server lists no model of this name; did you mean " + like + "?\n"
+		return "! the server does not list this model. Did you mean " + like + "?\n"
 	}
-	return "! the server lists no model of this name; Tab after /model completes those that it lists\n"
+	return "! the server does not list this model. Press Tab after /model to see those it lists.\n"
 }
 
 // toolsUsage is what the command tools takes.
@@ -92,7 +92,7 @@ func switchTools(_ context.Context, a *pygent.Agent, args string, out io.Writer)
 	case verb == "list" && len(names) == 0:
 		return listTools(a, out)
 	case len(names) == 0 || verb != "enable" && verb != "disable":
-		return errors.New("the arguments do not fit: /tools " + toolsUsage)
+		return errors.New("usage: /tools " + toolsUsage)
 	}
 	settings := a.State().Settings
 	known := slices.Concat(settings.Tools, settings.Disabled)

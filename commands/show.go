@@ -28,13 +28,13 @@ func diff(ctx context.Context, a *pygent.Agent, args string, out io.Writer) erro
 	if len(names) > 0 {
 		if n, err := strconv.Atoi(names[0]); err == nil {
 			if n < 1 {
-				return fmt.Errorf("%d is no number of turns, such as 1 for the last one; a file of that name is ./%d", n, n)
+				return fmt.Errorf("%d: give a number of turns such as 1; for a file of that name, write ./%d", n, n)
 			}
 			turns, names = n, names[1:]
 		}
 	}
 	if len(names) > 1 {
-		return errors.New("the arguments do not fit: /diff [N] [PATH]")
+		return errors.New("usage: /diff [N] [PATH]")
 	}
 	within := "."
 	if len(names) == 1 {
@@ -45,15 +45,15 @@ func diff(ctx context.Context, a *pygent.Agent, args string, out io.Writer) erro
 		if err != nil {
 			return err
 		}
-		return showChanges(out, changes, more, within, "no file is other than it was before", "")
+		return showChanges(out, changes, more, within, "no file has changed", "")
 	}
 	changes, more, by, err := sessionChanges(ctx, a)
 	if err != nil {
 		return err
 	}
-	none, hint := "no file is other than when the session began", ""
+	none, hint := "no file has changed since the session began", ""
 	if by == byTools {
-		none, hint = "the agent's tools have changed no file", "; what commands change is shown where there are checkpoints"
+		none, hint = "the agent's tools have not changed any file", "; changes made by commands are shown only with checkpoints"
 	}
 	return showChanges(out, changes, more, within, none, hint)
 }
@@ -69,7 +69,7 @@ func showChanges(out io.Writer, changes []pygent.FileChange, more bool, within, 
 		text = none + hint + "\n"
 	}
 	if more {
-		text += "there are more changes than are shown; name a PATH\n"
+		text += "more changes are not shown; give a PATH to see them\n"
 	}
 	_, err := io.WriteString(out, text)
 	return err
@@ -121,7 +121,7 @@ func titled(c pygent.FileChange) string {
 	case c.Note != "":
 		return title + ": " + c.Note + "\n"
 	case c.Binary:
-		return title + ": it is no text\n"
+		return title + ": binary file\n"
 	}
 	return title + "\n" + strings.TrimSuffix(c.Diff(), "\n") + "\n"
 }
@@ -138,7 +138,7 @@ func listTasks(ctx context.Context, a *pygent.Agent, args string, out io.Writer)
 		return err
 	}
 	if len(all) == 0 {
-		_, err := io.WriteString(out, "no task has been delegated\n")
+		_, err := io.WriteString(out, "no background tasks\n")
 		return err
 	}
 	var rows [][]string
@@ -161,7 +161,7 @@ func listJobs(ctx context.Context, a *pygent.Agent, args string, out io.Writer) 
 		return listKnownJobs(ctx, a, out, err)
 	}
 	if len(jobs) == 0 {
-		_, err := io.WriteString(out, "no command runs in the background\n")
+		_, err := io.WriteString(out, "no background commands\n")
 		return err
 	}
 	return table(out, jobRows(jobs))
@@ -177,7 +177,7 @@ func listKnownJobs(ctx context.Context, a *pygent.Agent, out io.Writer, silent e
 	if err := table(out, jobRows(known.Jobs)); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "This is how it was %s ago; what runs now is not known: %v\n", numeral.Took(time.Since(known.JobsAt)), silent)
+	_, err := fmt.Fprintf(out, "This is the state %s ago. The current state could not be read: %v\n", numeral.Took(time.Since(known.JobsAt)), silent)
 	return err
 }
 
@@ -204,17 +204,17 @@ func usage(_ context.Context, a *pygent.Agent, args string, out io.Writer) error
 	}
 	report := a.Usage()
 	if len(report.Models) == 0 {
-		_, err := io.WriteString(out, "the model has not answered yet, so that no tokens were used\n")
+		_, err := io.WriteString(out, "the model has not answered yet: no tokens used\n")
 		return err
 	}
 	var rows [][]string
 	for _, name := range slices.Sorted(maps.Keys(report.Models)) {
 		rows = append(rows, []string{cmp.Or(name, "(no name)"), tokens(report.Models[name])})
 	}
-	cost := "not known: no price is set ([prices] in a file)"
+	cost := "unknown: no price is set (see [prices] in the configuration)"
 	switch {
 	case report.Cost > 0 && len(report.Unpriced) > 0:
-		cost = fmt.Sprintf("%.4f, without %s, whose price is not known", report.Cost, strings.Join(report.Unpriced, ", "))
+		cost = fmt.Sprintf("%.4f, without %s (price unknown)", report.Cost, strings.Join(report.Unpriced, ", "))
 	case report.Cost > 0 || len(report.Unpriced) == 0:
 		cost = fmt.Sprintf("%.4f", report.Cost)
 	}
@@ -241,7 +241,7 @@ func nothing(args string) error {
 func tokens(u pygent.Usage) string {
 	said := fmt.Sprintf("%s tokens in, %s out", numeral.Grouped(u.PromptTokens), numeral.Grouped(u.CompletionTokens))
 	if u.CachedTokens > 0 {
-		said += fmt.Sprintf(" (%s of those in were cached)", numeral.Grouped(u.CachedTokens))
+		said += fmt.Sprintf(" (%s cached)", numeral.Grouped(u.CachedTokens))
 	}
 	return said
 }

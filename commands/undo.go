@@ -37,7 +37,7 @@ func turnsIn(args string) (int, error) {
 	}
 	turns, err := strconv.Atoi(args)
 	if err != nil || turns < 1 {
-		return 0, errors.New("say how many turns, such as 2, or nothing for the last one")
+		return 0, errors.New("give a number of turns such as 2, or nothing for the last turn")
 	}
 	return turns, nil
 }
@@ -90,7 +90,7 @@ func changesOf(ctx context.Context, a *pygent.Agent, turns int) (changes []pygen
 	before, err := a.CheckpointBefore(turns)
 	list := a.Checkpoints()
 	if err != nil && len(list) == 0 {
-		return nil, false, errors.New("no turn has a checkpoint yet, with which its files could be compared")
+		return nil, false, errors.New("no turn has a checkpoint yet, so there is nothing to compare")
 	}
 	if err != nil {
 		return nil, false, err

@@ -30,7 +30,7 @@ func TestTurnsAreUndone(t *testing.T) {
 	defer func() { require.NoError(t, agent.Close()) }()
 	fails(t, agent, "/undo", "there is no turn to undo")
 	fails(t, agent, "/diff 1", "no turn has a checkpoint yet")
-	fails(t, agent, "/diff -1", "-1 is no number of turns, such as 1 for the last one; a file of that name is ./-1")
+	fails(t, agent, "/diff -1", "-1: give a number of turns such as 1; for a file of that name, write ./-1")
 	for _, msg := range []string{"first", "second\nline"} {
 		_, err := agent.RunUntilStop(t.Context(), msg)
 		require.NoError(t, err)
@@ -39,10 +39,10 @@ func TestTurnsAreUndone(t *testing.T) {
 	all := says(t, agent, "/diff")
 	require.Contains(t, all, "created a\n@@ line 1 @@\n+ 2\n", "since the session began")
 	require.Contains(t, all, "created d/b")
-	require.Contains(t, says(t, agent, "/diff nowhere"), "no file is other than when the session began at nowhere")
+	require.Contains(t, says(t, agent, "/diff nowhere"), "no file has changed since the session began at nowhere")
 	require.Contains(t, says(t, agent, "/diff 2 d"), "created d/b")
 	require.NotContains(t, says(t, agent, "/diff 2 d"), "created a")
-	require.Contains(t, says(t, agent, "/diff 1 nowhere"), "no file is other than it was before at nowhere")
+	require.Contains(t, says(t, agent, "/diff 1 nowhere"), "no file has changed at nowhere")
 	fails(t, agent, "/diff 3", "there are checkpoints of the last 2 turns only, and not of 3")
 	require.NoError(t, agent.Runtime().WriteFile(t.Context(), "d/b", []byte("mine")))
 	choices := func(line string) (shown []string) {
@@ -75,10 +75,10 @@ func TestTurnsAreUndone(t *testing.T) {
 	fails(t, agent, "/redo", "nothing was undone since the last turn")
 	fails(t, agent, "/undo 3", "checkpoints of the last 2")
 	for _, line := range []string{"/undo x", "/undo 0", "/undo 1 2"} {
-		fails(t, agent, line, "say how many turns")
+		fails(t, agent, line, "give a number of turns")
 	}
 	says(t, agent, "/undo 2")
-	fails(t, agent, "/retry", "you have said nothing yet")
+	fails(t, agent, "/retry", "you have not sent a message yet")
 }
 
 func TestUndoNeedsCheckpoints(t *testing.T) {
@@ -91,5 +91,5 @@ func TestAForkNeedsAConversation(t *testing.T) {
 		pygent.WithCommands(commands.All()...), checkpoint.Keep(t.TempDir()))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, agent.Close()) })
-	fails(t, agent, "/fork", "nothing was said yet, so another session has nothing to go on with")
+	fails(t, agent, "/fork", "there is nothing to fork yet: send a message first")
 }

@@ -20,7 +20,7 @@ import (
 
 func script(_ context.Context, _ *pygent.Agent, args string) (string, error) {
 	if args == "" {
-		return "", errors.New("no command was given: /cmd COMMAND")
+		return "", errors.New("no command given. Usage: /cmd COMMAND")
 	}
 	return args, nil
 }
@@ -46,7 +46,7 @@ func upload(ctx context.Context, a *pygent.Agent, args string, out io.Writer) er
 	}
 	switch {
 	case errors.Is(err, pygent.ErrOutsideWorkspace):
-		return fmt.Errorf("%w; DEST is a place in the workspace, and /export PATH DEST copies from it to this machine", err)
+		return fmt.Errorf("%w; DEST is a path in the workspace. To copy to this machine, use /export PATH DEST", err)
 	case err != nil:
 		return err
 	}
@@ -116,7 +116,7 @@ func inTheWay(ctx context.Context, a *pygent.Agent, replace bool, find func(pyge
 		return ctx.Err()
 	}
 	const shown = 5
-	return fmt.Errorf("nothing was copied, since there is already %s; with %s the copy takes its place", numeral.Some(names, shown, false), replaceFlag)
+	return fmt.Errorf("nothing was copied: %s already exists; %s replaces it", numeral.Some(names, shown, false), replaceFlag)
 }
 
 // uploadReplaces returns the files of the workspace that an upload would replace.

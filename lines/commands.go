@@ -61,9 +61,9 @@ func (s *session) shell(ctx context.Context, line string) error {
 	line = strings.TrimSpace(line)
 	switch {
 	case !slices.ContainsFunc(s.agent.Commands(), func(c pygent.Command) bool { return c.Name == shellCommand }):
-		return errors.New(`a line that begins with "!" is a command line of yours, which this program does not run; it was not sent`)
+		return errors.New(`lines that begin with "!" run commands, which this program does not support; it was not sent`)
 	case line == "":
-		return errors.New("after the ! comes a command line")
+		return errors.New("type a command after the !")
 	}
 	return s.command(ctx, "/"+shellCommand+" "+line)
 }

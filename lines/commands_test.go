@@ -65,13 +65,13 @@ func TestSessionCommands(t *testing.T) {
 
 func TestLinesOfTheShellNeverReachTheModel(t *testing.T) {
 	t.Parallel()
-	without := "error: a line that begins with \"!\" is a command line of yours, which this program does not run; it was not sent\n"
+	without := "error: lines that begin with \"!\" run commands, which this program does not support; it was not sent\n"
 	shown, _ := converse(t, "!echo secret\n!\n", pygenttest.NewScriptedModel())
 	require.Equal(t, without+without, shown)
 
 	cmd := pygent.Command{Name: "cmd", Summary: "run", Script: func(_ context.Context, _ *pygent.Agent, args string) (string, error) { return args, nil }}
 	shown, agent := converse(t, "! echo 'a  b' c\n!\n", pygenttest.NewScriptedModel(), pygent.WithCommands(cmd))
-	require.Equal(t, "a  b c\nerror: after the ! comes a command line\n", shown)
+	require.Equal(t, "a  b c\nerror: type a command after the !\n", shown)
 	require.Empty(t, userMessages(agent))
 }
 
@@ -99,7 +99,7 @@ func TestSessionShowsTheCompactionThatTheUserAsksFor(t *testing.T) {
 	t.Parallel()
 	long := pygenttest.Text(strings.Repeat("A long answer. ", 2000))
 	shown, _ := converse(t, "one\ntwo\n/compact\n", pygenttest.NewScriptedModel(long, pygenttest.Text("short"), pygenttest.Text("Task: talk. Nothing is open.")))
-	require.Contains(t, shown, "! the model sums up the conversation\n")
+	require.Contains(t, shown, "! the model is summarising the conversation\n")
 	require.Regexp(t, `(?m)^! the conversation was compacted from about \d+ to \d+ tokens`, shown)
 }
 

@@ -125,7 +125,7 @@ func printEvent(t *console.Text, e pygent.Event) {
 	case pygent.EventRetry:
 		t.Retry(e.Retry.Error + faces.Again(*e.Retry))
 	case pygent.EventCompacting:
-		t.Warn("the model sums up the conversation")
+		t.Warn("the model is summarising the conversation")
 	case pygent.EventCompacted:
 		t.Warn("%s", e.Compaction)
 	case pygent.EventRestored:
@@ -150,7 +150,7 @@ func printRestored(t *console.Text, e pygent.Event) {
 	}
 	if msg := e.Restored.Message; msg != nil && strings.TrimSpace(msg.Text()) != "" {
 		const shown = 500
-		t.Tell("you had said: %s", cut.Line(msg.Text(), shown))
+		t.Tell("your message was: %s", cut.Line(msg.Text(), shown))
 	}
 }
 

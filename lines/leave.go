@@ -43,14 +43,14 @@ func (s *session) leaveFiles(ctx context.Context, besides []pygent.FileInfo) {
 			left.files = append(left.files, export.File{Path: f.Path, Size: f.Size, Mode: f.Mode})
 		}
 		if err != nil {
-			s.talk.Aside("! the files of the temporary workspace cannot be listed: %v", err)
+			s.talk.Aside("! the files of the temporary workspace could not be listed: %v", err)
 		}
 		if left.ask(ctx) || ctx.Err() != nil {
 			return
 		}
 	}
 	if err != nil {
-		s.talk.Aside("(the workspace was temporary and goes with its files, which cannot be listed: %v)", err)
+		s.talk.Aside("(the temporary workspace is deleted with its files, which could not be listed: %v)", err)
 		return
 	}
 	var names []string
@@ -93,7 +93,7 @@ func (l *leftFiles) ask(ctx context.Context) (answered bool) {
 			dir, err := l.choose(ctx, here)
 			switch {
 			case err != nil && refused < mostRefusals:
-				l.talk.Aside("(k keeps the files, d deletes them)")
+				l.talk.Aside("(press k to keep the files, d to delete them)")
 				return nil
 			case err != nil:
 				return nil
@@ -140,7 +140,7 @@ func (l *leftFiles) choose(ctx context.Context, here string) (dir string, err er
 		case dir == "" && (verb == "d" || verb == "delete" || verb == "n" || verb == "no"):
 			return "", nil
 		}
-		l.talk.Aside("(answer with k or d, or with k and a directory)")
+		l.talk.Aside("(answer k or d, or k and a directory)")
 	}
 }
 

@@ -138,7 +138,7 @@ func protection(info pygent.RuntimeInfo) string {
 	case "":
 		return ""
 	case "none":
-		return "; protection: none, so they can do whatever you can (" + info.ProtectionNote + ")"
+		return "; protection: none, so they can do anything you can (" + info.ProtectionNote + ")"
 	}
 	return "; protection: " + info.Protection + " (" + info.ProtectionNote + ")"
 }
@@ -201,7 +201,7 @@ func (s *session) outcome(r *pygent.Result) {
 	switch r.Status {
 	case pygent.StatusReplied:
 		if r.Steps == 0 {
-			s.talk.Aside("(nothing was interrupted: the last reply ended the turn)")
+			s.talk.Aside("(nothing to interrupt: the turn had ended)")
 		}
 	case pygent.StatusStopped:
 		if r.Summary != "" && !r.SummaryIsText() {
@@ -212,7 +212,7 @@ func (s *session) outcome(r *pygent.Result) {
 			s.talk.Offer(q.Prompt, q.Options...)
 		}
 	default:
-		s.talk.Aside("(%s; say \"go on\" to continue)", cmp.Or(r.Reason, string(r.Status)))
+		s.talk.Aside("(%s; to continue, send \"continue\")", cmp.Or(r.Reason, string(r.Status)))
 	}
 }
 
@@ -279,19 +279,19 @@ func (s *session) banner(ctx context.Context) {
 		s.talk.Say("%s", strings.TrimRight("  "+line, " "))
 	}
 	if s.face.Interrupted && !s.face.Resume {
-		s.talk.Say("The conversation was interrupted; /resume goes on with it.")
+		s.talk.Say("The last run was interrupted. Use /resume to continue it.")
 	}
 	for _, notice := range s.face.Notices {
 		s.talk.Say("! %s", notice)
 	}
 	if s.talk.Asks() && info.Temporary && !s.face.Lent {
-		s.talk.Aside("The workspace is temporary: if files are made in it, you are asked at the end whether to keep them.")
+		s.talk.Aside("The workspace is temporary. If files are created in it, you can keep them at the end.")
 	}
 	if s.talk.Asks() {
-		s.talk.Aside("Type a message; /help lists the commands, /exit leaves.")
+		s.talk.Aside("Type a message. /help lists the commands, /exit leaves.")
 	}
 	if s.talk.IsAside() {
-		s.talk.Aside("The output is redirected and gets the conversation. You are asked here.")
+		s.talk.Aside("The output is redirected. Questions are asked here.")
 	}
 }
 
@@ -382,7 +382,7 @@ func change(call pygent.ToolCall) (title, what string, ok bool) {
 
 // errBetweenTurns is the reason for refusing the hosts of a background job
 // while the user writes the next message.
-var errBetweenTurns = errors.New("the user is asked during a turn only")
+var errBetweenTurns = errors.New("questions can be asked only during a turn")
 
 // approveHosts asks the user about all hosts of the request at once.
 func (s *session) approveHosts(ctx context.Context, r pygent.HostRequest) (pygent.HostDecision, error) {
@@ -404,13 +404,13 @@ func (s *session) approveHosts(ctx context.Context, r pygent.HostRequest) (pygen
 // file cannot be written, they are allowed for the session.
 func (s *session) keepHosts(hosts []string) {
 	if s.face.KeepHosts == nil {
-		s.talk.Aside("! there is no configuration file to keep that in; it holds for this session")
+		s.talk.Aside("! there is no configuration file to save that to; it applies to this session only")
 		return
 	}
 	file, err := s.face.KeepHosts(hosts)
 	if err != nil {
-		s.talk.Aside("! not kept, so it holds for this session: %v", err)
+		s.talk.Aside("! could not be saved, so it applies to this session only: %v", err)
 		return
 	}
-	s.talk.Aside("(kept in %s)", file)
+	s.talk.Aside("(saved in %s)", file)
 }

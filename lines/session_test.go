@@ -70,7 +70,7 @@ func TestSessionShowsTurns(t *testing.T) {
 		{"a question and its answer", "go\nred\n", []pygenttest.Reply{ask, pygenttest.Text("Red it is.")}, "? Which color?\n  1. red\n  2. blue\nRed it is.\n", []string{"go", "red"}},
 		{"a question answered by number", "go\n2\n1\n", []pygenttest.Reply{ask, pygenttest.Text("A"), pygenttest.Text("B")}, "? Which color?\n  1. red\n  2. blue\nA\nB\n", []string{"go", "blue", "1"}},
 		{"an error, then on", "a\nb\n", []pygenttest.Reply{pygenttest.QuotaExceeded(), pygenttest.Text("B")}, "error: ask the model: model API: status 429", []string{"a", "b"}},
-		{"a limit", "go\n", []pygenttest.Reply{pygenttest.Text(""), pygenttest.Text("")}, "(the model answered nothing, twice; say \"go on\" to continue)\n", nil},
+		{"a limit", "go\n", []pygenttest.Reply{pygenttest.Text(""), pygenttest.Text("")}, "(the model answered nothing, twice; to continue, send \"continue\")\n", nil},
 		{"empty lines", "\n  \n\t\nhi\n\n", []pygenttest.Reply{pygenttest.Text("Hello.")}, "Hello.\n", []string{"hi"}},
 		{"CRLF and no last line end", " hi \r\nyou", []pygenttest.Reply{pygenttest.Text("A"), pygenttest.Text("B")}, "A\nB\n", []string{"hi", "you"}},
 		{"the end", "", nil, "", nil},
@@ -207,7 +207,7 @@ func TestSessionOfAnotherRuntime(t *testing.T) {
 func TestSessionResumesNothingAfterAReply(t *testing.T) {
 	t.Parallel()
 	shown, _ := converse(t, "hi\n/resume\n", pygenttest.NewScriptedModel(pygenttest.Text("A")))
-	require.Equal(t, "A\n(nothing was interrupted: the last reply ended the turn)\n", shown)
+	require.Equal(t, "A\n(nothing to interrupt: the turn had ended)\n", shown)
 }
 
 // panicky is a runtime that panics in Start and Describe.

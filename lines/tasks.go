@@ -31,7 +31,7 @@ func (s *session) approveForTask(ctx context.Context, r pygent.ApprovalRequest) 
 	defer end()
 	q, label := s.question(r), s.taskLabel(ctx, r.Task)
 	if s.inTurn.Load() == nil {
-		s.talk.InterjectAside("· %s needs your permission: %s (you are asked after your next message)", label, onOneLine(r.Tool.Summary))
+		s.talk.InterjectAside("· %s needs your approval: %s (you will be asked after your next message)", label, onOneLine(r.Tool.Summary))
 	}
 	q.Head = label + " asks: " + q.Head
 	d, err := s.consent.Allow(ctx, q)
@@ -113,7 +113,7 @@ func (s *session) answer(ctx context.Context, r pygent.AskRequest) (pygent.Answe
 		return pygent.Answer{}, err
 	}
 	defer end()
-	q := console.Question{Head: r.From.Call.Name + " asks:", Text: r.Question.Prompt, Prompt: "answer, or nothing: ", Hidden: r.Question.Secret}
+	q := console.Question{Head: r.From.Call.Name + " asks:", Text: r.Question.Prompt, Prompt: "answer (or press Enter to skip): ", Hidden: r.Question.Secret}
 	if r.From.Task != "" {
 		q.Head = fmt.Sprintf("%s of %s asks:", r.From.Call.Name, s.taskLabel(ctx, r.From.Task))
 	}
@@ -141,7 +141,7 @@ func (s *session) fillIn(ctx context.Context, q console.Question, f *form.Form, 
 	values, err := f.Fill(func(asked form.Asked) (string, bool, error) {
 		q.Prompt, q.Hidden = asked.Prompt, secret || asked.Field.Secret()
 		if asked.Again {
-			q.Head = "That is no " + asked.Field.Type + " that fits here."
+			q.Head = "Not a valid " + asked.Field.Type + "."
 		} else {
 			q.Text = strings.Trim(q.Text+"\n"+asked.Field.About(), "\n")
 		}

@@ -162,10 +162,10 @@ func (w *waits) noteModel(e pygent.Event) {
 	case pygent.EventRetry:
 		w.model = wait{words: "waiting for " + w.asked, since: time.Now()}
 		if e.Retry.Wait > 0 {
-			w.model.words = "waiting to try again"
+			w.model.words = "waiting to retry"
 		}
 	case pygent.EventCompacting:
-		w.model = wait{words: "summing up the conversation", since: time.Now()}
+		w.model = wait{words: "summarising the conversation", since: time.Now()}
 	case pygent.EventCompacted, pygent.EventMessage:
 		w.model = wait{}
 	}

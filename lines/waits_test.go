@@ -81,7 +81,7 @@ func TestProgressPrinterTellsThatAModelIsWaitedFor(t *testing.T) {
 		require.Equal(t, "· still waiting for m · 10 s\n", f.after(1))
 		require.Equal(t, "· still waiting for m · 30 s\n· still waiting for m · 1 min\n· still waiting for m · 2 min\n· still waiting for m · 3 min\n",
 			f.after(3*time.Minute))
-		require.Equal(t, "! busy; trying again in 15.0 s\n· still waiting to try again · 10 s\n", f.after(15*time.Second,
+		require.Equal(t, "! busy; retrying in 15.0 s\n· still waiting to retry · 10 s\n", f.after(15*time.Second,
 			pygent.Event{Type: pygent.EventRetry, Retry: &pygent.RetryInfo{Attempt: 1, Wait: 15 * time.Second, Error: "busy"}}))
 		require.Equal(t, "· still waiting for m (attempt 2) · 10 s\n", f.after(12*time.Second, askedModel("m", 2)))
 		require.Empty(t, f.after(9*time.Second, pygent.Event{Type: pygent.EventReasoning, Text: "hm"}))
@@ -94,7 +94,7 @@ func TestProgressPrinterTellsThatAModelIsWaitedFor(t *testing.T) {
 		require.Empty(t, f.after(8*time.Second, writes(10)))
 		require.Equal(t, "· still writing a.txt (12.0 kB so far) · 10 s\n", f.after(8*time.Second, writes(12000)))
 		require.Empty(t, f.after(time.Hour, messageEvent("Hello, you")))
-		require.Equal(t, "! the model sums up the conversation\n· still summing up the conversation · 10 s\n",
+		require.Equal(t, "! the model is summarising the conversation\n· still summarising the conversation · 10 s\n",
 			f.after(15*time.Second, pygent.Event{Type: pygent.EventCompacting}))
 		require.Empty(t, f.after(time.Hour, runEnd))
 	})
@@ -233,7 +233,7 @@ func TestAPlainSessionTellsThatACompactionTakesItsTime(t *testing.T) {
 		model := pygenttest.NewScriptedModel(pygenttest.Text(strings.Repeat("A long answer. ", 2000)), pygenttest.Text("short"), pygenttest.Text("Task: talk. Nothing is open.").WithDelay(15*time.Second))
 		agent := testkit.NewAgentOn(t, testkit.Nowhere{}, model, pygent.WithIO(strings.NewReader("one\ntwo\n/compact\n"), &out))
 		require.NoError(t, agent.RunInteractive(t.Context()))
-		require.Regexp(t, `! the model sums up the conversation\n· still running: /compact · 10 s\n! the conversation was compacted`, out.String())
+		require.Regexp(t, `! the model is summarising the conversation\n· still running: /compact · 10 s\n! the conversation was compacted`, out.String())
 		require.Equal(t, 1, strings.Count(out.String(), "still"), out.String())
 	})
 }

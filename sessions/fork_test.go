@@ -56,7 +56,7 @@ func TestASessionIsForked(t *testing.T) {
 	own, ok := sessions.Of(agent)
 	require.True(t, ok)
 	require.Equal(t, []any{"1abc", "plant a tree", true}, []any{own.ID, own.Title, own.Open})
-	require.Contains(t, sessions.Recap(agent), "goes on after 2 messages")
+	require.Contains(t, sessions.Recap(agent), "continues after 2 messages")
 
 	before, err := os.ReadDir(base)
 	require.NoError(t, err)
@@ -90,7 +90,7 @@ func TestASessionIsForked(t *testing.T) {
 	}
 
 	other := keptAgent(t, home, fork.ID, checkpoint.Keep(trees), pygent.WithWorkspace(fork.Workspace))
-	require.Contains(t, sessions.Recap(other), `goes on after 2 messages of "fork: plant a tree"`)
+	require.Contains(t, sessions.Recap(other), `continues after 2 messages of "fork: plant a tree"`)
 	hears(t, other, "and another")
 	require.Equal(t, 2, agent.State().Messages)
 	_, err = other.Undo(t.Context(), 1)

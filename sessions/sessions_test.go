@@ -276,7 +276,7 @@ func TestASessionWhoseDirectoryGoesGoesOn(t *testing.T) {
 	require.Equal(t, 4, len(agent.History().Messages())-1)
 	require.NoError(t, agent.Close())
 	text := strings.Join(warnings, "\n")
-	require.Equal(t, 1, strings.Count(text, "the session goes on, but is not kept"), text)
+	require.Equal(t, 1, strings.Count(text, "the session continues but is not saved"), text)
 	require.Equal(t, 1, strings.Count(text, "what is known of the session cannot be kept"), text)
 }
 

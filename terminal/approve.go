@@ -28,7 +28,7 @@ func (s *session) approve(ctx context.Context, r pygent.ApprovalRequest) (pygent
 	m := s.questionAbout(ctx, r)
 	m.items = []item{itemYes}
 	if r.Session != "" {
-		m.items = append(m.items, item{key: "a", label: "Always " + oneLine(r.Session) + ", in this session", short: "always"})
+		m.items = append(m.items, item{key: "a", label: "Allow " + oneLine(r.Session) + " for this session", short: "always"})
 	}
 	m.items = append(m.items, itemNo, itemReason)
 	m.preselectNo()
@@ -121,11 +121,11 @@ func (m *menu) changes(r pygent.ApprovalRequest, where string) {
 func (s *session) approveHosts(ctx context.Context, r pygent.HostRequest) (pygent.HostDecision, error) {
 	text, _ := approval.Words(r.Hosts, s.face.KeepHosts != nil)
 	m := &menu{head: "A command wants to reach", body: text, items: []item{
-		{key: "y", label: "Yes, until the commands that run now have ended", short: "yes"},
-		{key: "s", label: "Yes, in this session", short: "session"},
+		{key: "y", label: "Yes, until the current commands end", short: "yes"},
+		{key: "s", label: "Yes, for this session", short: "session"},
 	}}
 	if s.face.KeepHosts != nil {
-		m.items = append(m.items, item{key: "a", label: "Always, which is kept in your configuration", short: "always"})
+		m.items = append(m.items, item{key: "a", label: "Always (saved in your configuration)", short: "always"})
 	}
 	m.items = append(m.items, itemNo, itemReason)
 	m.preselectNo()
@@ -149,10 +149,10 @@ func (s *session) keepHosts(hosts []string) {
 	file, err := s.face.KeepHosts(hosts)
 	s.post(func() {
 		if err != nil {
-			s.tell(s.theme.warn("! not kept, so it holds for this session: " + visible(err.Error())))
+			s.tell(s.theme.warn("! could not be saved, so it applies to this session only: " + visible(err.Error())))
 			return
 		}
-		s.tell(s.theme.dim("· kept in " + visible(file)))
+		s.tell(s.theme.dim("· saved in " + visible(file)))
 	})
 }
 
@@ -170,7 +170,7 @@ func (s *session) answer(ctx context.Context, r pygent.AskRequest) (pygent.Answe
 		return s.fillIn(ctx, menu{head: head, task: oneLine(r.From.Task)}, q, f)
 	}
 	m := &menu{head: head, task: oneLine(r.From.Task), body: q.Prompt, secret: q.Secret}
-	const ask = "answer, or nothing: "
+	const ask = "answer (or press Enter to skip): "
 	if len(q.Options) == 0 {
 		m.asksText(ask)
 	} else {
@@ -195,7 +195,7 @@ func (s *session) fillIn(ctx context.Context, from menu, q pygent.Question, f *f
 			m.body = strings.Trim(q.Prompt+"\n"+m.body, "\n")
 		}
 		if asked.Again {
-			m.head += "\nThat is no " + oneLine(asked.Field.Type) + " that fits here."
+			m.head += "\nNot a valid " + oneLine(asked.Field.Type) + "."
 		}
 		m.asksText(visible(asked.Prompt))
 		_, text, err := s.ask(ctx, m)

@@ -51,17 +51,17 @@ func TestWhatWasTypedAheadAnswersNothing(t *testing.T) {
 	p.Type("y")
 	p.Await("› y")
 	persontest.Give(t, gate)
-	persontest.TypeBlindly(t, p.Terminal, "y", "that was typed too early to answer")
+	persontest.TypeBlindly(t, p.Terminal, "y", "too early: typed before the question appeared")
 	p.Type("\n1")
 	p.reads()
 	p.Paste("y")
-	p.Await("a paste does not answer")
+	p.Await("pasted text does not answer")
 	p.reads()
 	p.Send("y\r")
-	p.Await("keys that come together do not answer")
+	p.Await("several keys at once do not answer")
 	p.reads()
 	p.Type("go\n")
-	p.Await("that was typed too early to answer")
+	p.Await("too early: typed before the question appeared")
 	p.reads()
 	require.Contains(t, p.Screen().Text(), "Run this on your machine?", "nothing has answered")
 	p.Type("n")
@@ -72,7 +72,7 @@ func TestWhatWasTypedAheadAnswersNothing(t *testing.T) {
 	require.Equal(t, []string{"error: denied by the user"}, results(msgs))
 	require.Regexp(t, "^yy+1?o$", msgs[len(msgs)-2].Text(), "what continued the draft is in it")
 	before, _, _ := strings.Cut(string(p.Raw()), "arrows and Enter")
-	require.Contains(t, before, "too early to answer", "keys are not offered before they answer")
+	require.Contains(t, before, "too early", "keys are not offered before they answer")
 }
 
 func TestCtrlCInterruptsTheQuestionAboutACall(t *testing.T) {
@@ -122,7 +122,7 @@ func TestAnApprovalShowsTheLinesOfTheFile(t *testing.T) {
 	p.Await("Change this file on your machine?")
 	p.answers("y")
 	screen := p.Await("Change this file on your machine?", " 99 │   line 99", "100 │ - line 100", "100 │ + xxx", " .. │ 6 lines as before", "111 │ - line 111", "111 │ + other").String()
-	require.NotContains(t, screen, "v shows it all", "it is all there")
+	require.NotContains(t, screen, showsAll, "it is all there")
 	require.Contains(t, strings.ReplaceAll(screen, "\n│    │ ", ""), long, "no end of a line is hidden")
 	p.answers("n")
 	p.Await("Done it.", "Ready")
@@ -207,7 +207,7 @@ func TestAllOfItIsPrintedOnRequest(t *testing.T) {
 	}
 	p := sit(t, pygenttest.NewServer(t, bash(strings.Join(lines, "\n")), pygenttest.Text("I see.")))
 	p.Type("go\n")
-	p.Await("Run this on your machine?", "v shows it all above")
+	p.Await("Run this on your machine?", showsAll)
 	for page := range 3 {
 		p.answers("v")
 		p.Until("the page", func(termtest.Screen) bool { return strings.Contains(p.All(), fmt.Sprintf("page %d of 3", page+1)) })

@@ -140,11 +140,11 @@ func (s *session) taskEvent(e pygent.Event) {
 		}
 		switch e.Type {
 		case pygent.EventModelStart:
-			t.doing = "waits for the model"
+			t.doing = "waiting for the model"
 		case pygent.EventToolCall:
 			t.doing = oneLine(words(e))
 		case pygent.EventApproval:
-			t.doing = "waits for your approval"
+			t.doing = "waiting for your approval"
 		}
 		return
 	}
@@ -227,7 +227,7 @@ func (a *around) rows(s *session, now time.Time) (rows []string) {
 		rows = append(rows, bar(p.Current, p.Total)+" "+s.theme.dim(oneLine(p.Text)))
 	}
 	if p := a.saves; p != nil && p.Total > 0 && s.command != nil {
-		rows = append(rows, bar(p.Current, p.Total)+" "+s.theme.dim(oneLine(p.Text)+" · Ctrl-C leaves it out"))
+		rows = append(rows, bar(p.Current, p.Total)+" "+s.theme.dim(oneLine(p.Text)+" · Ctrl-C skips it"))
 	}
 	for i, id := range slices.Sorted(maps.Keys(a.tasks)) {
 		if i == shownTasks {

@@ -58,7 +58,7 @@ func TestTasksBetweenTurns(t *testing.T) {
 	p := sit(t, pygenttest.NewServer(t, pygenttest.Call("delegate_task", map[string]any{"prompt": "Count"}), pygenttest.Text("Begun.")).
 		On("Count", bash("sleep 2; echo counted").WithGate(begin), stop.WithGate(end)), noQuestions)
 	p.Type("go\n")
-	p.Await("Begun.", "(Count)", "· waits for the model", "· 1 task", "Ready")
+	p.Await("Begun.", "(Count)", "· waiting for the model", "· 1 task", "Ready")
 	persontest.Give(t, begin)
 	p.Await("$ sleep 2; echo counted")
 	persontest.Give(t, end)

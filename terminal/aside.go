@@ -13,7 +13,7 @@ import (
 func (s *session) suspend() {
 	s.outside(func() (killed bool) {
 		if !stopProcess() {
-			s.hint("there is no shell to go back to")
+			s.hint("there is no shell to suspend to")
 		}
 		return false
 	})

@@ -44,7 +44,7 @@ func (s *session) deliver(text, typed string) {
 			case stopped:
 				s.giveBack(text, "not sent")
 			case err != nil:
-				s.giveBack(text, "not sent: the files could not be read: "+oneLine(err.Error()))
+				s.giveBack(text, "not sent: could not read the files: "+oneLine(err.Error()))
 			case during != nil && s.turn == nil && !during.GoesWell():
 				s.queue.Held = append(s.queue.Held, pygent.Said{Message: chat.UserMessage(text, parts...)}) // like all that was said in that turn
 				s.tellMissing(missing, temporary)
@@ -81,7 +81,7 @@ func (s *session) giveBack(text, why string) {
 	if s.input.editor.empty() {
 		s.input.editor.set(text)
 	} else {
-		why += "; Up shows the message"
+		why += "; press Up to get the message back"
 	}
 	s.hint(why)
 }

@@ -56,9 +56,9 @@ func (s *session) banner() {
 	}
 	switch {
 	case s.face.Interrupted && !s.face.Resume:
-		lines = append(lines, "", s.warning("The conversation was interrupted; /resume goes on with it."))
+		lines = append(lines, "", s.warning("The last run was interrupted. Use /resume to continue it."))
 	case s.agent.History().Len() == 0:
-		lines = append(lines, "", s.wrapped(s.theme.dim("Type a message; /help lists the commands, ? the keys, Ctrl-D leaves.")))
+		lines = append(lines, "", s.wrapped(s.theme.dim("Type a message. /help lists the commands, ? lists the keys, Ctrl-D leaves.")))
 	}
 	s.say(kindNews, strings.Join(lines, "\n"))
 }
@@ -95,11 +95,11 @@ func (s *session) where(info pygent.RuntimeInfo) string {
 	case s.agent.UseDocker():
 		return s.theme.good("in a container") + " of " + livearea.Cut(oneLine(info.Image), shownName) + note(info.ProtectionNote)
 	case info.Protection == "full": // its note says that the network is open, as the next line does
-		return "on this machine, " + s.theme.good("confined to the workspace") + note("protection: full")
+		return "on this machine, " + s.theme.good("sandboxed to the workspace") + note("protection: full")
 	case info.Protection == "none":
-		return s.theme.warn("on this machine, without protection") + note(info.ProtectionNote)
+		return s.theme.warn("on this machine, not sandboxed") + note(info.ProtectionNote)
 	case info.Protection != "":
-		return s.theme.warn("on this machine, confined in part") + note("protection: "+info.Protection+"; "+info.ProtectionNote)
+		return s.theme.warn("on this machine, partly sandboxed") + note("protection: "+info.Protection+"; "+info.ProtectionNote)
 	case info.Kind == "" || info.Kind == "local":
 		return s.theme.warn("on this machine")
 	}
@@ -110,7 +110,7 @@ func (s *session) where(info pygent.RuntimeInfo) string {
 func (s *session) network(info pygent.RuntimeInfo) string {
 	asks := ""
 	if info.AsksHosts {
-		asks = s.theme.dim("; you are asked about others")
+		asks = s.theme.dim("; others need your approval")
 	}
 	switch {
 	case info.Network || info.Protection != "":
@@ -118,7 +118,7 @@ func (s *session) network(info pygent.RuntimeInfo) string {
 	case len(info.AllowedHosts) > 0:
 		return hosts(info.AllowedHosts) + asks
 	case info.AsksHosts:
-		return "none" + s.theme.dim("; you are asked about hosts")
+		return "none" + s.theme.dim("; hosts need your approval")
 	case s.agent.UseDocker():
 		return "none"
 	}
@@ -150,7 +150,7 @@ func (s *session) files(info pygent.RuntimeInfo) []string {
 	}
 	lines := []string{begin + dir}
 	if info.Temporary {
-		lines = append(lines, s.fact("", s.theme.warn("temporary: if files are made there, you are asked at the end whether to keep them"))...)
+		lines = append(lines, s.fact("", s.theme.warn("temporary; you can keep its files at the end"))...)
 	}
 	return lines
 }

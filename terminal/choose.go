@@ -19,7 +19,7 @@ var (
 	// ErrNoTerminal is returned where nobody can choose.
 	ErrNoTerminal = errors.New("there is no terminal")
 	// ErrNotChosen is returned if the person chose nothing.
-	ErrNotChosen = errors.New("nothing was chosen")
+	ErrNotChosen = errors.New("nothing was selected")
 )
 
 // Choose has the person at a terminal choose one of some lines, and returns its index.
@@ -164,10 +164,10 @@ func (c *chooser) draw(t *tty) error {
 		rows = append(rows, line)
 	}
 	if len(c.found) == 0 {
-		rows = append(rows, "  none has these words")
+		rows = append(rows, "  no match")
 	}
 	rows = append(rows[:2], window(rows[2:], c.at, c.room(height))...)
-	rows = append(rows, c.theme.dim(livearea.Cut(count(len(c.found), "line")+" · Enter chooses, Esc does not, typing filters", width-1)))
+	rows = append(rows, c.theme.dim(livearea.Cut(count(len(c.found), "line")+" · Enter select · Esc cancel · type to filter", width-1)))
 	for i := range rows {
 		rows[i] = livearea.Clean(rows[i])
 	}

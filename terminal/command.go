@@ -42,7 +42,7 @@ type command struct {
 // it says why it does not.
 func (s *session) submitCommand(line string) bool {
 	if s.command != nil {
-		s.hint("a command goes on already")
+		s.hint("a command is still running")
 		return false
 	}
 	own, isOwn := strings.CutPrefix(line, "!")
@@ -50,7 +50,7 @@ func (s *session) submitCommand(line string) bool {
 	case !isOwn:
 		s.startCommand(s.slashCommand(line))
 	case own == "":
-		s.hint("a command line follows the !")
+		s.hint("type a command after the !")
 		return false
 	default:
 		s.startCommand(s.shellCommand(own))
@@ -140,7 +140,7 @@ func (s *session) afterCommand(c *command, r pygent.CommandResult) {
 	case r.Leave:
 		s.leave()
 	case r.Resume && s.turn != nil:
-		s.hint("a turn goes on already")
+		s.hint("a turn is still running")
 	case r.Resume:
 		s.resume()
 	case r.Message != nil && s.sayLater(*r.Message):
@@ -213,7 +213,7 @@ const maxPrinted = 400
 // scriptText is the output of a script: its beginning and its end, and where the
 // rest of a long one is. again is how the person begins another script.
 func scriptText(b pygent.BashResult, again string) string {
-	const toSeeRest = "… to see the rest, have it written into a file: "
+	const toSeeRest = "… to see the rest, write it to a file: "
 	text := strings.TrimRight(b.Output, "\n")
 	lines := strings.Split(text, "\n")
 	rest := ""
@@ -229,7 +229,7 @@ func scriptText(b pygent.BashResult, again string) string {
 		lines[i] = visible(line)
 	}
 	if b.FullPath != "" {
-		rest = "… the output is in " + visible(b.FullPath) + ", where commands can read it: " + again + "tail -n 100 FILE"
+		rest = "… full output: " + visible(b.FullPath) + ", readable by commands: " + again + "tail -n 100 FILE"
 	}
 	if rest != "" {
 		lines = append(lines, rest)

@@ -48,9 +48,9 @@ func TestTheStatusSaysThatACommandIsBeingStopped(t *testing.T) {
 	s.command = ownCommand()
 	require.Contains(t, ansi.Strip(s.status(time.Now())), "Running your command · 0 s · Ctrl-C interrupts")
 	s.stopCommand()
-	require.Contains(t, ansi.Strip(s.status(time.Now())), "Interrupting your command · 0 s · Ctrl-C again leaves")
+	require.Contains(t, ansi.Strip(s.status(time.Now())), "Interrupting your command · 0 s · press Ctrl-C again to leave")
 	s.turn, s.doing.Since = &turn{}, time.Now()
-	require.Contains(t, ansi.Strip(s.status(time.Now())), "Interrupting your command · 0 s · Ctrl-C interrupts the turn")
+	require.Contains(t, ansi.Strip(s.status(time.Now())), "Interrupting your command · 0 s · Ctrl-C to interrupt the turn")
 }
 
 // Before the container runs, nothing else does.

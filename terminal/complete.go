@@ -206,11 +206,11 @@ func (s *session) completionRows(most int) (rows []string) {
 		}
 		rows = append(rows, row)
 	}
-	help := "Tab takes it, arrows select, Esc closes"
+	help := "Tab accept · arrows select · Esc close"
 	if _, shared := c.common(); c.picked {
-		help = "Enter or Tab takes it, Esc closes"
+		help = "Enter or Tab accept · Esc close"
 	} else if shared && len(c.choices) > 1 {
-		help = "Tab takes what they share, arrows select, Esc closes"
+		help = "Tab complete · arrows select · Esc close"
 	}
 	if n := len(c.choices) - len(shown); n > 0 {
 		help = count(n, "other") + " · " + help

@@ -25,7 +25,7 @@ func TestCommandsAreCompleted(t *testing.T) {
 	t.Parallel()
 	p := sit(t, pygenttest.NewServer(t, pygenttest.Text("Hello.")))
 	p.Type("/co")
-	p.Await("› /co", "❯ /colour", "  /compact", "let a summary take the place", "Tab takes it")
+	p.Await("› /co", "❯ /colour", "  /compact", "let a summary take the place", tabCompletes)
 	p.Type("m")
 	p.Await("› /com", "❯ /compact")
 	p.AwaitNo("/colour")
@@ -42,7 +42,7 @@ func TestCommandsAreCompleted(t *testing.T) {
 	p.Key("tab")
 	p.Await(`› /colour "dark `)
 	p.Key("down")
-	p.Await("❯ dark blue", "Enter or Tab takes it")
+	p.Await("❯ dark blue", "Enter or Tab accept")
 	p.Key("enter")
 	p.Await(`› /colour "dark blue"`)
 	require.NotContains(t, p.All(), "it is now", "nothing was sent")
@@ -79,13 +79,13 @@ func TestTabCompletesFilesInCommandLinesOfOnesOwn(t *testing.T) {
 	p := sit(t, pygenttest.NewServer(t), "PYGENT_WORKSPACE="+dir)
 	p.Type("!cat a")
 	p.Await("$ !cat a")
-	p.AwaitNo("Tab takes") // nothing is offered before
+	p.AwaitNo(tabCompletes) // nothing is offered before
 	p.Key("tab")
 	p.Await("$ !cat alp")
 	p.Key("tab")
-	p.Await("❯ alpha.txt", "  alps.txt", "Tab takes it")
+	p.Await("❯ alpha.txt", "  alps.txt", tabCompletes)
 	p.Key("esc")
-	p.AwaitNo("Tab takes it") // or it is Alt-H
+	p.AwaitNo(tabCompletes) // or it is Alt-H
 	p.Type("h")
 	p.Key("tab")
 	p.Await("$ !cat alpha.txt ")
@@ -99,7 +99,7 @@ func TestTabCompletesFilesInCommandLinesOfOnesOwn(t *testing.T) {
 	p.Await("'beta file' ")
 	p.Type("zz")
 	p.Key("tab")
-	p.Await("no file begins so")
+	p.Await("no matching file")
 	p.Key("backspace", "backspace", "enter")
 	p.Await("firstfourththird", "✓ exit 0")
 	p.leaves()
@@ -224,7 +224,7 @@ func (p *person) entersAnswer() {
 		refused = false
 		p.Until("an answer that is taken or refused", func(s termtest.Screen) bool {
 			text := s.Text()
-			refused = strings.Contains(text, "a paste does not answer")
+			refused = strings.Contains(text, "pasted text does not answer")
 			return refused || !strings.Contains(text, "type an answer")
 		})
 	}

@@ -39,7 +39,7 @@ func (s *session) externalEdit() {
 	case err != nil:
 		s.hint(oneLine(err.Error()))
 	case text != draft && len(text) > maxDraft:
-		s.hint("that is too long for a message; put it in a file")
+		s.hint("too long for a message; put it in a file")
 	case text != draft:
 		s.input.editor.set(text)
 	}
@@ -64,7 +64,7 @@ func editorCommand(env func(string) string, find func(string) (string, error)) (
 			return []string{path}, nil
 		}
 	}
-	return nil, errors.New("there is no editor: name one by the environment variable EDITOR")
+	return nil, errors.New("no editor is set: set the environment variable EDITOR")
 }
 
 // errKilled is the error of a program that a signal has ended.
@@ -85,11 +85,11 @@ func editOutside(ctx context.Context, words []string, text string, terminal *os.
 	cmd := exec.Command(words[0], append(words[1:len(words):len(words)], file)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = terminal, terminal, terminal
 	if err := runInFront(ctx, cmd, terminal); err != nil {
-		return "", fmt.Errorf("the draft stays as it was: %s: %w", words[0], err)
+		return "", fmt.Errorf("the draft is unchanged: %s: %w", words[0], err)
 	}
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return "", fmt.Errorf("the draft stays as it was: %w", err)
+		return "", fmt.Errorf("the draft is unchanged: %w", err)
 	}
 	return strings.TrimSuffix(typed(string(data)), "\n"), nil
 }

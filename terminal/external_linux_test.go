@@ -67,11 +67,11 @@ func TestTheDraftStaysWithoutAnEditor(t *testing.T) {
 	for name, tt := range map[string]struct {
 		env, says string
 	}{
-		"it fails":      {"VISUAL=" + "'" + program(t, `echo broken > "$1"; exit 3`) + "'", "the draft stays as it was"},
+		"it fails":      {"VISUAL=" + "'" + program(t, `echo broken > "$1"; exit 3`) + "'", "the draft is unchanged"},
 		"it is killed":  {"VISUAL=sh -c 'kill -9 $$'", "ended by a signal: killed"},
 		"a quote":       {"VISUAL='vi", "$VISUAL: a quote is not closed"},
-		"there is none": {"PATH=" + onlyShell, "there is no editor: name one by the environment variable EDITOR"},
-		"no such":       {"VISUAL=/no/such/editor", "the draft stays as it was"},
+		"there is none": {"PATH=" + onlyShell, "no editor is set: set the environment variable EDITOR"},
+		"no such":       {"VISUAL=/no/such/editor", "the draft is unchanged"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -117,7 +117,7 @@ func TestTheKeysAreListed(t *testing.T) {
 	t.Parallel()
 	p := sit(t, pygenttest.NewServer(t))
 	p.Type("?")
-	p.Await("› ?", "Ctrl-R", "search the earlier messages", "Ctrl-_", "undo")
+	p.Await("› ?", "Ctrl-R", "search earlier messages", "Ctrl-_", "undo")
 	p.Key("backspace")
 	p.AwaitNo("Ctrl-R")
 	p.leaves()

@@ -23,7 +23,7 @@ func (s *session) help(name string) string {
 		}
 		return strings.Join(rows, "\n")
 	}
-	rows = append(append(rows, ""), s.folded("  ", "A draft that is only a question mark lists the keys.", "  ")...)
+	rows = append(append(rows, ""), s.folded("  ", "A message that is only a question mark lists the keys.", "  ")...)
 	return strings.Join(rows, "\n")
 }
 

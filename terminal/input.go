@@ -147,7 +147,7 @@ func (s *session) ctrlC() {
 		s.refuse(m)
 	default:
 		s.input.warned = true
-		s.hint("Ctrl-C again leaves")
+		s.hint("press Ctrl-C again to leave")
 	}
 }
 
@@ -167,7 +167,7 @@ func (s *session) edit(name string, e uv.KeyPressEvent) {
 		s.externalEdit()
 	default:
 		if !ed.key(name) && e.Text != "" && !ed.insert(e.Text) {
-			s.hint("that is too long for a message; put it in a file")
+			s.hint("too long for a message; put it in a file")
 		}
 	}
 }
@@ -207,7 +207,7 @@ func (s *session) enter() {
 		return
 	}
 	if m := s.menu(); m != nil && m.free && s.input.isPasted() {
-		s.hint("a paste does not answer; press Enter")
+		s.hint("pasted text does not answer; press Enter")
 		return
 	}
 	s.input.submitAt = now.Add(burst)
@@ -256,7 +256,7 @@ func (s *session) submit() {
 		}
 		ed.clear()
 	case s.input.attaching != nil:
-		s.hint("the files of the last message are being read")
+		s.hint("still reading the files of the last message")
 		return
 	case asked:
 		m.typed = ed.text // not what long pastes hold

@@ -5,17 +5,17 @@ import "strings"
 // keysHelp says which keys there are, for a draft that is a question mark.
 var keysHelp = [][2]string{
 	{"Enter", "send"},
-	{"Ctrl-J, Alt-Enter", "begin a line; also a \\ before Enter"},
-	{"Ctrl-C", "clear the draft, else interrupt; again: leave"},
+	{"Ctrl-J, Alt-Enter", "start a new line; also \\ before Enter"},
+	{"Ctrl-C", "clear the input, or interrupt; again: leave"},
 	{"Ctrl-D, Ctrl-Z", "leave; suspend"},
 	{"/", "a command; /help lists them"},
-	{"@", "a file of the workspace, which goes along"},
-	{"!", "a command line for the workspace, without the agent"},
+	{"@", "attach a file of the workspace"},
+	{"!", "run a command in the workspace, unseen by the agent"},
 	{"Tab, Up, Down, Esc", "complete; select; close the list"},
-	{"Up, Down", "take back what is queued; earlier messages"},
-	{"Ctrl-R", "search the earlier messages"},
-	{"Ctrl-G", "edit the draft in $VISUAL or $EDITOR"},
-	{"Ctrl-A, -E, -K, -U, -W, -Y", "begin and end of line; kill to end, to begin, word; yank"},
+	{"Up, Down", "edit queued messages; earlier messages"},
+	{"Ctrl-R", "search earlier messages"},
+	{"Ctrl-G", "edit in $VISUAL or $EDITOR"},
+	{"Ctrl-A, -E, -K, -U, -W, -Y", "start and end of line; delete to end, to start, word; paste"},
 	{"Ctrl-_", "undo"},
 }
 

@@ -75,7 +75,7 @@ func (s *session) askWhatRuns() {
 		head: s.wouldEnd(),
 		body: strings.Join(names, "\n"),
 		items: []item{
-			{key: "g", esc: true, label: "Go on with the session", short: "go on"},
+			{key: "g", esc: true, label: "Go back to the session", short: "go back"},
 			{key: "l", label: "Leave", short: "leave"},
 		},
 	}
@@ -106,7 +106,7 @@ func (s *session) whatRuns() (lines []string) {
 }
 
 func (s *session) wouldEnd() string {
-	return strings.Join(s.around.facts(), " and ") + " would end with the session:"
+	return strings.Join(s.around.facts(), " and ") + " would be stopped:"
 }
 
 // updateLeave says in the question about what still runs what has ended since. It
@@ -129,7 +129,7 @@ func (s *session) updateLeave() {
 	}
 	l.asks.body = strings.Join(slices.Concat(running, ended), "\n")
 	if l.asks.head = s.wouldEnd(); len(running) == 0 {
-		l.asks.head = "Nothing runs any more. What the agent has not heard of it would be lost:"
+		l.asks.head = "Nothing is running any more. Results that the agent has not seen would be lost:"
 	}
 	l.asks.layout, s.display.changed = layout{}, true
 }
@@ -189,7 +189,7 @@ func (s *session) leaveFiles() {
 	l.looked = true
 	var files []pygent.FileInfo
 	var more bool
-	s.aside("Looking for files to keep", listWithin, func(ctx context.Context) (err error) {
+	s.aside("Looking for files", listWithin, func(ctx context.Context) (err error) {
 		files, more, err = s.agent.TemporaryFiles(ctx, s.given...)
 		return err
 	}, func(err error) {
@@ -198,7 +198,7 @@ func (s *session) leaveFiles() {
 			s.end()
 		case err != nil:
 			l.more = true
-			s.askFiles("the files cannot be listed: " + told(err.Error()))
+			s.askFiles("the files could not be listed: " + told(err.Error()))
 		case len(files) == 0 && !more:
 			s.end()
 		default:
@@ -224,9 +224,9 @@ func (s *session) askFiles(problem string) {
 		body: export.List(l.files, l.more),
 		items: []item{
 			{key: "k", label: "Keep them in ./" + here, short: "keep"},
-			{key: "e", label: "Keep them elsewhere", short: "elsewhere", text: "directory: "},
+			{key: "e", label: "Keep them in another directory", short: "elsewhere", text: "directory: "},
 			{key: "d", label: "Delete them", short: "delete"},
-			{key: "g", esc: true, label: "Go on with the session", short: "go on"},
+			{key: "g", esc: true, label: "Go back to the session", short: "go back"},
 		},
 	}
 	m.done = func(choice int, text string) {
@@ -244,7 +244,7 @@ func (s *session) askFiles(problem string) {
 	}
 	s.input.warned = false
 	m.quit = func() { // no key deletes that is pressed only to get out
-		s.hint("k keeps the files, d deletes them")
+		s.hint("press k to keep the files, d to delete them")
 	}
 	m.stop = func() {
 		if s.input.warned {
@@ -264,7 +264,7 @@ func (s *session) sayWhereFilesAre() {
 	if _, err := os.Stat(s.hostDir); err != nil { // they are elsewhere, or there is none
 		return
 	}
-	s.say(kindNews, s.wrapped("Until the session ends, they are in\n"+visible(s.hostDir)+"\nand can be copied from there."))
+	s.say(kindNews, s.wrapped("The files are in\n"+visible(s.hostDir)+"\nCopy them from there before the session ends."))
 }
 
 // keepElsewhere keeps the files in a directory that the person has named.
@@ -296,7 +296,7 @@ func (s *session) keepFiles(dir string) {
 			err = fmt.Errorf("it took longer than %s: %w", export.Within, err)
 		}
 		if err != nil {
-			s.askFiles("the files are not kept: " + told(err.Error()))
+			s.askFiles("the files could not be kept: " + told(err.Error()))
 			return
 		}
 		text := s.theme.good("✓ ") + "The files are in " + visible(dir)

@@ -31,7 +31,7 @@ func leavesFiles(t *testing.T, script string) *leaver {
 	p.Type("!" + script + "\n")
 	p.Await("✓ exit 0", "Ready")
 	p.Key("ctrl+d")
-	p.Await("Keep them?", "1. Keep them in ./pygent-", "2. Keep them elsewhere", "3. Delete them")
+	p.Await("Keep them?", "1. Keep them in ./pygent-", "2. Keep them in another directory", "3. Delete them")
 	return p
 }
 
@@ -54,7 +54,7 @@ func TestTheFilesOfATemporaryWorkspaceAreKept(t *testing.T) {
 	p.answers("\n")
 	p.left()
 	all := p.All()
-	require.Contains(t, all, "not copied, since they are no regular files: pipe")
+	require.Contains(t, all, "not copied, because they are not regular files: pipe")
 	kept := p.kept()
 	require.Len(t, kept, 13)
 	require.Regexp(t, `^pygent-\d{8}-\d{6}/b$`, kept[0])
@@ -76,7 +76,7 @@ func TestTheFilesAreKeptElsewhere(t *testing.T) {
 		p.Type(dir + "\n")
 	}
 	elsewhere("full")
-	p.Await("the files are not kept: ", "it exists and is no empty directory")
+	p.Await("the files could not be kept: ", "it exists and is no empty directory")
 	elsewhere("full/mine/below")
 	p.Await("not a directory")
 	p.answers("e")
@@ -93,7 +93,7 @@ func TestTheQuestionIsSeenInALowWindow(t *testing.T) {
 	t.Parallel()
 	p := leavesFiles(t, "touch a b c d e f g h")
 	p.Resize(40, 5)
-	p.Await("Keep them?", "k keep", "d delete", "g go on")
+	p.Await("Keep them?", "k keep", "d delete", "g go back")
 	p.Resize(80, 24)
 	p.answers("k")
 	p.left()
@@ -136,13 +136,13 @@ func TestCtrlCAtTheQuestionAboutFilesDeletesNothing(t *testing.T) {
 			p := leavesFiles(t, "echo one >a")
 			p.Key(key, key, key, key)
 			p.Until("a word about the keys", func(s termtest.Screen) bool {
-				return strings.Contains(s.Text(), "typed too early to answer") || strings.Contains(s.Text(), "k keeps the files, d deletes them")
+				return strings.Contains(s.Text(), "too early") || strings.Contains(s.Text(), "press k to keep the files, d to delete them")
 			})
 			require.Contains(t, p.Screen().Text(), "Keep them?")
 			for range 5 {
 				p.reads()
 				p.Key(key)
-				p.Await("k keeps the files, d deletes them", "4. Go on with the session (g or Esc)")
+				p.Await("press k to keep the files, d to delete them", "4. Go back to the session (g or Esc)")
 			}
 			p.pauses()
 			p.Key("esc")
@@ -190,7 +190,7 @@ func TestFilesThatCannotBeCopiedAreNotLost(t *testing.T) {
 	require.NoError(t, os.RemoveAll(p.dir))
 	require.NoError(t, os.WriteFile(p.dir, nil, 0o644))
 	p.answers("k")
-	p.Await("the files are not kept: ", "not a directory", "Keep them?")
+	p.Await("the files could not be kept: ", "not a directory", "Keep them?")
 	require.NoError(t, os.Remove(p.dir))
 	p.answers("k")
 	p.left()
@@ -217,11 +217,11 @@ func TestWhatRunsIsNamedBeforeItEnds(t *testing.T) {
 	p.Type("go\n")
 	p.Await("Begun.", "Ready", "(Count)", "1 job")
 	p.Key("ctrl+d")
-	p.Await("1 job and 1 task would end with the session", "(Count)", "sleep 600", "❯ 1. Go on with the session", "2. Leave")
+	p.Await("1 job and 1 task"+wouldStop, "(Count)", "sleep 600", "❯ 1. Go back to the session", "2. Leave")
 	p.answers("\n")
-	p.AwaitNo("would end with")
+	p.AwaitNo(wouldStop)
 	p.Type("/exit\n")
-	p.Await("would end with the session")
+	p.Await(wouldStop)
 	p.answers("l")
 	p.left()
 }
@@ -236,15 +236,15 @@ func TestTheQuestionAboutWhatRunsStaysWhenThatEnds(t *testing.T) {
 	gate := make(chan struct{})
 	stop := pygenttest.Call("stop", map[string]any{"summary": "counted"})
 	p := sit(t, pygenttest.NewServer(t, job, delegate, pygenttest.Text("Begun."), pygenttest.Text("I have heard.")).On("Count", stop.WithGate(gate)), noQuestions, "PYGENT_WORKSPACE="+workspace)
-	const nothing = "Nothing runs any more. What the agent has not heard of it would be lost:"
+	const nothing = "Nothing is running any more. Results that the agent has not seen would be lost:"
 	p.Type("go\n")
 	p.Await("Begun.", "Ready", "(Count)", "1 job")
 	p.Key("ctrl+d")
-	p.Await("1 job and 1 task would end with the session", "(Count)", "until")
+	p.Await("1 job and 1 task"+wouldStop, "(Count)", "until")
 	close(gate)
-	p.Await("1 job would end with the session", "until", "counted", "(Count) · has ended")
+	p.Await("1 job"+wouldStop, "until", "counted", "(Count) · has ended")
 	require.NoError(t, os.WriteFile(filepath.Join(workspace, "over"), nil, 0o644))
-	p.Await(nothing, "(Count) · has ended", "sleep 0.1; done · has ended", "❯ 1. Go on with the session", "2. Leave")
+	p.Await(nothing, "(Count) · has ended", "sleep 0.1; done · has ended", "❯ 1. Go back to the session", "2. Leave")
 	p.answers("\n")
 	p.AwaitNo(nothing)
 	p.Type("what of it?\n")
@@ -267,7 +267,7 @@ func TestWithoutATerminalTheFilesAreNamed(t *testing.T) {
 	makes := func() *pygenttest.Server {
 		return pygenttest.NewServer(t, bash("for i in 1 2 3 4 5 6 7; do : >f$i; done"), pygenttest.Text("Made."))
 	}
-	require.Contains(t, run(makes(), noQuestions, temporary), "the workspace was temporary and goes with its files: f1, f2, f3, f4, f5 and 2 others. To keep them, give --cwd or --workspace DIR")
+	require.Contains(t, run(makes(), noQuestions, temporary), "the temporary workspace is deleted with its files: f1, f2, f3, f4, f5 and 2 others. To keep them, use --cwd or --workspace DIR")
 	require.NotContains(t, run(makes(), noQuestions, "PYGENT_WORKSPACE="+t.TempDir()), "was temporary")
 	require.NotContains(t, run(pygenttest.NewServer(t, pygenttest.Text("Hello.")), temporary), "was temporary")
 }

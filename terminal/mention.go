@@ -58,7 +58,7 @@ func (s *session) completePath() {
 	slices.SortFunc(c.choices, func(a, b choice) int { return strings.Compare(a.word, b.word) })
 	c.choices = c.choices[:min(len(c.choices), maxChoices)]
 	if len(c.choices) == 0 {
-		s.hint("no file begins so")
+		s.hint("no matching file")
 		return
 	}
 	if _, more := c.common(); more || len(c.choices) == 1 {

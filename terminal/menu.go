@@ -233,7 +233,7 @@ func (s *session) quitMenu(m *menu, quit func()) {
 		m.editor = nil
 	case !m.listens || now.Before(m.deaf):
 		m.deafen(now)
-		s.hint("that was typed too early to answer")
+		s.hint("too early: typed before the question appeared")
 	default:
 		quit()
 	}
@@ -264,12 +264,12 @@ func (s *session) menuKey(m *menu, name string, e uv.KeyPressEvent) bool {
 		return false
 	case !alone:
 		m.deafen(now)
-		s.hint("keys that come together do not answer; press one")
+		s.hint("several keys at once do not answer; press one")
 	case ok:
 		m.choice, m.dueAt = choice, now.Add(together)
 	default: // somebody types a word, or this is the beginning of a key's sequence
 		m.deafen(now)
-		s.hint("that key is no answer")
+		s.hint("that key does not answer")
 	}
 	return true
 }
@@ -281,7 +281,7 @@ var moves = map[string]int{"up": -1, "shift+tab": -1, "down": 1, "tab": 1}
 // a draft goes there, and what begins one while the model asks is seen in the
 // editor. Nothing is sent.
 func (s *session) early(m *menu, name, text string) bool {
-	s.hint("that was typed too early to answer")
+	s.hint("too early: typed before the question appeared")
 	ed, stash := &s.input.editor, &s.input.stash
 	switch {
 	case name == "enter" || name == "kpenter":
@@ -356,9 +356,9 @@ func (s *session) menuHelp(m *menu) string {
 	switch {
 	case !m.listens:
 	case m.editor != nil && len(m.items) > 1:
-		help = " · Enter answers, Esc goes back"
+		help = " · Enter answer · Esc back"
 	case m.editor != nil:
-		help = " · Enter answers"
+		help = " · Enter answer"
 	case m.free && len(m.items) == 0:
 		help = " · type an answer"
 	case m.free:

@@ -141,7 +141,7 @@ func (m *menu) bodyRows(s *session, width, room int, short bool) []string {
 		rows = s.coloured(rows)
 	}
 	if hint && len(rows) < room+1 {
-		rows = append(rows, s.theme.dim("  v shows it all above"))
+		rows = append(rows, s.theme.dim("  v: show all"))
 	}
 	return rows
 }

@@ -230,7 +230,7 @@ func callFacts(e pygent.Event, took time.Duration) string {
 	case b.TimedOut:
 		facts = " · timed out"
 	case b.GoesOn:
-		facts = " · goes on as job " + oneLine(b.Job)
+		facts = " · continues as job " + oneLine(b.Job)
 	default:
 		facts = " · " + exitWords(b)
 	}
@@ -281,7 +281,7 @@ func (s *session) diff(c pygent.FileChange) string {
 	case c.Note != "":
 		return s.theme.dim("  " + oneLine(c.Note))
 	case c.Binary:
-		return s.theme.dim("  the file is no text")
+		return s.theme.dim("  binary file")
 	}
 	lines := strings.Split(strings.TrimRight(edit.Diff(c.Before, c.After, c.Line), "\n"), "\n")
 	lines = slices.DeleteFunc(lines, func(line string) bool { return line == "@@ line 1 @@" })

@@ -117,7 +117,7 @@ func TestTheQuestionAboutHosts(t *testing.T) {
 	}{
 		"until the commands end": {[]does{types("y")}, `allow=true session=false reason=""`, false},
 		"in this session":        {[]does{types("s")}, `allow=true session=true reason=""`, false},
-		"always":                 {[]does{types("a"), sees("· kept in ~/")}, `allow=true session=true reason=""`, true},
+		"always":                 {[]does{types("a"), sees("· saved in ~/")}, `allow=true session=true reason=""`, true},
 		"no":                     {[]does{types("n")}, `allow=false session=false reason=""`, false},
 		"Enter":                  {[]does{presses("enter")}, `allow=false session=false reason=""`, false},
 		"the number":             {[]does{types("2")}, `allow=true session=true reason=""`, false},
@@ -131,7 +131,7 @@ func TestTheQuestionAboutHosts(t *testing.T) {
 			p := sit(t, pygenttest.NewServer(t, reach, pygenttest.Text("I see.")), withQuestions, "HOME="+home)
 			p.Type("go\n")
 			p.Await("A command wants to reach", "example.com, xn--e1afmkfd.example (punycode: another script)",
-				"1. Yes, until the commands that run now have ended (y)", "2. Yes, in this session (s)", "3. Always, which is kept in your configuration (a)", "❯ 4. No (n)")
+				"1. Yes, until the current commands end (y)", "2. Yes, for this session (s)", "3. Always (saved in your configuration) (a)", "❯ 4. No (n)")
 			for _, step := range tt.steps {
 				step(p)
 			}
@@ -161,15 +161,15 @@ func TestAnswersToTheQuestionOfATool(t *testing.T) {
 		"the selected option":   {colours, []does{presses("enter")}, "answer: red"},
 		"an option by arrows":   {colours, []does{presses("down"), sees("❯ 2. blue"), presses("enter")}, "answer: blue"},
 		"an option by number":   {colours, []does{types("3")}, "answer: y"},
-		"a letter is no key":    {colours, []does{types("y"), sees("that key is no answer"), types("2")}, "answer: blue"},
-		"something else":        {colours, []does{types("4"), sees("answer, or nothing: "), saying("green 日本")}, "answer: green 日本"},
-		"nothing else":          {colours, []does{types("4"), sees("answer, or nothing: "), presses("enter")}, "declined"},
-		"back to the options":   {colours, []does{types("4"), sees("answer, or nothing: "), presses("esc"), sees("❯ 1. red"), types("2")}, "answer: blue"},
+		"a letter is no key":    {colours, []does{types("y"), sees("that key does not answer"), types("2")}, "answer: blue"},
+		"something else":        {colours, []does{types("4"), sees("answer (or press Enter to skip): "), saying("green 日本")}, "answer: green 日本"},
+		"nothing else":          {colours, []does{types("4"), sees("answer (or press Enter to skip): "), presses("enter")}, "declined"},
+		"back to the options":   {colours, []does{types("4"), sees("answer (or press Enter to skip): "), presses("esc"), sees("❯ 1. red"), types("2")}, "answer: blue"},
 		"a text":                {question{Prompt: "Your name?"}, []does{sees("Your name?"), saying("Ada")}, "answer: Ada"},
 		"no text":               {question{Prompt: "Your name?"}, []does{presses("enter")}, "declined"},
 		"a text that is erased": {question{Prompt: "Your name?"}, []does{typing("Adam"), presses("backspace"), saying("!")}, "answer: Ada!"},
 		"a form": {form, []does{sees("About the release:", "how many there are"), saying("many"),
-			sees("ask asks", "That is no integer that fits here.", "how many there are"), saying("3"), sees("ask asks", "name"), saying("one")}, `answer: {"count":3,"name":"one"}`},
+			sees("ask asks", "Not a valid integer.", "how many there are"), saying("3"), sees("ask asks", "name"), saying("one")}, `answer: {"count":3,"name":"one"}`},
 		"a form in part":   {form, []does{saying("3"), sees("name"), presses("enter")}, `answer: {"count":3}`},
 		"a form, declined": {form, []does{presses("enter")}, "declined"},
 	} {
@@ -199,10 +199,10 @@ func TestASecretIsNeverShownOrKept(t *testing.T) {
 	const secret = "hunter2-hunter2"
 	p := sit(t, pygenttest.NewServer(t, question{Prompt: "The password?", Secret: true}.call(), question{Prompt: "Again?", Secret: true}.call(), pygenttest.Text("I see.")), withQuestions)
 	p.Type("go\n")
-	p.Await("The password?", "answer, or nothing: ")
+	p.Await("The password?", "answer (or press Enter to skip): ")
 	p.reads()
 	p.Type(secret)
-	p.Await("answer, or nothing: " + strings.Repeat("•", len(secret)))
+	p.Await("answer (or press Enter to skip): " + strings.Repeat("•", len(secret)))
 	p.Key("ctrl+r", "ctrl+g", "up", "enter")
 	p.Await("Again?")
 	p.reads()
@@ -276,7 +276,7 @@ func TestWhatIsTypedJustWhenTheModelAsksIsSeen(t *testing.T) {
 	p.Await("? Which?", "1. red")
 	p.Type("neither\n")
 	p.Until("that it is not sent", func(s termtest.Screen) bool { // by a slow machine, because it came at once
-		early := strings.Contains(s.Text(), "that was typed too early to answer") || strings.Contains(s.Text(), "a paste does not answer")
+		early := strings.Contains(s.Text(), "too early: typed before the question appeared") || strings.Contains(s.Text(), "pasted text does not answer")
 		return early && strings.Contains(s.Text(), "› neither")
 	})
 	p.reads()
@@ -296,8 +296,8 @@ func TestAPasteThatComesTooEarlyIsNoAnswer(t *testing.T) {
 	p.Paste("early")
 	late := false // because the machine is slow
 	p.Until("what becomes of it", func(s termtest.Screen) bool {
-		late = strings.Contains(s.Text(), "answer, or nothing: early")
-		return late || strings.Contains(s.Text(), "a paste does not answer")
+		late = strings.Contains(s.Text(), answerHere+"early")
+		return late || strings.Contains(s.Text(), "pasted text does not answer")
 	})
 	if late {
 		p.Key("ctrl+c")
@@ -305,7 +305,7 @@ func TestAPasteThatComesTooEarlyIsNoAnswer(t *testing.T) {
 	p.AwaitNo("early")
 	p.reads()
 	p.Paste("Ada\n")
-	p.Await("answer, or nothing: Ada")
+	p.Await(answerHere + "Ada")
 	p.Key("enter")
 	p.Await("I see.", "Ready")
 	require.Equal(t, []string{"answer: Ada"}, results(p.leaves()))
@@ -362,7 +362,7 @@ func TestAPasteAtEachKindOfMenu(t *testing.T) {
 			p.Await(tt.seen)
 			p.reads()
 			p.Paste("y\n1\n")
-			p.Await("a paste does not answer", tt.seen)
+			p.Await("pasted text does not answer", tt.seen)
 			p.reads()
 			p.Key("ctrl+c")
 			p.Await("■ Interrupted", "Ready")
@@ -488,7 +488,7 @@ func TestAWordAboutAKeyComesBeforeTheFacts(t *testing.T) {
 	p.Type("go\n")
 	p.Await("? Which one?", "Ready · arrows and Enter, or type an answer · a-model-with")
 	p.Send("one\rtwo\r") // a paste that the terminal does not mark
-	p.Await("Ready · a paste does not answer; press Enter · arrows")
+	p.Await("Ready · pasted text does not answer; press Enter · arrows")
 	p.Key("ctrl+c")
 	p.leaves()
 }
@@ -512,7 +512,7 @@ func TestAllOfACallIsPrintedOnRequest(t *testing.T) {
 			t.Parallel()
 			p := sit(t, pygenttest.NewServer(t, tt.call, pygenttest.Text("I see.")), withQuestions)
 			p.Type("go\n")
-			p.Await(tt.seen, "v shows it all above")
+			p.Await(tt.seen, showsAll)
 			for page := 1; !strings.Contains(p.All(), fmt.Sprintf("page %d of %d", page-1, page-1)); page++ {
 				p.answers("v")
 				p.Until("the page", func(termtest.Screen) bool { return strings.Contains(p.All(), fmt.Sprintf("page %d of", page)) })
@@ -538,7 +538,7 @@ func TestAnswersAreReadInSmallWindows(t *testing.T) {
 	p := sit(t, pygenttest.NewServer(t, bash("echo $((6*7))"), question{Prompt: "Which one?", Options: options}.call(), pygenttest.Text("I see.")), withQuestions)
 	p.Resize(30, 24)
 	p.Type("go\n")
-	p.Await("Run this on your", "2. Always this very", "     command, in this session\n     (a)\n", "❯ 3. No (n)")
+	p.Await("Run this on your", "2. Allow this exact", "     command for this session\n     (a)\n", "❯ 3. No (n)")
 	p.answers("y")
 	p.Await("Which one?", "end0")
 	p.reads()

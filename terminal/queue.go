@@ -97,9 +97,9 @@ func (s *session) queued(m pygent.Message) string {
 // queueRows shows the queue.
 func (s *session) queueRows() (rows []string) {
 	const shown = 3
-	all, sign, note := s.queue.Unheard, "Next: ", " (Up takes it back)"
+	all, sign, note := s.queue.Unheard, "Next: ", " (Up: edit)"
 	if len(all) == 0 {
-		all, sign, note = s.queue.Held, "Held: ", " (Enter sends it, Up takes it back)"
+		all, sign, note = s.queue.Held, "Held: ", " (Enter: send, Up: edit)"
 	}
 	for i, said := range all {
 		if i == shown {

@@ -100,7 +100,7 @@ func TestTheQueueIsHeldWhenTheTurnFails(t *testing.T) {
 			p.Type("second\n")
 			p.Await("Next: second")
 			persontest.Give(t, gate)
-			p.Await("✗ ", "that is wrong", "Held: second (Enter sends it, Up takes it back)", "Ready")
+			p.Await("✗ ", "that is wrong", "Held: second (Enter: send, Up: edit)", "Ready")
 			if takesBack {
 				p.Key("up")
 				p.AwaitNo("Held:")

@@ -69,13 +69,13 @@ func TestACommandIsNoAnswerEvenWhileAnotherOneGoesOn(t *testing.T) {
 	s.input.editor.set("/help")
 	s.submit()
 	require.Equal(t, "/help", s.input.editor.message())
-	require.Equal(t, "a command goes on already", s.display.hinted)
+	require.Equal(t, "a command is still running", s.display.hinted)
 }
 
 // Whoever writes the next message while the files of one are read, and stops that, is
 // told where it is.
 func TestAMessageThatIsNotSentIsFoundAgain(t *testing.T) {
-	for draft, hint := range map[string]string{"": "not sent", "another": "not sent; Up shows the message"} {
+	for draft, hint := range map[string]string{"": "not sent", "another": "not sent; press Up to get the message back"} {
 		t.Run(hint, func(t *testing.T) {
 			s := onRuntime(t, slowRuntime{})
 			s.input.history = openHistory("")

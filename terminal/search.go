@@ -88,7 +88,7 @@ func (s *session) searchRows(width, most int) (rows []string, col int) {
 	f := s.input.search
 	begin := "search: "
 	if f.none {
-		begin = "nothing further: "
+		begin = "no earlier match: "
 	}
 	query := livearea.Cut(visible(f.query.text), max(width-livearea.Width(begin)-1, 1))
 	rows = []string{s.theme.accent(begin) + query}
@@ -104,7 +104,7 @@ func (s *session) searchRows(width, most int) (rows []string, col int) {
 			rows = append(rows, foundMargin+line.shown)
 		}
 	}
-	return append(rows, s.theme.dim(foundMargin+"Enter takes it and does not send it, Ctrl-R goes further back, Esc gives the draft back")), col
+	return append(rows, s.theme.dim(foundMargin+"Enter edit · Ctrl-R earlier · Esc cancel")), col
 }
 
 const foundMargin = "  "

@@ -254,7 +254,7 @@ func (s *session) follow(after int64) {
 func (s *session) agentClosed() {
 	if s.turn == nil && s.ctx.Err() == nil {
 		s.finishText()
-		s.say(kindEnd, s.theme.warn("■ The program has closed the agent, so the session ends."))
+		s.say(kindEnd, s.theme.warn("■ The program closed the agent. The session has ended."))
 		s.end()
 	}
 }
@@ -264,7 +264,7 @@ func (s *session) agentClosed() {
 func (s *session) missed(state pygent.State) {
 	s.finishText()
 	s.calls = nil
-	s.say(kindNews, s.theme.warn("! some of what happened is not shown: the terminal was too slow"))
+	s.say(kindNews, s.theme.warn("! some output is not shown: the terminal was too slow"))
 	s.queue.Unheard, s.around.jobs = state.Unheard, state.Jobs
 	s.around.withoutEnded(s)
 	s.seen = max(s.seen, state.Seq)
@@ -315,12 +315,12 @@ func (s *session) paste(text string) {
 		m.editor.insert(strings.TrimRight(text, "\r\n"))
 	case m != nil && !m.free:
 		m.deafen(s.input.at)
-		s.hint("a paste does not answer; press a key")
+		s.hint("pasted text does not answer; press a key")
 	case s.input.search != nil:
 		line, _, _ := strings.Cut(strings.Trim(typed(text), "\n"), "\n")
 		s.input.search.query.insert(line)
 		s.input.search.find(s.input.history.entries, s.input.search.at, -1)
 	case !s.input.editor.insertPaste(text):
-		s.hint("that is too long for a message; put it in a file")
+		s.hint("too long for a message; put it in a file")
 	}
 }

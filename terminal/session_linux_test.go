@@ -172,7 +172,7 @@ func TestTheFirstMessageFollowsWhatIsResumed(t *testing.T) {
 	require.Error(t, p.Wait())
 
 	p.Terminal = termtest.Start(t, p.command(server, noQuestions), 80, 24)
-	p.Await("goes on after", "The conversation was interrupted; /resume goes on with it.", "Ready")
+	p.Await("continues after", "The last run was interrupted. Use /resume to continue it.", "Ready")
 	p.Key("ctrl+d")
 	require.NoError(t, p.Wait())
 
@@ -183,7 +183,7 @@ func TestTheFirstMessageFollowsWhatIsResumed(t *testing.T) {
 	msgs := p.leaves()
 	require.Equal(t, "and this", msgs[len(msgs)-2].Text())
 	require.Len(t, msgs, 6)
-	require.NotContains(t, p.All(), "/resume goes on")
+	require.NotContains(t, p.All(), "/resume to continue it")
 }
 
 func TestNewsWaitForTheEndOfTheBlock(t *testing.T) {
@@ -287,11 +287,11 @@ func TestHowCallsEnd(t *testing.T) {
 	p.Await("All.", "Done", "Ready")
 	all := p.All()
 	require.Regexp(t, `✗ \$ echo begun; sleep 60 · timed out · [\d.]+ m?s\n  begun\n`, all)
-	require.Regexp(t, `✓ leave_running.* · goes on as job 1 · [\d.]+ m?s\n  begun\n`, all)
+	require.Regexp(t, `✓ leave_running.* · continues as job 1 · [\d.]+ m?s\n  begun\n`, all)
 	require.Regexp(t, `✓ \$ seq 100000 · exit 0.*\n  1\n  2\n  3\n  … at least [\d,]+ more lines\n  99995\n(.*\n){4}  100000\n`, all)
 	require.Regexp(t, `✗ \$ echo fine; seq 30 >&2; exit 7 · exit 7.*\n  fine\n  1\n(.*\n)+  … 12 more lines\n(.*\n)+  30\n`, all)
 	p.Key("ctrl+d")
-	p.Await("would end with the session")
+	p.Await(wouldStop)
 	p.reads()
 	p.Type("l")
 	p.left()
@@ -324,7 +324,7 @@ func TestTheModelSumsUp(t *testing.T) {
 		p.Await(answer, "Ready")
 	}
 	p.Type("/compact\n")
-	p.Await("· the model sums up the conversation", "· the conversation was compacted", "stands for 2 old messages", "Ready")
+	p.Await("· the model is summarising the conversation", "· the conversation was compacted", "stands for 2 old messages", "Ready")
 	p.leaves()
 }
 
@@ -338,7 +338,7 @@ func TestAMessageWaitsForACommandThatKeepsTheAgentBusy(t *testing.T) {
 		p.Await(answer, "Ready")
 	}
 	p.Type("/compact\n")
-	p.Await("· the model sums up the conversation")
+	p.Await("· the model is summarising the conversation")
 	p.Type("now this\n")
 	p.Await("Next: now this")
 	p.Type("and that\n")
@@ -359,7 +359,7 @@ func TestWhatIsPrintedOfAFailedAnswerIsWithdrawn(t *testing.T) {
 	}
 	p.Await("One block.\n\nAnother")
 	close(pieces)
-	p.Await("↻ ", "broken", "↻ what was written above since the last step is withdrawn", "All of it.", "Ready")
+	p.Await("↻ ", "broken", "↻ the text above since the last step is withdrawn", "All of it.", "Ready")
 	p.once("One block.", "All of it.")
 	require.NotContains(t, p.All(), "Another")
 	p.leaves()

@@ -107,7 +107,7 @@ func TestLeavingFiftyTasks(t *testing.T) {
 	p.Type("go\n")
 	p.Await("Begun.", "Ready", "and 46 other tasks")
 	p.Key("ctrl+d")
-	p.Await("50 tasks would end with the session", "❯ 1. Go on with the session", "2. Leave")
+	p.Await("50 tasks"+wouldStop, "❯ 1. Go back to the session", "2. Leave")
 	p.answers("l")
 	p.left()
 	p.requireGivenBack()

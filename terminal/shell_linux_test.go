@@ -42,7 +42,7 @@ func TestCommandLinesOfOnesOwn(t *testing.T) {
 	p.Type("! echo begun; sleep 60\n")
 	p.Await("  begun", "Ctrl-C interrupts")
 	p.Type("!ls\n")
-	p.Await("a command goes on already")
+	p.Await("a command is still running")
 	p.Key("ctrl+c") // the draft
 	p.AwaitNo("!ls")
 	p.Key("ctrl+c")
@@ -53,7 +53,7 @@ func TestCommandLinesOfOnesOwn(t *testing.T) {
 	p.Type("!echo mean''while\n") // during a turn
 	p.Await("\nmeanwhile\n", "✓ exit 0", "Waiting for")
 	p.Type("!\n")
-	p.Await("a command line follows")
+	p.Await("type a command after the !")
 	p.Key("ctrl+c")
 	persontest.Give(t, gate)
 	p.Await("Hello.", "Ready")

@@ -49,22 +49,22 @@ func (s *session) status(now time.Time) string {
 	}
 	switch {
 	case s.leaving.goesOn():
-		return s.working(now, s.leaving.since, s.leaving.words, "Ctrl-C stops it")
+		return s.working(now, s.leaving.since, s.leaving.words, "Ctrl-C to stop")
 	case s.input.attaching != nil:
-		return s.working(now, s.input.attaching.began, "Reading the files that you named", "Ctrl-C gives the message back")
+		return s.working(now, s.input.attaching.began, "Reading your files", "Ctrl-C to cancel")
 	case s.turn != nil:
 		words, keys := cmp.Or(s.doing.Words, "Working"), "Ctrl-C interrupts"
 		switch {
 		case s.turn.Interrupted:
-			keys = "Ctrl-C again leaves"
+			keys = "press Ctrl-C again to leave"
 		case s.command != nil && s.command.stopped:
-			words, keys = "Interrupting your command", "Ctrl-C interrupts the turn"
+			words, keys = "Interrupting your command", "Ctrl-C to interrupt the turn"
 		case s.command != nil:
 			keys += " the command"
 		}
 		return s.working(now, s.doing.Since, s.doing.WithStart(words), keys)
 	case s.command != nil && s.command.stopped:
-		return s.working(now, s.command.began, "Interrupting "+oneLine(s.command.name), "Ctrl-C again leaves")
+		return s.working(now, s.command.began, "Interrupting "+oneLine(s.command.name), "press Ctrl-C again to leave")
 	case s.command != nil:
 		return s.working(now, s.command.began, s.doing.WithStart(faces.Running(s.command.name)), "Ctrl-C interrupts")
 	}

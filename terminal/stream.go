@@ -100,7 +100,7 @@ func (s *session) answered(whole string) {
 		s.streamText(whole[len(printed):])
 	default:
 		s.text.end()
-		s.say(kindNews, s.theme.warn("! pieces of the answer above were lost; this is all of it:"))
+		s.say(kindNews, s.theme.warn("! parts of the answer above were lost; here is all of it:"))
 		s.streamText(whole)
 	}
 	s.finishText()

@@ -23,7 +23,7 @@ func TestWithoutATerminalTheSessionIsPlain(t *testing.T) {
 
 	for _, env := range []string{"TERM=dumb", "TERM="} {
 		p.Terminal = termtest.Start(t, p.command(pygenttest.NewServer(t), env), 80, 24)
-		p.Await("Type a message; /help lists the commands, /exit leaves.")
+		p.Await("Type a message. /help lists the commands, /exit leaves.")
 		p.Type("/exit\n")
 		p.left()
 		require.NotContains(t, string(p.Raw()), "\x1b")

@@ -111,7 +111,7 @@ func (s *session) outcome(t *turn) {
 	switch r.Status {
 	case pygent.StatusReplied:
 		if r.Steps == 0 {
-			s.say(kindEnd, s.theme.dim("Nothing was interrupted: the last reply ended the turn."))
+			s.say(kindEnd, s.theme.dim("Nothing to interrupt: the turn had ended."))
 			return
 		}
 	case pygent.StatusStopped:
@@ -124,7 +124,7 @@ func (s *session) outcome(t *turn) {
 		}
 		return
 	default:
-		s.say(kindEnd, s.wrapped(s.theme.warn("■ "+told(cmp.Or(r.Reason, string(r.Status))))+s.theme.dim(` · say "go on" to continue`+s.facts(t))))
+		s.say(kindEnd, s.wrapped(s.theme.warn("■ "+told(cmp.Or(r.Reason, string(r.Status))))+s.theme.dim(` · to continue, send "continue"`+s.facts(t))))
 		return
 	}
 	s.say(kindEnd, s.wrapped(s.theme.dim("Done"+s.facts(t))))
@@ -175,7 +175,7 @@ func (s *session) event(e pygent.Event) {
 	case pygent.EventToolCall, pygent.EventToolStart, pygent.EventApproval, pygent.EventOutput, pygent.EventProgress, pygent.EventToolDone, pygent.EventToolSkipped:
 		s.callEvent(e)
 	case pygent.EventCompacting:
-		s.tell(s.theme.dim("· the model sums up the conversation"))
+		s.tell(s.theme.dim("· the model is summarising the conversation"))
 	case pygent.EventCompacted:
 		s.tell(s.theme.dim("· " + visible(e.Compaction.String())))
 	case pygent.EventSaving:
@@ -248,7 +248,7 @@ func (s *session) retry(r pygent.RetryInfo) {
 	printed := s.text.withdraw()
 	words := "↻ " + told(r.Error) + faces.Again(r)
 	if printed {
-		words += "\n↻ what was written above since the last step is withdrawn"
+		words += "\n↻ the text above since the last step is withdrawn"
 	}
 	s.say(kindNews, s.wrapped(s.theme.warn(words)))
 	s.flushNews()

@@ -78,7 +78,7 @@ func (s *session) insertBlock(keys []key) int {
 	s.input.warned, s.input.recalled = false, false
 	s.input.at, s.input.lastKey, s.input.run = last.at, last.at, n
 	if !s.input.editor.insert(begin + text.String()) {
-		s.hint("that is too long for a message; put it in a file")
+		s.hint("too long for a message; put it in a file")
 	}
 	s.suggest()
 	return n

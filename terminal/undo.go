@@ -29,6 +29,6 @@ func (s *session) restored(e pygent.Event) {
 		s.input.offered = ed.message()
 	case said != "":
 		const shown = 500
-		s.tell(s.wrapped(s.theme.dim("· you had said: " + oneLine(cut.Line(said, shown)))))
+		s.tell(s.wrapped(s.theme.dim("· your message was: " + oneLine(cut.Line(said, shown)))))
 	}
 }

@@ -89,7 +89,7 @@ func (s *session) message(ctx context.Context, text string, attachments []attach
 		defer cancel()
 		mentioned, names, err := s.agent.AttachMentioned(ctx, text)
 		if err != nil {
-			return msg, nil, fail(http.StatusUnprocessableEntity, "attachment", "not sent: the files could not be read: "+oneLine(err.Error()))
+			return msg, nil, fail(http.StatusUnprocessableEntity, "attachment", "not sent: could not read the files: "+oneLine(err.Error()))
 		}
 		parts, missing = append(parts, mentioned...), names
 	}
@@ -106,7 +106,7 @@ func (s *Server) deleteMessage(c call) (any, error) {
 	err = one.do(c.Context(), func() error {
 		msg, ok := one.takeBack(c.PathValue("id"))
 		if !ok {
-			return fail(http.StatusConflict, "heard", "the agent has heard it already")
+			return fail(http.StatusConflict, "heard", "the agent has already received this message")
 		}
 		back = draftOf(msg)
 		return nil
@@ -134,7 +134,7 @@ func (s *Server) retry(c call) (any, error) {
 	}
 	return nil, one.do(c.Context(), func() error {
 		if one.turn != nil {
-			return fail(http.StatusConflict, "busy", "the agent works already")
+			return fail(http.StatusConflict, "busy", "the agent is already working")
 		}
 		one.requeue() // with the message that failed, if the agent never got it
 		one.startTurn(func(ctx context.Context, opts ...pygent.RunOption) (*pygent.Result, error) {

@@ -214,9 +214,9 @@ func (s *session) reply(id string, in reply) error {
 	at := slices.IndexFunc(s.asks.open, func(a *ask) bool { return a.id == id })
 	switch {
 	case at < 0 && s.asks.done[id]:
-		return fail(http.StatusConflict, "answered", "it was answered already, or is no longer asked")
+		return fail(http.StatusConflict, "answered", "it was already answered, or was withdrawn")
 	case at < 0:
-		return fail(http.StatusNotFound, "no_ask", "there is no such question")
+		return fail(http.StatusNotFound, "no_ask", "question not found")
 	}
 	a := s.asks.open[at]
 	words, err := a.check(&in)
@@ -239,7 +239,7 @@ func (a *ask) check(in *reply) (words string, err error) {
 		case decideOnce:
 			return "allowed", nil
 		case decideAlways:
-			return "allowed in this session", nil
+			return "allowed for this session", nil
 		case decideDeny:
 			return cmp.Or("denied"+prefixed(": ", in.Reason), "denied"), nil
 		}
@@ -280,7 +280,7 @@ func (a *ask) values(given json.RawMessage) (json.RawMessage, error) {
 		case typed && known:
 			read, ok := field.Read(text)
 			if !ok {
-				return nil, fail(http.StatusBadRequest, "bad_value", oneLine(name)+" is no "+oneLine(field.Type)+" that fits here")
+				return nil, fail(http.StatusBadRequest, "bad_value", oneLine(name)+" is not a valid "+oneLine(field.Type)+" that fits here")
 			}
 			values[name] = read
 		}
@@ -290,7 +290,7 @@ func (a *ask) values(given json.RawMessage) (json.RawMessage, error) {
 		data, err = a.form.Check(data, true)
 	}
 	if err != nil {
-		return nil, fail(http.StatusBadRequest, "bad_value", "the values do not fit: "+oneLine(err.Error()))
+		return nil, fail(http.StatusBadRequest, "bad_value", "the values are not valid: "+oneLine(err.Error()))
 	}
 	return data, nil
 }

@@ -14,7 +14,7 @@ import (
 const readLimit = 30 * time.Second
 
 // errTooSlow is the answer to a request whose body does not come.
-var errTooSlow = fail(http.StatusRequestTimeout, "too_slow", "the request did not come in time")
+var errTooSlow = fail(http.StatusRequestTimeout, "too_slow", "the request timed out")
 
 // body is the body of a request. One that stops coming is not waited for.
 type body struct {

@@ -145,7 +145,7 @@ func (c *card) end(e pygent.Event) {
 		case b.TimedOut:
 			facts = append(facts, "timed out")
 		case b.GoesOn:
-			facts = append(facts, "goes on as job "+oneLine(b.Job))
+			facts = append(facts, "continues as job "+oneLine(b.Job))
 		case b.ExitCode != 0:
 			facts = append(facts, fmt.Sprintf("exit %d", b.ExitCode))
 		}
@@ -242,7 +242,7 @@ func (v *view) putCard(c *card) {
 	case cardWaits:
 		sign, verb = dot("off", "○", "waiting"), c.verb.doing
 	case cardAsked:
-		sign, verb = dot("wait", "?", "waits for you"), "Waits for you"
+		sign, verb = dot("wait", "?", "waiting for you"), "Waiting for you"
 	case cardRuns:
 		class, sign, verb = " run", spinner("running"), c.verb.doing
 	case cardOK:
@@ -319,7 +319,7 @@ func diffsHTML(changes []pygent.FileChange) (string, bool) {
 			fmt.Fprintf(&b, `<p class="reason">%s</p>`, esc(oneLine(c.Note)))
 			continue
 		case c.Binary:
-			b.WriteString(`<p class="reason">The file is no text.</p>`)
+			b.WriteString(`<p class="reason">Binary file.</p>`)
 			continue
 		}
 		diffHTML(&b, c)

@@ -26,7 +26,7 @@ func (s *Server) postCommand(c call) (any, error) {
 		return nil, err
 	}
 	if !strings.HasPrefix(in.Line, "/") {
-		return nil, fail(http.StatusBadRequest, "bad_request", "a command begins with a slash")
+		return nil, fail(http.StatusBadRequest, "bad_request", "a command starts with a slash")
 	}
 	name, _, _ := strings.Cut(in.Line, " ") // with its slash
 	if one.interactive(name[1:]) {

@@ -61,7 +61,7 @@ func (s *Server) postDownload(c call) (any, error) {
 		}
 	}
 	if begun >= maxTickets {
-		return nil, fail(http.StatusTooManyRequests, "too_many", "too many downloads were begun; wait a minute")
+		return nil, fail(http.StatusTooManyRequests, "too_many", "too many downloads; wait a minute")
 	}
 	s.tickets[id] = ticket{one, in.Path, now.Add(ticketLife)}
 	return map[string]string{"url": s.opts.base + "/download/" + id}, nil
@@ -91,7 +91,7 @@ func (s *Server) redeem(r *http.Request, id string) (ticket, error) {
 }
 
 // errUsed is the answer to a link that does not work any more.
-var errUsed = fail(http.StatusGone, "used", "the link was used already, or is too old")
+var errUsed = fail(http.StatusGone, "used", "the link has been used or has expired")
 
 // download answers with a file, for the browser to save and never to show.
 func (s *Server) download(w http.ResponseWriter, r *http.Request) {

@@ -64,7 +64,7 @@ func (v *view) event(e pygent.Event) {
 	case pygent.EventRetry:
 		v.retry(*e.Retry)
 	case pygent.EventCompacting:
-		v.notice("", "The model sums up the conversation.")
+		v.notice("", "The model is summarising the conversation.")
 	case pygent.EventCompacted:
 		v.notice("", e.Compaction.String())
 	case pygent.EventNotice:

@@ -47,7 +47,7 @@ func (s *session) after(id string) (int64, error) {
 const silence = 250 * time.Millisecond
 
 // errTooOld is the answer to one who was away too long.
-var errTooOld = fail(http.StatusGone, "too_old", "events are missing; begin with the history")
+var errTooOld = fail(http.StatusGone, "too_old", "events are missing; read the history first")
 
 // nextEvent is an event of an agent, or why there are no more.
 type nextEvent struct {

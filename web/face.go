@@ -151,9 +151,9 @@ func (o ServeOptions) check(secure bool) error {
 	}
 	switch {
 	case !o.AllowRemote:
-		return fmt.Errorf("%s can be reached by others, who could have the agent run commands: that has to be allowed explicitly", o.Listen)
+		return fmt.Errorf("%s is reachable from other machines, which could run commands; this must be allowed explicitly", o.Listen)
 	case !secure && !o.BehindProxy:
-		return errors.New("others can be let in only by TLS: give a certificate and its key, or say that a proxy has them")
+		return errors.New("other machines can connect only over TLS: give a certificate and its key, or say that a proxy terminates TLS")
 	}
 	return nil
 }

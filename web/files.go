@@ -118,7 +118,7 @@ func (s *Server) viewFile(c call) (any, error) {
 			return v, nil
 		}
 		if !info.Mode.IsRegular() && info.Mode&fs.ModeSymlink == 0 {
-			v.Kind, v.HTML = "binary", `<p class="reason">This is no regular file.</p>`
+			v.Kind, v.HTML = "binary", `<p class="reason">This is not a regular file.</p>`
 			return v, nil
 		}
 	}
@@ -146,7 +146,7 @@ func (v *viewed) show(data []byte) {
 	text := strings.TrimSuffix(strings.ToValidUTF8(string(data), "\uFFFD"), "\uFFFD")
 	if kind.Name != "" || bytes.IndexByte(data, 0) >= 0 || strings.Count(text, "\uFFFD")*10 > len(text) {
 		v.Kind, v.Truncated = "binary", false
-		v.HTML = `<p class="reason">` + esc("This is no text"+prefixed(" but ", kind.Name)+": "+numeral.Bytes(v.Size)+".") + `</p>`
+		v.HTML = `<p class="reason">` + esc("This is not text"+prefixed(" but ", kind.Name)+": "+numeral.Bytes(v.Size)+".") + `</p>`
 		return
 	}
 	v.Kind, v.Text = "text", text

@@ -56,7 +56,7 @@ func TestFilesAreListedAndShown(t *testing.T) {
 		"main.go":   {"text", "&lt;b&gt;", false},
 		"pixel.png": {"image", `<img src="data:image/png;base64,` + aPixel, false},
 		"evil.svg":  {"text", "&lt;script", false},
-		"data":      {"binary", "This is no text", false},
+		"data":      {"binary", "This is not text", false},
 		"long.txt":  {"text", "Download the file", true},
 		"sub":       {"directory", "directory", false},
 	} {

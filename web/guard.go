@@ -58,7 +58,7 @@ func (e *apiError) body() any {
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	data, err := json.Marshal(v)
 	if err != nil {
-		status, data = http.StatusInternalServerError, []byte(`{"error":{"code":"internal","message":"the answer cannot be written"}}`)
+		status, data = http.StatusInternalServerError, []byte(`{"error":{"code":"internal","message":"could not write the answer"}}`)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
@@ -116,7 +116,7 @@ func (s *Server) setHeaders(h http.Header) {
 // checkOrigin refuses requests that a foreign site makes, or makes the browser make.
 func (s *Server) checkOrigin(r *http.Request) error {
 	if !s.knowsHost(r.Host) {
-		return fail(http.StatusMisdirectedRequest, "wrong_host", "this server is not reached by that name")
+		return fail(http.StatusMisdirectedRequest, "wrong_host", "this server does not accept that host name")
 	}
 	if origins := r.Header.Values("Origin"); len(origins) > 0 && (len(origins) > 1 || !sameOrigin(origins[0], r.Host)) {
 		return fail(http.StatusForbidden, "wrong_origin", "the request comes from another site")

@@ -132,7 +132,7 @@ func (a *ask) approvalHTML(b *strings.Builder) {
 	}
 	buttons := []string{a.button("allow", "btn main", "Allow once")}
 	if r.Session != "" {
-		buttons = append(buttons, a.button("always", "btn", "Always "+oneLine(r.Session)))
+		buttons = append(buttons, a.button("always", "btn", "Allow "+oneLine(r.Session)+" for this session"))
 	}
 	a.foot(b, append(buttons, a.button("deny", "btn", "Deny"))...)
 }
@@ -141,8 +141,8 @@ func (a *ask) approvalHTML(b *strings.Builder) {
 func (a *ask) hostsHTML(b *strings.Builder) {
 	a.head(b, "Approval", "A command wants to reach")
 	fmt.Fprintf(b, `<pre tabindex="0">%s</pre>`, exact(hostWords(a.hosts)))
-	a.foot(b, a.button("allow", "btn main", "Until the commands that run now have ended"),
-		a.button("always", "btn", "In this session"), a.button("deny", "btn", "Deny"))
+	a.foot(b, a.button("allow", "btn main", "Until the current commands end"),
+		a.button("always", "btn", "For this session"), a.button("deny", "btn", "Deny"))
 }
 
 // questionHTML writes a question that is answered with a text.

@@ -49,13 +49,13 @@ func (s *Server) deleteKept(c call) (any, error) {
 	case errors.Is(err, sessions.ErrInUse):
 		return nil, fail(http.StatusConflict, "in_use", oneLine(err.Error()))
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fail(http.StatusNotFound, "no_session", "no such session is kept")
+		return nil, fail(http.StatusNotFound, "no_session", "session not found")
 	}
 	return nil, err
 }
 
 // errNoOpen is the answer of a server that begins no sessions.
-var errNoOpen = fail(http.StatusForbidden, "no_open", "sessions are not begun here")
+var errNoOpen = fail(http.StatusForbidden, "no_open", "new sessions cannot be started here")
 
 // postSession begins a session, or goes on with one that is kept or was saved.
 func (s *Server) postSession(c call) (any, error) {
@@ -70,7 +70,7 @@ func (s *Server) postSession(c call) (any, error) {
 		return nil, errNoOpen
 	}
 	if in.Continue != "" && in.Snapshot != "" {
-		return nil, fail(http.StatusBadRequest, "bad_request", "a session goes on from a kept one or from a snapshot, and not from both")
+		return nil, fail(http.StatusBadRequest, "bad_request", "give a session or a snapshot to continue from, not both")
 	}
 	if in.Continue != "" {
 		if one, err := s.session(c.user, in.Continue); err == nil { // it is open
@@ -180,7 +180,7 @@ func (s *Server) deleteSession(c call) (any, error) {
 		return nil, err
 	}
 	if !one.owned {
-		return nil, fail(http.StatusForbidden, "not_owned", "the program that shows this session ends it")
+		return nil, fail(http.StatusForbidden, "not_owned", "only the program that shows this session can end it")
 	}
 	one.cancel()
 	select {

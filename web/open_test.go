@@ -125,7 +125,7 @@ func TestASessionThatWasInterruptedSaysSo(t *testing.T) {
 	require.NoError(t, json.Unmarshal(answer, &made))
 	s.id = made.ID
 	p := s.open("")
-	p.shows("</span>Build it.<", "was interrupted; /resume goes on with it")
+	p.shows("</span>Build it.<", "was interrupted. Use /resume")
 	s.post("/commands", map[string]any{"line": "/resume"}, nil)
 	p.shows("<p>Built.</p>")
 }

@@ -97,7 +97,7 @@ func WithBasePath(path string) Option {
 	return func(o *options) {
 		o.base = strings.TrimRight(path, "/")
 		if o.base != "" && !strings.HasPrefix(o.base, "/") {
-			o.err = errors.Join(o.err, fmt.Errorf("the base path %q does not begin with a slash", path))
+			o.err = errors.Join(o.err, fmt.Errorf("the base path %q does not start with a slash", path))
 		}
 	}
 }
@@ -138,7 +138,7 @@ func WithFrameAncestors(origins ...string) Option {
 	return func(o *options) {
 		for _, origin := range origins {
 			if strings.ContainsAny(origin, "; ,\r\n\t") {
-				o.err = errors.Join(o.err, fmt.Errorf("%q is no origin", origin))
+				o.err = errors.Join(o.err, fmt.Errorf("%q is not an origin", origin))
 			}
 		}
 		o.frames = append(o.frames, origins...)

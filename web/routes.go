@@ -97,7 +97,7 @@ func (s *Server) routes() http.Handler {
 			writeError(w, notAllowed(w, methods...))
 			return
 		}
-		writeError(w, fail(http.StatusNotFound, "not_found", "there is nothing at this address"))
+		writeError(w, fail(http.StatusNotFound, "not_found", "page not found"))
 	})
 	return mux
 }
@@ -117,7 +117,7 @@ func methodsAt(mux *http.ServeMux, r *http.Request) (methods []string) {
 // notAllowed is the answer to a method that an address does not have.
 func notAllowed(w http.ResponseWriter, methods ...string) error {
 	w.Header().Set("Allow", strings.Join(methods, ", "))
-	return fail(http.StatusMethodNotAllowed, "method", "this address is reached by "+strings.Join(methods, ", "))
+	return fail(http.StatusMethodNotAllowed, "method", "use this method here: "+strings.Join(methods, ", "))
 }
 
 // guarded lets only those requests through that the user's own page, or a program that
@@ -186,7 +186,7 @@ func (c call) read(into any) error {
 	case errors.As(err, &tooLong), errors.Is(err, errTooSlow):
 		return err
 	case err != nil:
-		return fail(http.StatusBadRequest, "bad_request", "the body is not what is expected: "+oneLine(err.Error()))
+		return fail(http.StatusBadRequest, "bad_request", "the body is not valid: "+oneLine(err.Error()))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return fail(http.StatusBadRequest, "bad_request", "the body has more than one JSON value")

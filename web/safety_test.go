@@ -139,7 +139,7 @@ func TestRequestsAreBounded(t *testing.T) {
 	_, err = s.server.Add("", newAgent(t, pygenttest.NewScriptedModel()))
 	require.ErrorContains(t, err, "too many sessions")
 	_, err = s.server.Add("", s.agent)
-	require.ErrorContains(t, err, "shown already")
+	require.ErrorContains(t, err, "already shown")
 }
 
 func TestWrongOptionsAreRefused(t *testing.T) {
@@ -148,8 +148,8 @@ func TestWrongOptionsAreRefused(t *testing.T) {
 		says string
 	}{
 		"a short token": {web.WithToken("secret"), "the token has 6 characters"},
-		"a base path":   {web.WithBasePath("agent"), "does not begin with a slash"},
-		"an origin":     {web.WithFrameAncestors("https://a.example; script-src *"), "is no origin"},
+		"a base path":   {web.WithBasePath("agent"), "does not start with a slash"},
+		"an origin":     {web.WithFrameAncestors("https://a.example; script-src *"), "is not an origin"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := web.New(tt.opt)
@@ -164,10 +164,10 @@ func TestOthersAreLetInOnlyExplicitlyAndSafely(t *testing.T) {
 		o    web.ServeOptions
 		says string
 	}{
-		"all addresses":  {web.ServeOptions{Listen: ":0"}, "can be reached by others"},
-		"one of them":    {web.ServeOptions{Listen: "192.0.2.1:0"}, "can be reached by others"},
-		"a name":         {web.ServeOptions{Listen: "example.com:0"}, "can be reached by others"},
-		"without TLS":    {web.ServeOptions{Listen: "0.0.0.0:0", AllowRemote: true}, "only by TLS"},
+		"all addresses":  {web.ServeOptions{Listen: ":0"}, "is reachable from other machines"},
+		"one of them":    {web.ServeOptions{Listen: "192.0.2.1:0"}, "is reachable from other machines"},
+		"a name":         {web.ServeOptions{Listen: "example.com:0"}, "is reachable from other machines"},
+		"without TLS":    {web.ServeOptions{Listen: "0.0.0.0:0", AllowRemote: true}, "only over TLS"},
 		"no certificate": {web.ServeOptions{Listen: "127.0.0.1:0", CertFile: "none"}, "none"},
 	} {
 		t.Run(name, func(t *testing.T) {

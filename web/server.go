@@ -40,7 +40,7 @@ type Server struct {
 var errClosed = fail(http.StatusServiceUnavailable, "closed", "the session is closed")
 
 // errNoSession is the answer to one who names a session that they do not have.
-var errNoSession = fail(http.StatusNotFound, "no_session", "there is no such session, or it is not open")
+var errNoSession = fail(http.StatusNotFound, "no_session", "this session does not exist or is not open")
 
 // ownNames are the names of this machine for itself. Those of [WithHosts] follow them.
 var ownNames = []string{"localhost", "127.0.0.1", "[::1]"}
@@ -109,7 +109,7 @@ func (s *Server) add(user string, face pygent.FaceSession, owned bool) (*session
 	case s.closed:
 		return nil, errClosed
 	case s.sessions[id] != nil:
-		return nil, fail(http.StatusConflict, "exists", "the session "+oneLine(id)+" is shown already")
+		return nil, fail(http.StatusConflict, "exists", "the session "+oneLine(id)+" is already shown")
 	case s.countOf(user) >= s.opts.limits.Sessions:
 		return nil, errTooMany
 	}

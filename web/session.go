@@ -151,7 +151,7 @@ func (s *session) close() {
 // failed notes a fault of the page's own.
 func (s *session) failed(err error) {
 	s.logFault(err)
-	s.view.notice("warn", "The page failed to show something: "+err.Error())
+	s.view.notice("warn", "The page could not show something: "+err.Error())
 }
 
 // logFault logs a fault of the page's own, or of what the program calls.
@@ -209,7 +209,7 @@ func (s *session) begin() {
 		s.send(first)
 	default:
 		if s.face.Interrupted {
-			s.view.notice("warn", "The conversation was interrupted; /resume goes on with it.")
+			s.view.notice("warn", "The last run was interrupted. Use /resume to continue it.")
 		}
 		s.sendUnheard()
 	}
@@ -298,7 +298,7 @@ func (s *session) follow(after int64) {
 // turn that goes on comes first.
 func (s *session) agentClosed() {
 	if s.turn == nil {
-		s.view.notice("warn", "The program has closed the agent, so the session ends.")
+		s.view.notice("warn", "The program closed the agent. The session has ended.")
 		s.over = true
 	}
 }

@@ -119,7 +119,7 @@ func (s *Server) patchSettings(c call) (any, error) {
 func (n newSettings) check(now pygent.Settings) error {
 	const longestName, longest = 200, 16 << 10
 	if n.Model != nil && (len(*n.Model) > longestName || strings.ContainsFunc(*n.Model, isBlank)) {
-		return fail(http.StatusBadRequest, "bad_model", "the name of a model has no blanks, and at most 200 bytes")
+		return fail(http.StatusBadRequest, "bad_model", "the name of a model has no spaces and at most 200 bytes")
 	}
 	if p := n.Persona; p != nil && (len(p.Name) > longestName || strings.Contains(p.Name, "\n") || len(p.Description) > longest) {
 		return fail(http.StatusBadRequest, "bad_persona", "the name of a persona is one line of at most 200 bytes, and its description has at most 16 KiB")

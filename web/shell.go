@@ -26,7 +26,7 @@ type shell struct {
 }
 
 // errOneCommand is the answer to one who runs a second command line.
-var errOneCommand = fail(http.StatusConflict, "busy", "a command of yours goes on; stop it first")
+var errOneCommand = fail(http.StatusConflict, "busy", "your command is still running; stop it first")
 
 // postShell runs a command line. It answers at once, or when the command has ended.
 // The command goes on when the one who asked for it has left.
@@ -84,7 +84,7 @@ func (s *Server) deleteShell(c call) (any, error) {
 	}
 	return nil, one.do(c.Context(), func() error {
 		if one.shell == nil {
-			return fail(http.StatusConflict, "nothing", "no command of yours goes on")
+			return fail(http.StatusConflict, "nothing", "no command of yours is running")
 		}
 		one.shell.cancel(faces.ErrInterrupted)
 		return nil
@@ -95,7 +95,7 @@ func (s *Server) deleteShell(c call) (any, error) {
 func (s *session) startShell(line string) (*shell, error) {
 	switch {
 	case line == "":
-		return nil, fail(http.StatusBadRequest, "empty", "a command line is missing")
+		return nil, fail(http.StatusBadRequest, "empty", "the command is missing")
 	case s.shell != nil:
 		return nil, errOneCommand
 	}

@@ -40,7 +40,7 @@ func (s *Server) postSave(c call) (any, error) {
 	case errors.Is(err, snapshot.ErrExists):
 		return nil, fail(http.StatusConflict, "exists", oneLine(err.Error()))
 	case errors.Is(err, pygent.ErrAgentBusy):
-		return nil, fail(http.StatusConflict, "busy", "the agent works; stop it first")
+		return nil, fail(http.StatusConflict, "busy", "the agent is working; stop it first")
 	case err != nil:
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func directory(name string) (string, error) {
 		return "", fail(http.StatusBadRequest, "bad_directory", oneLine(err.Error()))
 	}
 	if !filepath.IsAbs(name) || strings.ContainsRune(name, 0) {
-		return "", fail(http.StatusBadRequest, "bad_directory", "name a directory from the root on, or from your home by ~/")
+		return "", fail(http.StatusBadRequest, "bad_directory", "give a path that starts with / or ~/")
 	}
 	return filepath.Clean(name), nil
 }

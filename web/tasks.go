@@ -141,7 +141,7 @@ func (t *task) head() {
 	case pygent.TaskCancelled:
 		sign, fact = dot("off", "○", "cancelled"), "cancelled"
 	case pygent.TaskQueued:
-		sign, fact = dot("off", "○", "waits"), "waits for room"
+		sign, fact = dot("off", "○", "queued"), "queued"
 	default:
 		if !st.Started.IsZero() {
 			since = ` data-since="` + st.Started.UTC().Format(time.RFC3339) + `"`
@@ -201,7 +201,7 @@ func (c call) task(s *Server) (*session, pygent.TaskStatus, error) {
 	}
 	status, err := one.agent.Tasks().Status(c.Context(), c.PathValue("t"))
 	if errors.Is(err, pygent.ErrUnknownTask) || err == nil && !one.owns(status) {
-		err = fail(http.StatusNotFound, "no_task", "there is no such task")
+		err = fail(http.StatusNotFound, "no_task", "task not found")
 	}
 	return one, status, err
 }

@@ -122,7 +122,7 @@ func (s *session) outcome(t *turn) {
 		if why == "" {
 			why = string(r.Status)
 		}
-		s.view.endLine(why+" · say “go on” to continue", r)
+		s.view.endLine(why+" · to continue, send “continue”", r)
 	}
 }
 

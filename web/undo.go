@@ -21,7 +21,7 @@ import (
 func checkpointError(err error) error {
 	switch {
 	case errors.Is(err, pygent.ErrAgentBusy):
-		return fail(http.StatusConflict, "busy", "the agent works; stop it first")
+		return fail(http.StatusConflict, "busy", "the agent is working; stop it first")
 	case errors.Is(err, pygent.ErrNothingToUndo), errors.Is(err, pygent.ErrNothingToRedo):
 		return fail(http.StatusConflict, "nothing", oneLine(err.Error()))
 	case errors.Is(err, pygent.ErrNoCheckpoints), errors.Is(err, sessions.ErrNone), errors.Is(err, pygent.ErrUnknownCheckpoint):
@@ -126,7 +126,7 @@ func (s *Server) redo(c call) (any, error) {
 	if err := c.read(&struct{}{}); err != nil {
 		return nil, err
 	}
-	return restoring(c, s, "Bringing back what was taken back", func(ctx context.Context, a *pygent.Agent) (pygent.Restored, error) { return a.Redo(ctx) })
+	return restoring(c, s, "Redoing", func(ctx context.Context, a *pygent.Agent) (pygent.Restored, error) { return a.Redo(ctx) })
 }
 
 // restore goes to a checkpoint.
@@ -159,14 +159,14 @@ func (m moment) checkpoint(a *pygent.Agent) (id int64, msg pygent.Message, err e
 	}
 	msg, before, ok := messageOf(a.History(), *m.Said)
 	if !ok {
-		return 0, msg, fail(http.StatusNotFound, "no_message", "there is no such message of the user")
+		return 0, msg, fail(http.StatusNotFound, "no_message", "message not found")
 	}
 	for _, c := range slices.Backward(a.Checkpoints()) {
 		if c.Kind == pygent.CheckpointStart && c.Messages == before {
 			return c.ID, msg, nil
 		}
 	}
-	return 0, msg, fail(http.StatusNotFound, "no_checkpoint", "nothing was kept of the moment before this message: it was said while the agent worked, or too long ago")
+	return 0, msg, fail(http.StatusNotFound, "no_checkpoint", "there is no checkpoint before this message: you sent it while the agent was working, or too long ago")
 }
 
 // messageOf returns a message of the user in the conversation, and how many messages

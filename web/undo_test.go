@@ -136,7 +136,7 @@ func TestWhatWasSaidMeanwhileHasNoMomentOfItsOwn(t *testing.T) {
 	p.rests()
 	status, body := s.do(s.request(http.MethodPost, "/sessions/"+s.id+"/restore", map[string]any{"said": 1}))
 	require.Equal(t, http.StatusNotFound, status)
-	require.Contains(t, string(body), "while the agent worked")
+	require.Contains(t, string(body), "while the agent was working")
 	s.post("/restore", map[string]any{"said": 0}, nil)
 	p.until("that all is gone", func(p *page) bool { return !strings.Contains(p.text(), "First.") })
 }

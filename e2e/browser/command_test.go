@@ -16,6 +16,9 @@ import (
 	"github.com/x/pygent/pygenttest"
 )
 
+// sessionSaved is what the command says at the end of a session that can be resumed.
+const sessionSaved = " saved. Resume it: pygent --resume "
+
 // command builds the program of the repository, once, in the directory programs.
 var command = sync.OnceValues(func() (string, error) {
 	bin := filepath.Join(programs, "pygent")
@@ -109,7 +112,7 @@ func TestKilledServer(t *testing.T) {
 	p.said("That is all")
 	p.see("#log .msg", "Bye.")
 	p.load("about:blank")
-	require.Contains(t, third.ends(t), "kept as session")
+	require.Contains(t, third.ends(t), sessionSaved)
 }
 
 // The files of a temporary workspace are kept with the session, and come back with it.
@@ -122,7 +125,7 @@ func TestTemporaryWorkspaceOfThePage(t *testing.T) {
 	p.see("#log .msg", "Made.")
 	p.see("#tree .file", "made.txt")
 	p.load("about:blank")
-	require.Contains(t, first.ends(t), "kept as session")
+	require.Contains(t, first.ends(t), sessionSaved)
 	require.NoFileExists(t, filepath.Join(person.dir, "made.txt"))
 
 	second := person.starts("--continue")

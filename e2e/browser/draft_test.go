@@ -284,7 +284,7 @@ func TestAQueuedMessageComesBackWithItsImages(t *testing.T) {
 	p.typed("Look\r")
 	p.see(".queued", "Look")
 	p.gone(".attached", "")
-	p.click(".queued button", "Take back")
+	p.click(".queued button", "Edit")
 	p.wait("document.querySelector('.attached img')?.naturalWidth == 8")
 	require.Equal(t, "Look", eval[string](p, field))
 }

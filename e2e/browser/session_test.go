@@ -92,7 +92,7 @@ func TestQueue(t *testing.T) {
 	p.wait("document.getElementById('send').textContent == 'Queue'")
 	p.typed("not this\r")
 	p.see(".queued", "not this")
-	p.click(".queued button", "Take back: not this")
+	p.click(".queued button", "Edit: not this")
 	p.gone(".queued", "")
 	p.wait("document.getElementById('text').value == 'not this'")
 	p.run("document.getElementById('text').value = ''")
@@ -189,7 +189,7 @@ func TestQueuedTextAnswersNoQuestion(t *testing.T) {
 	p.typed("yes, and add tests") // typed before there was a question
 	close(gate)
 	p.see(".ask.q", "Delete it?")
-	p.see("#hint button", "Answer with this")
+	p.see("#hint button", "Use as the answer")
 	p.typed("\r")
 	p.see(".queued", "yes, and add tests")
 	p.see(".ask.q:not(.done)", "Delete it?")

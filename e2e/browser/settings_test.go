@@ -41,7 +41,7 @@ func TestSettings(t *testing.T) {
 	p.expect("400")
 	p.run("const f = document.querySelector('[data-setting=model]'); f.focus(); f.select()")
 	p.press("two words\t")
-	p.see("dialog [role=alert]", "no blanks")
+	p.see("dialog [role=alert]", "no spaces")
 	require.Equal(t, "other/model", s.agent.State().Settings.Model)
 	p.barriers("settings")
 	// What others name is text.

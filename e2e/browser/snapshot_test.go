@@ -21,7 +21,7 @@ func TestSaveLoadForkAndRemove(t *testing.T) {
 	p.click("dialog button", "Save a snapshot")
 	p.wait("document.activeElement.closest('label')?.innerText.includes('Directory')")
 	p.press("saved\t\t \r")
-	p.see("dialog [role=status]", "name a directory from the root on")
+	p.see("dialog [role=status]", "give a path that starts with")
 	p.run("document.querySelector('dialog input.field').value = %s", saved)
 	p.click("dialog button", "Save")
 	p.see("dialog [role=status]", "and 1 file")

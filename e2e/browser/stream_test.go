@@ -40,7 +40,7 @@ func TestReconnectInTheMiddleOfAStream(t *testing.T) {
 	}
 	p.see("#log .md .open", "word")
 	s.proxy.down()
-	p.see("#lost", "Connection lost. The session goes on")
+	p.see("#lost", "Connection lost. The session continues")
 	close(pieces) // the answer goes on without the page
 	s.proxy.up()
 	p.see(".end", "Done")

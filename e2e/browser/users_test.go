@@ -144,5 +144,5 @@ func TestCommandsOnThePage(t *testing.T) {
 	require.Zero(t, eval[float64](p, "document.querySelector('#log .tool pre.out').scrollTop"), "an answer is read from its beginning")
 	require.Empty(t, s.model.Requests(), "a command is not sent to the model")
 	p.typed("/exit\r")
-	p.see("#wrong", "The program that shows this session ends it")
+	p.see("#wrong", "The program that shows this session can end it")
 }

@@ -42,7 +42,7 @@ const (
 func (c *Consent) Allow(ctx context.Context, r Request) (Decision, error) {
 	words, offer := []string{yes}, ""
 	if r.Always != "" {
-		words, offer = append(words, always), "[a]lways "+r.Always+", "
+		words, offer = append(words, always), "[a]lways allow "+r.Always+", "
 	}
 	return c.decide(ctx, Question{
 		Head: r.Head, Title: r.Title, Text: r.Text,

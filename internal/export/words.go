@@ -64,14 +64,14 @@ func NotCopied(files []File, lost []string) (special, unread string) {
 		}
 	}
 	if len(names) > 0 {
-		special = "not copied, since they are no regular files: " + numeral.Some(names, named, false)
+		special = "not copied, because they are not regular files: " + numeral.Some(names, named, false)
 	}
 	if len(lost) > 0 {
 		names = nil
 		for _, name := range lost {
 			names = append(names, escape.Name(name))
 		}
-		unread = "not kept, since they cannot be read: " + numeral.Some(names, named, false)
+		unread = "not kept, because they could not be read: " + numeral.Some(names, named, false)
 	}
 	return special, unread
 }
@@ -80,11 +80,11 @@ func NotCopied(files []File, lost []string) (special, unread string) {
 // or would have been kept. more says that there are others. session is the ID of the
 // session that puts them back; empty for none.
 func Gone(files []string, more bool, session string) string {
-	how := "To keep them, give --cwd or --workspace DIR, or set PYGENT_WORKSPACE=DIR."
+	how := "To keep them, use --cwd or --workspace DIR, or set PYGENT_WORKSPACE=DIR."
 	if session != "" {
-		how = "pygent --resume " + session + " puts them back; to work in a directory that stays, give --cwd or --workspace DIR."
+		how = "pygent --resume " + session + " restores them. To work in a permanent directory, use --cwd or --workspace DIR."
 	}
-	return fmt.Sprintf("the workspace was temporary and goes with its files: %s. %s", numeral.Some(files, namedGone, more), how)
+	return fmt.Sprintf("the temporary workspace is deleted with its files: %s. %s", numeral.Some(files, namedGone, more), how)
 }
 
 // FreeName returns a name for a directory that does not exist in another one.

@@ -12,11 +12,11 @@ func Again(r pygent.RetryInfo) string {
 	case r.Wait <= 0:
 		return ""
 	case r.Tries == 1:
-		return "; trying again in " + numeral.Took(r.Wait) + ", for the last time"
+		return "; retrying in " + numeral.Took(r.Wait) + ", for the last time"
 	case r.Tries > 1:
-		return "; trying again in " + numeral.Took(r.Wait) + ", " + numeral.Count(r.Tries, "time") + " at most"
+		return "; retrying in " + numeral.Took(r.Wait) + ", " + numeral.Count(r.Tries, "time") + " at most"
 	case r.Left > 0:
-		return "; trying again in " + numeral.Took(r.Wait) + ", for another " + numeral.Took(r.Left)
+		return "; retrying in " + numeral.Took(r.Wait) + ", for another " + numeral.Took(r.Left)
 	}
-	return "; trying again in " + numeral.Took(r.Wait)
+	return "; retrying in " + numeral.Took(r.Wait)
 }

@@ -70,12 +70,12 @@ func (d *Doing) Note(e pygent.Event) {
 	case pygent.EventQuestion:
 		words = "Waiting for your answer"
 	case pygent.EventRetry:
-		words = "Trying again"
+		words = "Retrying"
 		if e.Retry.Wait > 0 {
-			words = "Trying again after a pause of " + numeral.Took(e.Retry.Wait)
+			words = "Waiting to retry, for " + numeral.Took(e.Retry.Wait)
 		}
 	case pygent.EventCompacting:
-		words = "Summing up the conversation"
+		words = "Summarising the conversation"
 	case pygent.EventKeeping:
 		words = callsummary.UpperFirst(e.Text)
 		if strings.HasPrefix(d.Words, callsummary.UpperFirst(e.Progress.Text)) {

@@ -44,7 +44,7 @@ func (f *StartFailure) Tell(err error) {
 	}
 	f.told = cause
 	if errors.Is(err, pygent.ErrRuntimeStart) && strings.Contains(cause, "pull image") {
-		cause += ". PYGENT_IMAGE or --image names another image; PYGENT_USE_DOCKER=0 or --no-docker runs commands on this machine"
+		cause += ". Choose another image with --image or PYGENT_IMAGE, or run commands on this machine with --no-docker or PYGENT_USE_DOCKER=0"
 	}
 	f.say(cause)
 }

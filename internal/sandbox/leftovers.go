@@ -33,7 +33,7 @@ const Directory = "directory"
 // Reasons for which a leftover is not removed without being asked for.
 const (
 	// NotProved is that of something that may be anybody's.
-	NotProved = "it does not prove that this user's pygent made it: it is another user's or machine's, an earlier version's, or carries copied labels"
+	NotProved = "may belong to somebody else (another user or machine, an earlier version, or copied labels)"
 	// NotSeen is that of something whose process may be alive.
 	NotSeen = "its process cannot be seen from here, and may be alive"
 )

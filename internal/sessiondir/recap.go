@@ -35,7 +35,7 @@ func RecapLine(messages int, title string, said []Said) string {
 	if messages == 0 {
 		return ""
 	}
-	line := "goes on after " + numeral.Count(messages, "message")
+	line := "continues after " + numeral.Count(messages, "message")
 	who, words := last(said)
 	title = shown(title, shownTitle)
 	if title != "" && !strings.HasPrefix(words, strings.TrimSuffix(title, "…")) {

@@ -18,14 +18,14 @@ func TestLine(t *testing.T) {
 		want     string
 	}{
 		"nothing":             {0, "a title", nil, ""},
-		"one":                 {1, "hi", []sessiondir.Said{said(true, "hi")}, "goes on after 1 message; you said last: hi"},
-		"the model":           {2, "plant a tree", []sessiondir.Said{said(true, "plant a tree"), said(false, "It\ngrows.")}, `goes on after 2 messages of "plant a tree"; the model said last: It grows.`},
-		"no words at the end": {3, "", []sessiondir.Said{said(true, "look"), said(false, " \n")}, "goes on after 3 messages; you said last: look"},
-		"no words":            {3, "a picture", []sessiondir.Said{said(true, "")}, `goes on after 3 messages of "a picture"`},
-		"hostile":             {2, "t\x1b[2J\"", []sessiondir.Said{said(false, "a\x1b]0;x\x07b")}, `goes on after 2 messages of "t␛[2J\""; the model said last: a␛]0;x␇b`},
+		"one":                 {1, "hi", []sessiondir.Said{said(true, "hi")}, "continues after 1 message; you said last: hi"},
+		"the model":           {2, "plant a tree", []sessiondir.Said{said(true, "plant a tree"), said(false, "It\ngrows.")}, `continues after 2 messages of "plant a tree"; the model said last: It grows.`},
+		"no words at the end": {3, "", []sessiondir.Said{said(true, "look"), said(false, " \n")}, "continues after 3 messages; you said last: look"},
+		"no words":            {3, "a picture", []sessiondir.Said{said(true, "")}, `continues after 3 messages of "a picture"`},
+		"hostile":             {2, "t\x1b[2J\"", []sessiondir.Said{said(false, "a\x1b]0;x\x07b")}, `continues after 2 messages of "t␛[2J\""; the model said last: a␛]0;x␇b`},
 		"long": {2, strings.Repeat("t", 100), []sessiondir.Said{said(true, strings.Repeat("ü", 100))},
-			`goes on after 2 messages of "` + strings.Repeat("t", 57) + `…"; you said last: ` + strings.Repeat("ü", 33) + "…"},
-		"the title again": {1, strings.Repeat("t", 100), []sessiondir.Said{said(true, strings.Repeat("t", 100))}, "goes on after 1 message; you said last: " + strings.Repeat("t", 67) + "…"},
+			`continues after 2 messages of "` + strings.Repeat("t", 57) + `…"; you said last: ` + strings.Repeat("ü", 33) + "…"},
+		"the title again": {1, strings.Repeat("t", 100), []sessiondir.Said{said(true, strings.Repeat("t", 100))}, "continues after 1 message; you said last: " + strings.Repeat("t", 67) + "…"},
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, tt.want, sessiondir.RecapLine(tt.messages, tt.title, tt.said)) })
 	}

@@ -97,7 +97,7 @@ export class API {
 			text = await answer.text()
 		} catch {
 			// The connection may have ended before the request, or after it was carried out.
-			const doubt = method === 'GET' ? '' : ' It may or may not have got this.'
+			const doubt = method === 'GET' ? '' : ' It may have received this.'
 			throw new APIError(0, 'offline', 'The server does not answer.' + doubt)
 		}
 		const value = parsed(text)

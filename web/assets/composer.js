@@ -152,7 +152,7 @@ export class Composer {
 		const { can } = this.#state
 		const { leave } = await one.post('commands', { line })
 		if (!leave) return
-		if (!can?.close) throw new Error('The program that shows this session ends it.')
+		if (!can?.close) throw new Error('The program that shows this session can end it.')
 		await one.delete()
 	}
 
@@ -188,14 +188,14 @@ export class Composer {
 		this.text.placeholder = this.#answers
 			? 'Write your own answer'
 			: busy
-				? 'Say more while it works'
+				? 'Send another message while it works'
 				: 'Ask for something, or describe a task'
 		const hint = $('hint')
 		const kbd = (k) => el('kbd', {}, k)
 		if (this.#escaped) hint.replaceChildren(kbd('Esc'), ' again stops')
-		else if (runs) hint.replaceChildren(kbd('Enter'), ' runs it in the workspace; the agent does not hear of it')
+		else if (runs) hint.replaceChildren(kbd('Enter'), ' runs it in the workspace; the agent doesn’t see it')
 		else if (this.#waits) {
-			const button = el('button', { type: 'button', class: 'btn' }, 'Answer with this')
+			const button = el('button', { type: 'button', class: 'btn' }, 'Use as the answer')
 			button.addEventListener('click', () => {
 				this.#before = false
 				this.submit()

@@ -142,7 +142,7 @@ async function begin(kept = '') {
 	}
 }
 
-const examples = ['Explain how this project is built', 'Find out why the tests fail, and mend it', 'Write a test for what changed last']
+const examples = ['Explain how this project is built', 'Find out why the tests fail and fix them', 'Write a test for the last change']
 
 /** What an empty conversation says: where commands run, and what one may ask for. */
 function showEmpty() {
@@ -154,7 +154,7 @@ function showEmpty() {
 }
 
 function beginning({ label, warn, directory }) {
-	const where = warn ? 'Commands run on this machine, not isolated' : `Commands run in ${label}`
+	const where = warn ? 'Commands run on this machine, not sandboxed' : `Commands run in ${label}`
 	return [
 		el('p', {}, where, directory && ', in ', directory && el('code', {}, directory), '.'),
 		el('p', {}, 'For example:'),

@@ -175,7 +175,7 @@ export class Panel {
 		if (!one.isShown) return
 		const download = el('button', { type: 'button', class: 'btn' }, 'Download')
 		download.addEventListener('click', () => this.#download(one, path).catch((error) => showWrong(error.message)))
-		const facts = [bytes(file.size), file.truncated && 'only the beginning is shown'].filter(Boolean).join(' · ')
+		const facts = [bytes(file.size), file.truncated && 'only the first part is shown'].filter(Boolean).join(' · ')
 		const body = el('div', {})
 		if (file.html) body.append(fragment(file.html))
 		else body.append(el('p', { class: 'muted' }, 'This file is not text.'))
@@ -187,7 +187,7 @@ export class Panel {
 	async #download(one, path) {
 		const { url } = await one.post('downloads', { path })
 		const address = new URL(url, base)
-		if (address.origin !== base.origin) throw new Error('The address of the download is not of this server.')
+		if (address.origin !== base.origin) throw new Error('The download is not on this server.')
 		el('a', { href: address.href, download: '' }).click()
 	}
 
@@ -216,7 +216,7 @@ function change({ path, status, added, removed, html }) {
 		removed > 0 && el('span', { class: 'minus f1' }, `−${removed}`),
 		tag(status),
 	)
-	const large = el('button', { type: 'button', class: 'btn quiet large', 'aria-label': 'Show large the change of ' + visible(path) }, 'Show large')
+	const large = el('button', { type: 'button', class: 'btn quiet large', 'aria-label': 'Enlarge the change of ' + visible(path) }, 'Enlarge')
 	large.addEventListener('click', () => openDialog(visible(path), [fragment(html)], { wide: true }))
 	const whole = fragment(html ?? '')
 	return el('details', { class: 'change', open: true }, summary, whole, whole.querySelector('.diff') && large)

@@ -8,7 +8,7 @@ import { showWrong } from './status.js'
 export function showSessions(sessions, current) {
 	const rows = sessions.map(({ id, title, activity, needs, open }) => {
 		const sign = needs
-			? el('span', { class: 'dot wait', role: 'img', 'aria-label': 'waits for you' }, '?')
+			? el('span', { class: 'dot wait', role: 'img', 'aria-label': 'waiting for you' }, '?')
 			: activity && activity !== 'idle' && open !== false
 				? el('i', { class: 'spin', role: 'img', 'aria-label': 'works' })
 				: null
@@ -82,7 +82,7 @@ async function openCheckpoints(one, can, begun, restore) {
 			can.fork && button('Fork', () => forkAt(one, { checkpoint: id }, begun).then(close)),
 		)
 	})
-	const none = el('p', { class: 'muted' }, 'There is nothing to go back to yet.')
+	const none = el('p', { class: 'muted' }, 'There are no checkpoints yet.')
 	close = openDialog('Go back', rows.length ? [el('ul', { class: 'list' }, ...rows)] : [none])
 }
 
@@ -107,9 +107,9 @@ function openSave(one) {
 		save.disabled = false
 	})
 	openDialog('Save a snapshot', [
-		el('p', { class: 'muted' }, 'Files, conversation and settings go into a new directory of the machine of the server. Keys are not saved; what the workspace has in files is.'),
+		el('p', { class: 'muted' }, 'Saves files, conversation and settings to a new directory on the server. Keys are not saved, but all files of the workspace are, including .env files.'),
 		el('label', { class: 'fill' }, el('span', {}, 'Directory'), dir),
-		el('label', { class: 'check' }, replace, el('span', {}, 'Replace a snapshot that is there')),
+		el('label', { class: 'check' }, replace, el('span', {}, 'Replace an existing snapshot')),
 		el('div', { class: 'row' }, save),
 		told,
 	])
@@ -130,7 +130,7 @@ export function editMessage(one, said, restore) {
 		goBack(one, 'restore', { said }, close, restore).catch((error) => fail(close, error))
 	})
 	const close = openDialog('Edit this message?', [
-		el('p', {}, 'The conversation goes back to before this message, and so do the files that the agent has changed since. Files that you have changed yourself stay. Redo in the menu brings all of it back; a fork leaves this session as it is.'),
+		el('p', {}, 'The conversation and the files that the agent changed go back to before this message. Files that you changed yourself are left alone. “Redo” in the menu brings everything back. To leave this session unchanged, use “Fork” instead.'),
 		el('div', { class: 'row' }, back, stay),
 	])
 }

@@ -40,7 +40,7 @@ export async function openSessions(api, can, go, changed) {
 		if (!open && can.remove) row.append(button('Remove', 'Remove ' + name, (b) => remove(api, id, b, row, changed)))
 		return row
 	})
-	const body = [wrong, rows.length ? el('ul', { class: 'list' }, ...rows) : el('p', { class: 'muted' }, 'No session is kept.')]
+	const body = [wrong, rows.length ? el('ul', { class: 'list' }, ...rows) : el('p', { class: 'muted' }, 'There are no sessions.')]
 	if (can.load) body.push(loading(api, button, show))
 	close = openDialog('Sessions', body, { general: true })
 }
@@ -49,7 +49,7 @@ export async function openSessions(api, can, go, changed) {
 async function remove(api, id, button, row, changed) {
 	if (!button.dataset.sure) {
 		button.dataset.sure = 'yes'
-		button.textContent = 'Remove for good'
+		button.textContent = 'Remove permanently'
 		button.removeAttribute('aria-label')
 		button.classList.add('stop')
 		return
@@ -66,7 +66,7 @@ async function forkOf(api, id, open) {
 	if (!open) await api.post('sessions', { continue: id })
 	const one = api.at(id)
 	const { checkpoints } = await one.get('checkpoints')
-	if (!checkpoints.length) throw new Error('Nothing was said yet, or no checkpoints are kept, so another session has nothing to go on with.')
+	if (!checkpoints.length) throw new Error('There is nothing to fork yet: the session has no checkpoints.')
 	return one.post('fork', { checkpoint: checkpoints.at(-1).id })
 }
 
@@ -76,7 +76,7 @@ function loading(api, button, show) {
 	dir.addEventListener('keydown', (e) => {
 		if (e.key === 'Enter') load.click()
 	})
-	return el('div', { class: 'row load' }, el('label', { class: 'fill' }, el('span', {}, 'Go on from a snapshot in'), dir), load)
+	return el('div', { class: 'row load' }, el('label', { class: 'fill' }, el('span', {}, 'Start from a snapshot in'), dir), load)
 }
 
 function when(time) {

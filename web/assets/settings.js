@@ -30,7 +30,7 @@ export class Settings {
 			labelled('Model', this.#model),
 			this.#models,
 			labelled('Persona', this.#persona),
-			labelled('What it is like', this.#about),
+			labelled('Instructions', this.#about),
 			el('label', { class: 'check' }, this.#confirm, el('span', {}, 'Ask before each command')),
 			this.#runtime,
 			this.#tools,
@@ -108,7 +108,7 @@ export class Settings {
 		for (const [i, { enabled, note, about }] of tools.entries()) {
 			const row = this.#tools.children[i + 1]
 			row.querySelector('input').checked = enabled
-			row.querySelector('.muted').textContent = visible(note ? 'not offered: ' + note : about)
+			row.querySelector('.muted').textContent = visible(note ? 'unavailable: ' + note : about)
 		}
 	}
 }
@@ -141,7 +141,7 @@ function facts({ kind, image, workspace, host_dir: dir, network, allowed_hosts: 
 		Network: network ? 'open' : hosts?.length ? 'only ' + hosts.join(', ') : 'off',
 		Protection: protection && protection + (note ? `: ${note}` : ''),
 		Notes: notes?.join(' · '),
-		'Not in Docker': fallback,
+		'Why not in Docker': fallback,
 	}
 	return Object.entries(all)
 		.filter(([, fact]) => fact)

@@ -61,14 +61,14 @@ function showQueue({ queue = [], held }) {
 		el(
 			'div',
 			{ class: 'queued' },
-			held ? 'Held back:' : 'Next:',
+			held ? 'Held:' : 'Next:',
 			el('span', { title: text }, text),
-			el('button', { type: 'button', class: 'btn quiet icon', 'data-act': 'unqueue', 'data-id': id, 'aria-label': 'Take back: ' + text }, '✕'),
+			el('button', { type: 'button', class: 'btn quiet icon', 'data-act': 'unqueue', 'data-id': id, 'aria-label': 'Edit: ' + text }, '✕'),
 		),
 	)
 	if (held && rows.length) {
 		const send = el('button', { type: 'button', class: 'btn', 'data-act': 'held' }, rows.length > 1 ? 'Send them now' : 'Send it now')
-		rows.push(el('div', { class: 'row held' }, el('span', { class: 'muted f1' }, 'Held back, because the turn did not end well or asks you.'), el('span', { class: 'gap' }), send))
+		rows.push(el('div', { class: 'row held' }, el('span', { class: 'muted f1' }, 'Held, because the turn failed or is waiting for you.'), el('span', { class: 'gap' }), send))
 	}
 	$('queue').replaceChildren(...rows)
 }
@@ -77,11 +77,11 @@ function showQueue({ queue = [], held }) {
 export function showLink(link) {
 	const line = $('lost')
 	const words = {
-		refused: () => 'The server does not know this page. Open the address that pygent printed, with its token.',
+		refused: () => 'The server does not accept this page. Open the address that pygent printed, with its token.',
 		'signed out': () => 'You are not signed in. Reload the page to sign in.',
 		down: () => {
 			const s = Math.max(0, Math.ceil((link.until - Date.now()) / 1000))
-			return `Connection lost. The session goes on; trying again${s > 0 ? ` in ${s} s` : ''}.`
+			return `Connection lost. The session continues; reconnecting${s > 0 ? ` in ${s} s` : ''}.`
 		},
 	}
 	const text = words[link.state]?.() ?? ''

@@ -59,9 +59,9 @@ func TestWhatCannotBeAttachedIsSaid(t *testing.T) {
 	for want, args := range map[string][]string{
 		"--attach: attach /nowhere/x: no such file or directory":                    {"run", "--no-docker", "--attach", "/nowhere/x", "Go."},
 		program + ": neither text in UTF-8 nor an image, a PDF file or a recording": {"run", "--no-docker", "--attach", program, "Go."},
-		"not a regular file":                 {"--no-docker", "--attach", t.TempDir()},
-		"--attach: the value is empty":       {"run", "--no-docker", "--attach", "", "Go."},
-		"--attach needs a prompt to go with": {"run", "--no-docker", "--resume", "--history", inFile(t, "h.json", "[]"), "--attach", inFile(t, "a.txt", "a")},
+		"not a regular file":           {"--no-docker", "--attach", t.TempDir()},
+		"--attach: the value is empty": {"run", "--no-docker", "--attach", "", "Go."},
+		"--attach needs a prompt":      {"run", "--no-docker", "--resume", "--history", inFile(t, "h.json", "[]"), "--attach", inFile(t, "a.txt", "a")},
 	} {
 		server := pygenttest.NewServer(t)
 		got := finish(t, command(t, server.Env(), args...))

@@ -22,8 +22,8 @@ type demoCmd struct{}
 
 // Help says where the commands of the demo run.
 func (demoCmd) Help() string {
-	return `Its commands run in a container if an engine has the image already, and else on
-this machine. --docker insists on a container, for which it fetches the image.`
+	return `Commands run in a container if the image is already present, otherwise on this
+machine. --docker requires a container and fetches the image.`
 }
 
 const demoTask = "Write a shell script that prints the primes below 50, and run it."
@@ -81,7 +81,7 @@ func noContainer(ctx context.Context, cfg pygent.Config) string {
 	defer engine.Close()
 	image := cmp.Or(cfg.Container.Image, pygent.DefaultImage)
 	if _, err = engine.ImageInspect(ctx, image); errdefs.IsNotFound(err) {
-		return "the engine does not have the image " + image + ", and the demo fetches nothing (--docker fetches it)"
+		return "the engine does not have the image " + image + ", and the demo does not fetch it (use --docker to fetch it)"
 	}
 	return ""
 }
@@ -170,11 +170,11 @@ func (demoModel) Chat(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatR
 	case answered == 1:
 		return say("Now I run it.", "bash", map[string]string{"cmd": "sh primes.sh"})
 	case answered == 2:
-		return say("1 is no prime: the loop must begin at 2.", "edit_file", map[string]string{"path": "primes.sh", "old_text": "n=1\nwhile", "new_text": "n=2\nwhile"})
+		return say("1 is not a prime: the loop must start at 2.", "edit_file", map[string]string{"path": "primes.sh", "old_text": "n=1\nwhile", "new_text": "n=2\nwhile"})
 	case answered == 3:
 		return say("Once more.", "bash", map[string]string{"cmd": "sh primes.sh"})
 	case !strings.Contains(last, demoResult):
-		return nil, fmt.Errorf("the script did not print the primes but: %s", last)
+		return nil, fmt.Errorf("the script printed something else: %s", last)
 	}
 	return say("", "stop", map[string]string{"summary": "primes.sh prints the primes below 50: " + demoResult})
 }

@@ -87,7 +87,7 @@ func TestARunWhoseContainerCouldNotStartGoesOnWithAnotherOne(t *testing.T) {
 	never := pygenttest.NewServer(t, pygenttest.Text("").WithGate(nil))
 	got := run(never, "--docker", "--image", image, "--network", "pygent-none-such", "go")
 	require.Equal(t, exitUsage, got.code, got.stderr)
-	require.Contains(t, got.stderr, "kept as session ")
+	require.Contains(t, got.stderr, sessionSaved)
 	server := pygenttest.NewServer(t, bash("echo made"), pygenttest.Call("stop", map[string]any{"summary": "done"}))
 	got = run(server, "--continue", "--network", "none")
 	require.Equal(t, 0, got.code, got.stderr)
@@ -105,7 +105,7 @@ func TestAnInterruptEndsAnInterruptedRunAtOnce(t *testing.T) {
 			require.NoError(t, p.cmd.Process.Signal(first))
 			p.await("pygent: waiting for container " + p.container + " to end; Ctrl-C ")
 			require.NoError(t, p.cmd.Process.Signal(os.Interrupt))
-			p.await("pygent: interrupted again: container " + p.container + " may run on; pygent prune " + p.container + " removes it")
+			p.await("pygent: interrupted again: container " + p.container + " may still be running; \"pygent prune " + p.container + "\" removes it")
 			require.Error(t, p.cmd.Wait())
 			require.Equal(t, exitCancel, p.cmd.ProcessState.ExitCode())
 
@@ -163,7 +163,7 @@ func TestTheSecondInterruptNamesTheContainersOfTasks(t *testing.T) {
 	require.NoError(t, cmd.Process.Signal(os.Interrupt))
 	p.await("pygent: waiting for containers " + names + " to end; Ctrl-C again ends pygent at once")
 	require.NoError(t, cmd.Process.Signal(os.Interrupt))
-	p.await("pygent: interrupted again: containers " + names + " may run on; ")
+	p.await("pygent: interrupted again: containers " + names + " may still be running; ")
 	requireExit(t, cmd, exitCancel)
 }
 
@@ -258,7 +258,7 @@ func TestTheSecondInterruptTellsOfAContainerThatStarts(t *testing.T) {
 	require.NoError(t, p.cmd.Process.Signal(os.Interrupt))
 	p.await("pygent: waiting for what runs to end; Ctrl-C again ends pygent at once")
 	require.NoError(t, p.cmd.Process.Signal(os.Interrupt))
-	p.await("pygent: interrupted again: if a container was about to start, it may be left; pygent prune shows it")
+	p.await("pygent: interrupted again: a container that was starting may be left over; \"pygent prune\" lists it")
 	require.Error(t, p.cmd.Wait())
 	require.Equal(t, exitCancel, p.cmd.ProcessState.ExitCode())
 }
@@ -294,7 +294,7 @@ func TestASessionWhoseContainerCannotStartLeavesNothing(t *testing.T) {
 	got := finish(t, command(t, env, "--docker", "--image", noImage))
 	require.Equal(t, 0, got.code, got.stderr)
 	got = finish(t, command(t, env, "sessions", "list", "--all"))
-	require.Equal(t, "no session is kept\n", got.stdout)
+	require.Equal(t, noSessions, got.stdout)
 }
 
 func TestRunWithoutACommandTellsThatNoneCouldHaveRun(t *testing.T) {
@@ -404,9 +404,9 @@ func TestASessionWhoseEngineHasGoneSaysWhereTheFilesAre(t *testing.T) {
 	p.Await("Keep them?")
 	p.reads()
 	p.Type("k")
-	p.Await("the files are not kept: ", "Keep them?")
+	p.Await("the files could not be kept: ", "Keep them?")
 	p.reads()
-	dir := regexp.MustCompile(`(?s)are not kept: .*they are in\n\s*(/\S+)\n`).FindStringSubmatch(p.All())
+	dir := regexp.MustCompile(`(?s)could not be kept: .*files are in\n\s*(/\S+)\n`).FindStringSubmatch(p.All())
 	require.NotNil(t, dir, p.All())
 	data, err := os.ReadFile(filepath.Join(dir[1], "made.txt"))
 	require.NoError(t, err)
@@ -428,7 +428,7 @@ func TestASessionSaysThatCleaningUpTakesAWhile(t *testing.T) {
 	thaw := sync.OnceFunc(engine.frozen.Unlock)
 	t.Cleanup(thaw)
 	p.Key("ctrl+d")
-	p.Await("cleaning up takes a while; Ctrl-C leaves what is left to a later start")
+	p.Await("still cleaning up… Ctrl-C to finish next time")
 	thaw()
 	require.NoError(t, p.Wait(), p.All())
 	require.NotContains(t, p.All(), "warning", "all of it is removed")
@@ -453,14 +453,14 @@ func TestARunSaysThatCleaningUpTakesAWhile(t *testing.T) {
 			p := &pausedRun{t: t}
 			p.start(command(t, append(server.Env(), "XDG_STATE_HOME="+t.TempDir(), "DOCKER_HOST="+host), "run", "--docker", "--image", image, "--cwd", "go"))
 			name := strings.Fields(p.await("· container pygent-"))[2]
-			p.await("pygent: cleaning up takes a while; Ctrl-C leaves what is left to a later start")
+			p.await("pygent: still cleaning up… Ctrl-C to finish next time")
 			if !interrupt {
 				answer()
 				requireExit(t, p.cmd, exitOK)
 				return
 			}
 			require.NoError(t, p.cmd.Process.Signal(os.Interrupt))
-			p.await("pygent: interrupted: container " + name + " may run on; pygent prune " + name + " removes it")
+			p.await("pygent: interrupted: container " + name + " may still be running; \"pygent prune " + name + "\" removes it")
 			requireExit(t, p.cmd, exitCancel)
 			answer()
 			finish(t, command(t, p.cmd.Env, "prune", name)) // unless it has ended by itself meanwhile

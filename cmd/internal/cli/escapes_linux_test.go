@@ -181,7 +181,7 @@ func TestPruneShowsNamesAndOwners(t *testing.T) {
 	require.NoError(t, os.Mkdir(stale, 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(stale, "owner"), []byte(evil+"/b/c/d/e"), 0o600))
 	term := startTerminal(t, command(t, []string{"TMPDIR=" + tmp, "PYGENT_USE_DOCKER=0"}, "prune"))
-	term.expect("Its name removes it: ")
+	term.expect(asksForName)
 	term.answers("\n")
 	<-term.done
 	_ = term.cmd.Wait()

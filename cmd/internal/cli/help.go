@@ -19,7 +19,7 @@ const (
 
 // helpCmd prints help.
 type helpCmd struct {
-	Topic []string `arg:"" optional:"" help:"A command, or flags for those that all commands share."`
+	Topic []string `arg:"" optional:"" help:"A command, or flags for the flags of every command."`
 }
 
 // Run prints the help of the topic, and without one what --help prints.
@@ -51,15 +51,15 @@ func noHelp(topic, names []string) error {
 		names = append(names, "flags")
 	}
 	last := len(topic) - 1
-	text := "there is no help about " + strings.Join(topic, " ")
+	text := "no help topic " + strings.Join(topic, " ") + "."
 	if like := spelling.Nearest(topic[last], names); like != "" {
-		text += fmt.Sprintf(", did you mean %s?", like)
+		text += " Did you mean " + like + "?"
 	}
 	of := strings.Join(append([]string{"pygent"}, topic[:last]...), " ")
 	if len(names) == 0 {
-		return fmt.Errorf("%s; %s has no commands of its own", text, of)
+		return fmt.Errorf("%s %s has no commands of its own", text, of)
 	}
-	return fmt.Errorf("%s; of %s there is help about %s", text, of, strings.Join(names, ", "))
+	return fmt.Errorf("%s %s has help on: %s", text, of, strings.Join(names, ", "))
 }
 
 // printHelp is what --help prints.
@@ -79,13 +79,13 @@ func printOverview(w io.Writer, root *kong.Node) {
 	for _, command := range shownCommands(root) {
 		printRow(w, synopsis(command), command.Help)
 	}
-	fmt.Fprintf(w, "\nThe flags that are used most:\n")
+	fmt.Fprintf(w, "\nThe most common flags:\n")
 	for _, flag := range slices.Concat(root.DefaultCmd.Flags, root.Flags) {
 		if flag.Tag.Has("often") {
 			printRow(w, flagSynopsis(flag), flag.Help)
 		}
 	}
-	fmt.Fprintf(w, "\npygent help flags has all flags, and pygent help COMMAND those of a command.\n")
+	fmt.Fprintf(w, "\n\"pygent help flags\" lists all flags, \"pygent help COMMAND\" those of a command.\n")
 }
 
 // printCommandHelp prints what a command takes besides the shared flags.
@@ -110,12 +110,12 @@ func printCommandHelp(w io.Writer, command *kong.Node) {
 	for _, row := range rows {
 		printRow(w, row[0], row[1])
 	}
-	fmt.Fprintf(w, "\nThe flags that it shares with the other commands: pygent help flags\n")
+	fmt.Fprintf(w, "\nFlags of every command: pygent help flags\n")
 }
 
 // printSharedFlags prints the flags that every command takes, by group.
 func printSharedFlags(w io.Writer, root *kong.Node) {
-	fmt.Fprintf(w, "The flags that every command takes. Each can also be set in a file or by the\nenvironment; pygent config shows what is set, and where.\n")
+	fmt.Fprintf(w, "Flags of every command. You can also set each one in a file or in the\nenvironment; \"pygent config\" shows what is set, and where.\n")
 	group := ""
 	for _, flag := range root.Flags {
 		if flag.Hidden {

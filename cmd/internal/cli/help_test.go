@@ -34,7 +34,7 @@ func TestHelpFitsAScreen(t *testing.T) {
 	for _, command := range []string{"pygent session [MESSAGE]", "pygent run [PROMPT]", "pygent demo", "pygent config", "pygent prune", "pygent completion SHELL", "pygent version", "pygent help [TOPIC]"} {
 		require.Contains(t, overview, "\n  "+command)
 	}
-	for _, args := range [][]string{{"help"}, {"help", "flags"}, {"help", "run"}, {"help", "completion"}} {
+	for _, args := range [][]string{{"help"}, {"help", "flags"}, {"help", "run"}, {"help", "completion"}, {"help", "session"}, {"help", "sessions"}, {"help", "ui"}, {"help", "script"}, {"help", "prune"}, {"help", "demo"}, {"help", "version"}} {
 		for line := range strings.Lines(printed(t, nil, args...)) {
 			require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimRight(line, "\n")), helpWidth, line)
 		}
@@ -191,7 +191,7 @@ func TestAPipeInWhichNothingComesIsNotWaitedFor(t *testing.T) {
 	cmd.Stdin = silent
 	got := finish(t, cmd)
 	require.Equal(t, 0, got.code, got.stderr)
-	require.Contains(t, got.stderr, "nothing came on standard input")
+	require.Contains(t, got.stderr, "nothing arrived on standard input")
 	require.Equal(t, "go", server.Requests()[0].Chat.Messages[1].Text())
 }
 
@@ -203,7 +203,7 @@ func TestARefusedConnectionIsNotTriedAgain(t *testing.T) {
 	require.Equal(t, exitFailed, got.code)
 	require.Contains(t, got.stderr, "connection refused")
 	require.Contains(t, got.stderr, "OPENAI_BASE_URL")
-	require.NotContains(t, got.stderr, "trying again")
+	require.NotContains(t, got.stderr, "retrying in")
 }
 
 func TestASessionSaysWhereTheModelIsLookedFor(t *testing.T) {
@@ -239,7 +239,7 @@ func TestAConversationThatGoesOnSaysSo(t *testing.T) {
 	server := pygenttest.NewServer(t, pygenttest.Call("stop", map[string]any{"summary": "Done."}))
 	got := finish(t, command(t, server.Env(), "run", "--no-docker", "--history", history, "go"))
 	require.Equal(t, 0, got.code, got.stderr)
-	require.Contains(t, got.stderr, "h.json goes on after 2 messages")
+	require.Contains(t, got.stderr, "h.json continues after 2 messages")
 }
 
 func TestARunTellsWhatGoesWithATemporaryWorkspace(t *testing.T) {
@@ -249,6 +249,6 @@ func TestARunTellsWhatGoesWithATemporaryWorkspace(t *testing.T) {
 		server := pygenttest.NewServer(t, write, pygenttest.Call("stop", nil))
 		got := finish(t, command(t, server.Env(), append([]string{"run", "--no-docker"}, append(args, "go")...)...))
 		require.Equal(t, 0, got.code, got.stderr)
-		require.Equal(t, args == nil, strings.Contains(got.stderr, "goes with its files: notes/a.txt. pygent --resume "), got.stderr)
+		require.Equal(t, args == nil, strings.Contains(got.stderr, "deleted with its files: notes/a.txt. pygent --resume "), got.stderr)
 	}
 }

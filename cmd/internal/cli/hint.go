@@ -15,7 +15,7 @@ const howToSetAModel = `set one of these:
   OpenRouter  OPENAI_API_KEY=sk-or-... OPENAI_BASE_URL=https://openrouter.ai/api/v1 PYGENT_MODEL=openai/gpt-4.1-mini
   Ollama      OPENAI_BASE_URL=http://localhost:11434/v1 PYGENT_MODEL=qwen3
   llama.cpp   OPENAI_BASE_URL=http://localhost:8080/v1
-To see a session without any model, run "pygent demo".`
+To see a session without a model, run "pygent demo".`
 
 // withHint adds what the user of the command can do about an error. What it says of a
 // model takes the place of the library's advice, which is the same in short.
@@ -37,11 +37,11 @@ func hint(err error) string {
 	case errors.As(err, &end):
 		return end.hint()
 	case errors.Is(err, sessions.ErrInUse):
-		return "leave it there, or go on with another one: pygent sessions list --all"
+		return "close it there, or continue another one: pygent sessions list --all"
 	case errors.Is(err, pygent.ErrDockerUnavailable):
-		return "--no-docker runs commands on this machine"
+		return "use --no-docker to run commands on this machine"
 	case errors.Is(err, pygent.ErrRuntimeStart) && strings.Contains(err.Error(), "pull image"):
-		return "--image chooses another image, and --no-docker runs commands on this machine"
+		return "choose another image with --image, or run commands on this machine with --no-docker"
 	}
 	return ""
 }
@@ -74,7 +74,7 @@ func (e *endError) hint() string {
 		case e.onward == "":
 			return flag + " sets another limit"
 		default:
-			return fmt.Sprintf("to go on: %s %s", e.onward, flag)
+			return fmt.Sprintf("To continue: %s %s", e.onward, flag)
 		}
 	}
 	return ""

@@ -43,7 +43,7 @@ func (l *hostLog) note(use pygent.HostUse) {
 func (l *hostLog) String() string {
 	var parts []string
 	if len(l.allow) > 0 {
-		parts = append(parts, fmt.Sprintf("%s; --allow-host %s allows that", strings.Join(l.allow, ", "), strings.Join(l.allow, ",")))
+		parts = append(parts, fmt.Sprintf("%s; to allow this, use --allow-host %s", strings.Join(l.allow, ", "), strings.Join(l.allow, ",")))
 	}
 	if len(l.other) > 0 {
 		parts = append(parts, strings.Join(l.other, ", "))
@@ -54,5 +54,5 @@ func (l *hostLog) String() string {
 	if len(parts) == 0 {
 		return ""
 	}
-	return "commands were refused " + strings.Join(parts, "; and ")
+	return "commands could not reach " + strings.Join(parts, "; and ")
 }

@@ -24,8 +24,8 @@ import (
 
 // goesOn are the flags by which a session goes on.
 type goesOn struct {
-	Continue bool  `help:"Go on with the last session of this directory." short:"c" xor:"goes-on" often:""`
-	Resume   which `help:"Go on with session ID, or with one that you choose." short:"r" xor:"goes-on" placeholder:"[ID]" often:""`
+	Continue bool  `help:"Continue the last session of this directory." short:"c" xor:"goes-on" often:""`
+	Resume   which `help:"Continue session ID, or one that you select." short:"r" xor:"goes-on" placeholder:"[ID]" often:""`
 }
 
 // which is the value of --resume, which may have none.
@@ -66,7 +66,7 @@ func (w which) refuse(message []string, list []sessions.Info) error {
 	if !w.given || w.id != "" || len(list) == 0 || len(message) == 0 || message[0] != w.next || !looksLikeID(w.next) {
 		return nil
 	}
-	return fmt.Errorf("%w. To choose one from a list and say this there, put -- before it: --resume -- %s", noSession(list, w.next), quoted(message))
+	return fmt.Errorf("%w. To select a session from a list and send this to it, write --resume -- %s", noSession(list, w.next), quoted(message))
 }
 
 // looksLikeID reports whether a word is one that a person may take for an ID.
@@ -100,7 +100,7 @@ func (g goesOn) checkResumable(cfg pygent.Config, message []string) error {
 		return nil
 	}
 	if len(message) > 0 {
-		return errors.New("--resume goes on with the interrupted run, and takes no message: leave one of them out")
+		return errors.New("--resume continues the interrupted run and takes no message: leave one of them out")
 	}
 	if _, err := os.Stat(cfg.HistoryFile); err != nil {
 		return fmt.Errorf("--resume: %w: %w", pygent.ErrNothingToResume, err)
@@ -123,11 +123,11 @@ func (g goesOn) choose(ctx context.Context, cfg *pygent.Config, s *settings, mes
 		return k, err
 	}
 	if g.given() && cfg.Sessions != nil && !*cfg.Sessions && s.asksFor(*cfg, "sessions") {
-		return k, errors.New("--continue and --resume go on with a session, which is kept: leave out --no-session (or PYGENT_SESSIONS); --load goes on with a snapshot")
+		return k, errors.New("--continue and --resume need stored sessions: leave out --no-session (or PYGENT_SESSIONS). To continue from a snapshot, use --load")
 	}
 	if cfg.HistoryFile != "" {
 		if g.Continue || g.Resume.id != "" {
-			err = fmt.Errorf("the conversation is kept in %s, with which it goes on anyway: leave out --history (or PYGENT_HISTORY_FILE, or history_file), or --continue and the ID of --resume", short(cfg.HistoryFile))
+			err = fmt.Errorf("the conversation is stored in %s and continues from there: leave out --history (or PYGENT_HISTORY_FILE, or history_file), or leave out --continue and the ID of --resume", short(cfg.HistoryFile))
 		}
 		return keeping{}, err
 	}
@@ -184,7 +184,7 @@ func (g goesOn) find(ctx context.Context, dir string, message []string) (session
 	case g.Continue:
 		here := ofDirectory(list, workingDir())
 		if len(here) == 0 {
-			return chosen, fmt.Errorf("no session of this directory is kept; pygent sessions list --all shows those of others, and pygent --resume ID goes on with one")
+			return chosen, fmt.Errorf("this directory has no session; \"pygent sessions list --all\" lists those of other directories, \"pygent --resume ID\" continues one")
 		}
 		chosen = here[0]
 	default:
@@ -215,7 +215,7 @@ func withID(list []sessions.Info, id string) (sessions.Info, error) {
 	case 1:
 		return found[0], nil
 	}
-	return sessions.Info{}, fmt.Errorf("%d sessions have an ID that begins with %s, such as %s and %s; give more of it", len(found), id, found[0].ID, found[1].ID)
+	return sessions.Info{}, fmt.Errorf("%d session IDs start with %s, such as %s and %s; give more characters", len(found), id, found[0].ID, found[1].ID)
 }
 
 // noSession says that no session has an ID that begins so.
@@ -227,17 +227,17 @@ func noSession(list []sessions.Info, id string) error {
 	for i, info := range list {
 		beginnings[i] = info.ID[:min(len(info.ID), max(len(id), shortestID))]
 	}
-	like := spelling.Nearest(id, beginnings)
-	if like != "" {
-		like = ", did you mean " + like + "?"
+	hint := ";"
+	if like := spelling.Nearest(id, beginnings); like != "" {
+		hint = ". Did you mean " + like + "?"
 	}
-	return fmt.Errorf("no session has an ID that begins with %q%s; pygent sessions list --all shows them", cut.Line(id, maxValue), like)
+	return fmt.Errorf("no session ID starts with %q%s \"pygent sessions list --all\" lists the sessions", cut.Line(id, maxValue), hint)
 }
 
 // shortestID is how many characters of an ID are suggested at least.
 const shortestID = 4
 
-var errNoSessions = errors.New("no session is kept; pygent begins one")
+var errNoSessions = errors.New("there are no sessions; \"pygent\" starts one")
 
 // ofDirectory returns the sessions that were last used in a directory, or work in it.
 func ofDirectory(list []sessions.Info, dir string) []sessions.Info {
@@ -268,14 +268,14 @@ func (k *keeping) setUp(cfg *pygent.Config, s *settings) error {
 		err = errors.New(k.before.Damaged)
 	}
 	if err != nil {
-		warn(fmt.Sprintf("session %s goes on with the settings of a new one, since its own cannot be read: %v", k.before.ID, err))
+		warn(fmt.Sprintf("session %s continues with default settings, because its own could not be read: %v", k.before.ID, err))
 		return nil
 	}
 	k.setup = setup
 	*cfg = cfg.WithSetup(setup)
 	for _, name := range setup.Env {
 		if _, ok := cfg.Env[name]; !ok {
-			warn(fmt.Sprintf("the commands of session %s had the variable %s, whose value is not kept; give it again: -e %s=VALUE", k.before.ID, name, name))
+			warn(fmt.Sprintf("commands of session %s had the variable %s, whose value is not stored; set it again: -e %s=VALUE", k.before.ID, name, name))
 		}
 	}
 	if err := s.checkContainer(*cfg, "session "+k.before.ID+" runs commands on this machine"); err != nil {
@@ -287,7 +287,7 @@ func (k *keeping) setUp(cfg *pygent.Config, s *settings) error {
 		cfg.Workspace = "" // the agent makes one, and puts the files back
 	case k.before.Workspace != "":
 		if info, err := os.Stat(k.before.Workspace); err != nil || !info.IsDir() {
-			return fmt.Errorf("the workspace %s of session %s is not there any more; --workspace DIR or --cwd names another one", short(k.before.Workspace), k.before.ID)
+			return fmt.Errorf("the workspace %s of session %s no longer exists; choose another one with --workspace DIR or --cwd", short(k.before.Workspace), k.before.ID)
 		}
 		cfg.Workspace = k.before.Workspace
 	}
@@ -343,7 +343,7 @@ func (k *keeping) otherIn(dir string) string {
 	}
 	for _, info := range list {
 		if info.Open && !info.Temporary && info.ID != filepath.Base(k.path) && resolved(info.Workspace) == resolved(dir) {
-			return fmt.Sprintf("session %s (%s) is open in another process and works in this workspace too: each sees what the other does to the files", info.ID, cut.Line(info.Title, shownTitle))
+			return fmt.Sprintf("session %s (%s) is open in another process and uses the same workspace: each sees the other's changes to files", info.ID, cut.Line(info.Title, shownTitle))
 		}
 	}
 	return ""
@@ -362,12 +362,12 @@ func (k *keeping) warnOfMissing(is pygent.Setup) {
 		missing = append(missing, "handlers of tool calls and runs")
 	}
 	if len(missing) > 0 {
-		warn(fmt.Sprintf("session %s had what is not here now: %s; if it began with --script FILE, name that again", k.before.ID, cut.Line(strings.Join(missing, ", "), 4*maxValue)))
+		warn(fmt.Sprintf("session %s used things that are missing now: %s; if you started it with --script FILE, give that again", k.before.ID, cut.Line(strings.Join(missing, ", "), 4*maxValue)))
 	}
 }
 
 func warnNotKept(err error) {
-	warn(fmt.Sprintf("%v; this session goes on, and is not kept (--no-session, or sessions = false in ~/.pygent.toml, keeps none)", err))
+	warn(fmt.Sprintf("%v; this session continues but is not saved (to turn saving off, use --no-session, or sessions = false in ~/.pygent.toml)", err))
 }
 
 // name is what people call the conversation that goes on.
@@ -400,10 +400,10 @@ func (k *keeping) tell(agent *pygent.Agent) {
 		return
 	}
 	if err := agent.History().Sync(); err != nil {
-		warn(fmt.Sprintf("the end of this session could not be stored: %v; pygent --resume %s goes on with what is there", err, k.id()))
+		warn(fmt.Sprintf("could not save the end of this session: %v. To continue from what was saved: pygent --resume %s", err, k.id()))
 		return
 	}
-	note("kept as session %s: pygent --resume %s goes on with it", k.id(), k.id())
+	note("Session %s saved. Resume it: pygent --resume %s", k.id(), k.id())
 }
 
 // How long old sessions are removed, and how long the end of a session waits for that.
@@ -444,12 +444,12 @@ func pick(ctx context.Context, list []sessions.Info) (chosen sessions.Info, err 
 	}
 	out := screen.Stdout()
 	width, _ := out.Size()
-	index, err := face.Choose(ctx, os.Stdin, out, "Which session goes on?", sessionLines(list, width, true))
+	index, err := face.Choose(ctx, os.Stdin, out, "Which session do you want to continue?", sessionLines(list, width, true))
 	switch {
 	case errors.Is(err, face.ErrNoTerminal):
-		err = errors.New("--resume needs the ID of a session, or --history FILE, where nobody can choose from a list; pygent sessions list --all shows the sessions, and --continue goes on with the last one of this directory")
+		err = errors.New("--resume needs a session ID (or --history FILE) here, because there is no terminal to select one in; \"pygent sessions list --all\" lists the sessions, --continue continues the last one of this directory")
 	case errors.Is(err, face.ErrNotChosen):
-		err = errors.New("no session was chosen; pygent sessions list --all shows them, too")
+		err = errors.New("no session was selected; \"pygent sessions list --all\" lists them")
 	case err == nil:
 		chosen = list[index]
 	}

@@ -64,7 +64,7 @@ func TestWhichSnapshotIsLoaded(t *testing.T) {
 		}
 		require.Contains(t, last, tt.from)
 		got := with("run", "--no-docker", "go")
-		require.Contains(t, got.stderr, "/"+tt.want+" is loaded, saved on ")
+		require.Contains(t, got.stderr, "loaded the snapshot ")
 		require.Equal(t, tt.want, u.session().Persona)
 		require.Contains(t, toolResults(u.conversation(u.session().ID))[0], tt.want)
 
@@ -90,7 +90,7 @@ func TestAHistoryOfThePythonPygentGoesOn(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, fixture, 0o600))
 		got := u.does(append(how, "run", "--no-docker", "and now?")...)
 		require.Equal(t, "Still 3.\n", got.stdout)
-		require.Contains(t, got.stderr, "h.json goes on after 6 messages")
+		require.Contains(t, got.stderr, "h.json continues after 6 messages")
 		sent := u.server.Requests()[0].Chat.Messages
 		require.Len(t, sent, 8)
 		require.Equal(t, "How many files are here? Ünïcode, <tags> & \"quotes\".", sent[1].Content)

@@ -52,7 +52,7 @@ var exitCodes = []ExitCode{
 	{exitUsage, "Wrong usage or setup, or the container cannot start."},
 	{exitAwaiting, "The model asks a question that the work depends on."},
 	{exitLimit, "A limit was reached: steps, tool calls, time, tokens or cost."},
-	{exitStuck, "No progress: the model repeats itself, fails at everything, answers nothing, or writes of work that it does not do."},
+	{exitStuck, "No progress: the model repeats itself, keeps failing, answers nothing, or describes work without doing it."},
 	{exitCancel, "Interrupted by Ctrl-C."},
 	{143, "Ended by SIGTERM."},
 	{129, "Ended by SIGHUP."},
@@ -65,17 +65,17 @@ type cli struct {
 
 	Stamp      kong.VersionFlag `name:"version" help:"Print the version in one line." hidden:""`
 	Session    sessionCmd       `cmd:"" default:"withargs" help:"Talk with the agent; \"session\" can be left out."`
-	UI         uiCmd            `cmd:"" name:"ui" help:"Talk with the agent on a page in the browser."`
-	Run        runCmd           `cmd:"" help:"Work on PROMPT without asking until it is done."`
+	UI         uiCmd            `cmd:"" name:"ui" help:"Open a session in your browser."`
+	Run        runCmd           `cmd:"" help:"Work on PROMPT until it is done, without questions."`
 	Demo       demoCmd          `cmd:"" help:"Watch a scripted session: no key, no network."`
-	Sessions   sessionsCmd      `cmd:"" help:"List, show, export or remove kept sessions."`
-	Config     configCmd        `cmd:"" help:"Show what is set, and where."`
-	Prune      pruneCmd         `cmd:"" help:"Show what a crash left behind, and remove it."`
+	Sessions   sessionsCmd      `cmd:"" help:"List, show, export or remove stored sessions."`
+	Config     configCmd        `cmd:"" help:"Show all settings and where each is set."`
+	Prune      pruneCmd         `cmd:"" help:"Find and remove what a crash left behind."`
 	Startup    scriptCmd        `cmd:"" name:"script" help:"Test a start-up script."`
-	Completion completionCmd    `cmd:"" help:"Print what makes bash, zsh or fish complete."`
+	Completion completionCmd    `cmd:"" help:"Print a shell completion script (bash, zsh, fish)."`
 	Complete   completeCmd      `cmd:"" name:"complete-words" hidden:"" passthrough:""`
 	Version    versionCmd       `cmd:"" help:"Print the version, and what a bug report needs."`
-	Help       helpCmd          `cmd:"" help:"Tell more."`
+	Help       helpCmd          `cmd:"" help:"Show help on a topic."`
 }
 
 // Main runs the command with arguments and ends the process.
@@ -142,19 +142,19 @@ func misunderstood(err error) error {
 		word, _, _ = strings.Cut(word, ",") // the parser suggests a name only if there is no default command
 		return noSuch("pygent "+topicOf(command)+" has no command "+word, word, namesOf(command))
 	case unexpected:
-		return fmt.Errorf("%w; pygent help lists the commands", err)
+		return fmt.Errorf("%w; \"pygent help\" lists the commands", err)
 	case text == `expected "<shell>"`:
-		return errors.New("for which shell? pygent completion bash, zsh or fish")
+		return errors.New("which shell? Run \"pygent completion bash\" (or zsh, or fish)")
 	case strings.HasPrefix(text, "expected ") && command != nil && len(command.Children) > 0:
-		return fmt.Errorf("there is more to give: pygent %s %s; pygent help %s tells about it", topicOf(command), strings.Join(namesOf(command), " or "), topicOf(command))
+		return fmt.Errorf("something is missing: pygent %s %s; see \"pygent help %s\"", topicOf(command), strings.Join(namesOf(command), " or "), topicOf(command))
 	case strings.HasPrefix(text, `expected "<`) && command != nil:
-		return fmt.Errorf("there is more to give: %s; pygent help %s tells about it", synopsis(command), topicOf(command))
+		return fmt.Errorf("something is missing: %s; see \"pygent help %s\"", synopsis(command), topicOf(command))
 	case noValue && strings.Contains(text, "EOL"):
 		return needsValue(flag)
 	case noValue && strings.Contains(text, "; perhaps try "): // which the parser quotes for no shell
 		_, value, _ := strings.Cut(text, "got \"")
 		value, _, _ = strings.Cut(value, "\" (")
-		return fmt.Errorf("%s: the value %q begins with a dash, as flags do: give it as %s=%s", flag, value, flag, value)
+		return fmt.Errorf("%s: the value %q starts with a dash; write %s=%s", flag, value, flag, value)
 	}
 	if flag, _, found := strings.Cut(text, ": missing value"); found { // of a flag that may be repeated
 		return needsValue(flag)
@@ -163,12 +163,15 @@ func misunderstood(err error) error {
 		return noSuch("there is no "+arg.Name+" "+given, given, strings.Split(arg.Enum, ","))
 	}
 	if command != nil && strings.HasPrefix(text, "<") { // an argument
-		return fmt.Errorf("%w; pygent help %s tells about it", err, topicOf(command))
+		return fmt.Errorf("%w; see \"pygent help %s\"", err, topicOf(command))
 	}
 	if flag, _, _ := strings.Cut(text, ","); flag == "unknown flag -v" { // the parser suggests short flags
-		return errors.New("there is no flag -v. Did you mean --version?")
+		return errors.New("unknown flag -v. Did you mean --version?")
 	}
-	return fmt.Errorf("%w; pygent help flags lists the flags", err)
+	if unknown, like, found := strings.Cut(text, ", did you mean "); found {
+		return fmt.Errorf("%s. Did you mean %s \"pygent help flags\" lists the flags", unknown, like)
+	}
+	return fmt.Errorf("%w; \"pygent help flags\" lists the flags", err)
 }
 
 // commandOf returns the command that the arguments name for which the parser returned
@@ -190,10 +193,11 @@ func commandOf(err error) *kong.Node {
 // noSuch says that a word is none of those that exist, which it lists after the one that
 // was probably meant.
 func noSuch(fault, word string, names []string) error {
+	hint := "; choose one of: "
 	if like := spelling.Nearest(word, names); like != "" {
-		fault += ", did you mean " + like + "?"
+		hint = ". Did you mean " + like + "? Choose one of: "
 	}
-	return fmt.Errorf("%s; known are: %s", fault, strings.Join(names, ", "))
+	return errors.New(fault + hint + strings.Join(names, ", "))
 }
 
 // oneOf returns the argument of a command that has one of a few values, and what was
@@ -213,7 +217,7 @@ func oneOf(command *kong.Node, text string) (arg *kong.Positional, given string)
 }
 
 func needsValue(flag string) error {
-	return fmt.Errorf("%s needs a value; pygent help flags lists the flags", flag)
+	return fmt.Errorf("%s needs a value; \"pygent help flags\" lists the flags", flag)
 }
 
 // interruptible returns a context that Ctrl-C ends. A second Ctrl-C ends the
@@ -308,18 +312,18 @@ func report(err error, out *output) int {
 
 // sessionCmd has an interactive session.
 type sessionCmd struct {
-	Message []string `arg:"" optional:"" help:"What to say first. What is piped in is added to it."`
-	Attach  []string `help:"Send a file of this machine with the first message: text, a PNG, JPEG, GIF or WebP image, a PDF, or a WAV or MP3 recording." placeholder:"FILE" sep:"none"`
+	Message []string `arg:"" optional:"" help:"The first message. Piped input is added to it."`
+	Attach  []string `help:"Attach a file to the first message: text, a PNG, JPEG, GIF or WebP image, a PDF, or a WAV or MP3 recording." placeholder:"FILE" sep:"none"`
 	goesOn
 }
 
 // Help says when the exit code is another one than 0.
 func (sessionCmd) Help() string {
-	return `Without a terminal, the session is by lines. It goes on after an error, and then ends
-with the exit code that "pygent run" has for the first turn that did not end well, with
-1 after a command that failed, or with 3 if nobody answered the last question. At a
-terminal with TERM=dumb, only the last turn counts, and no question. At a terminal that
-shows more, the session ends with 0.`
+	return `Without a terminal, the session reads lines. It continues after an error, and
+ends with the exit code that "pygent run" has for the first turn that did not
+end well, with 1 after a command that failed, or with 3 if the last question was
+not answered. At a terminal with TERM=dumb, only the last turn counts. At any
+other terminal, the session ends with 0.`
 }
 
 // Run talks with the user until the session ends.
@@ -415,7 +419,7 @@ func (c sessionCmd) check(parsed *kong.Context) error {
 	}
 	if like != "" && !slices.Contains(parsed.Args, "session") {
 		said, meant := c.commands(like)
-		return fmt.Errorf("there is no command %s. Did you mean `%s`? To send it to the agent as a message: %s", word, meant, said)
+		return fmt.Errorf("unknown command %s. Did you mean `%s`? To send it to the agent as a message: %s", word, meant, said)
 	}
 	return nil
 }

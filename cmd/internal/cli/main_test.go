@@ -139,7 +139,7 @@ func TestRunTellsTheStatusByItsExitCode(t *testing.T) {
 		{"a question in text", []pygenttest.Reply{bash("true"), pygenttest.Text("Both are there. Which is it?")}, nil, 3, "Both are there. Which is it?\n", ""},
 		{"words beside a call", []pygenttest.Reply{pygenttest.TextAndCalls("I look.", bash("true")), call("continue", map[string]any{"prompt": "Which?"})}, nil, 3, "Which?\n", "I look."},
 		{"words beside a question", []pygenttest.Reply{pygenttest.TextAndCalls("It is 42.", call("continue", map[string]any{"prompt": "More?"}))}, nil, 3, "It is 42.\nMore?\n", ""},
-		{"steps", []pygenttest.Reply{call("bash", map[string]any{"cmd": "true"})}, []string{"--max-steps", "1"}, 4, "", "limit of 1 step is reached (MaxSteps); to go on: pygent run --resume "},
+		{"steps", []pygenttest.Reply{call("bash", map[string]any{"cmd": "true"})}, []string{"--max-steps", "1"}, 4, "", "limit of 1 step is reached (MaxSteps); To continue: pygent run --resume "},
 		{"time", []pygenttest.Reply{pygenttest.Text("late").WithGate(nil)}, []string{"--timeout", "300ms", "--no-session"}, 4, "", "took longer than 300ms (MaxTime); --timeout TIME sets another limit"},
 		{"a step", []pygenttest.Reply{pygenttest.Text("late").WithGate(nil)}, []string{"-e", "PYGENT_STEP_TIMEOUT=300ms"}, 4, "", "--resume "},
 		{"calls", []pygenttest.Reply{bash("true"), bash("echo"), pygenttest.Text("Half.")}, []string{"-e", "PYGENT_MAX_TOOL_CALLS=1", "--no-session"}, 4, "Half.\n", "(MaxToolCalls); -e PYGENT_MAX_TOOL_CALLS=N sets another limit"},
@@ -182,7 +182,7 @@ func TestSetUpErrorsSayWhatToDo(t *testing.T) {
 		{"no CPUs", nil, []string{"run", "--cpus", "0", "go"}, []string{"--cpus: want a number of CPUs"}},
 		{"no processes", nil, []string{"run", "--pids", "0", "go"}, []string{"--pids: want"}},
 		{"few processes", nil, []string{"run", "--pids", "3", "go"}, []string{`--pids: want at least 32, which pygent's own processes and a command need, or "none", not "3"`}},
-		{"a negative number", nil, []string{"run", "--cpus", "-1", "go"}, []string{`--cpus: the value "-1" begins with a dash, as flags do: give it as --cpus=-1`}},
+		{"a negative number", nil, []string{"run", "--cpus", "-1", "go"}, []string{`--cpus: the value "-1" starts with a dash; write --cpus=-1`}},
 		{"no model name", nil, []string{"run", "--model", "", "go"}, []string{"--model: the value is empty"}},
 		{"no image", nil, []string{"run", "--image", " ", "go"}, []string{"--image: the value is empty"}},
 		{"no tool", nil, []string{"run", "--omit-tool", "", "go"}, []string{"--omit-tool: the value is empty"}},
@@ -193,8 +193,8 @@ func TestSetUpErrorsSayWhatToDo(t *testing.T) {
 		{"little memory of a file", nil, []string{"run", "--config", inFile(t, "c.toml", "container.memory = 1024"), "go"}, []string{`c.toml:1:11: container.memory: want at least 6m`}},
 		{"no GPUs", nil, []string{"run", "--gpus", "some", "go"}, []string{`pygent: --gpus: want "all", a number, or ids such as "device=0,1", not "some"`}},
 		{"no port to publish", nil, []string{"run", "--publish", "foo", "go"}, []string{`pygent: --publish: port "foo": "foo" is no port; write it as 8080`}},
-		{"a network and hosts", nil, []string{"run", "--network", "bridge", "--allow-host", "pypi.org", "go"}, []string{"pygent: --network: the network bridge reaches every host, so --allow-host would be no limit; leave one of them out"}},
-		{"a network and hosts of the environment", []string{"PYGENT_ALLOW_HOSTS=pypi.org"}, []string{"run", "-e", "PYGENT_NETWORK=bridge", "go"}, []string{"pygent: -e PYGENT_NETWORK: the network bridge reaches every host, so PYGENT_ALLOW_HOSTS would be no limit"}},
+		{"a network and hosts", nil, []string{"run", "--network", "bridge", "--allow-host", "pypi.org", "go"}, []string{"pygent: --network: the network bridge reaches every host, so --allow-host would not limit anything; leave one of them out"}},
+		{"a network and hosts of the environment", []string{"PYGENT_ALLOW_HOSTS=pypi.org"}, []string{"run", "-e", "PYGENT_NETWORK=bridge", "go"}, []string{"pygent: -e PYGENT_NETWORK: the network bridge reaches every host, so PYGENT_ALLOW_HOSTS would not limit anything"}},
 		{"all of the machine", []string{"PYGENT_LOCAL_READABLE=/"}, []string{"run", "--no-docker", "go"}, []string{`PYGENT_LOCAL_READABLE: "/" is a whole file system: name directories in it`}},
 		{"no port", nil, []string{"run", "--publish", "", "go"}, []string{"--publish: the value is empty"}},
 		{"no host", nil, []string{"run", "--allow-host", "", "go"}, []string{"--allow-host: the value is empty"}},
@@ -204,36 +204,36 @@ func TestSetUpErrorsSayWhatToDo(t *testing.T) {
 		{"a comma in a mount", nil, []string{"run", "--mount", "/a,b:/c", "go"}, []string{"--mount /a,b:/c", "[[container.mounts]]"}},
 		{"misspelt override", nil, []string{"run", "-e", "PYGENT_MODLE=m", "go"}, []string{"-e: PYGENT_MODLE", "did you mean PYGENT_MODEL?"}},
 		{"an empty prompt", []string{"OPENAI_API_KEY=k"}, []string{"run", "--no-docker", ""}, []string{"the prompt is empty"}},
-		{"nothing to resume from", []string{"OPENAI_API_KEY=k"}, []string{"run", "--no-docker", "--resume"}, []string{"no session is kept; pygent begins one"}},
+		{"nothing to resume from", []string{"OPENAI_API_KEY=k"}, []string{"run", "--no-docker", "--resume"}, []string{"there are no sessions; \"pygent\" starts one"}},
 		{"no history to resume", []string{"OPENAI_API_KEY=k"}, []string{"run", "--no-docker", "--resume", "--history", "none.json"}, []string{"there is no run to resume", "none.json"}},
-		{"a session without one", []string{"OPENAI_API_KEY=k"}, []string{"--no-docker", "--resume"}, []string{"no session is kept; pygent begins one"}},
-		{"an unknown session", []string{"OPENAI_API_KEY=k"}, []string{"--resume", "12"}, []string{"no session is kept; pygent begins one"}},
-		{"a session and a history", []string{"OPENAI_API_KEY=k"}, []string{"--resume=12", "--history", "h.json"}, []string{"kept in h.json, with which it goes on anyway"}},
+		{"a session without one", []string{"OPENAI_API_KEY=k"}, []string{"--no-docker", "--resume"}, []string{"there are no sessions; \"pygent\" starts one"}},
+		{"an unknown session", []string{"OPENAI_API_KEY=k"}, []string{"--resume", "12"}, []string{"there are no sessions; \"pygent\" starts one"}},
+		{"a session and a history", []string{"OPENAI_API_KEY=k"}, []string{"--resume=12", "--history", "h.json"}, []string{"stored in h.json and continues from there"}},
 		{"two sessions", nil, []string{"--continue", "--resume", "12"}, []string{"--continue", "--resume"}},
-		{"a misspelt command", []string{"OPENAI_API_KEY=k"}, []string{"runn", "go"}, []string{"no command runn.", "Did you mean `pygent run go`?", "pygent session runn go\n"}},
-		{"a command with two letters swapped", []string{"OPENAI_API_KEY=k"}, []string{"rnu", "go"}, []string{"no command rnu.", "Did you mean `pygent run go`?", "pygent session rnu go\n"}},
+		{"a misspelt command", []string{"OPENAI_API_KEY=k"}, []string{"runn", "go"}, []string{"unknown command runn.", "Did you mean `pygent run go`?", "pygent session runn go\n"}},
+		{"a command with two letters swapped", []string{"OPENAI_API_KEY=k"}, []string{"rnu", "go"}, []string{"unknown command rnu.", "Did you mean `pygent run go`?", "pygent session rnu go\n"}},
 		{"words of a misspelt command", nil, []string{"rnu", "it's", "a b", "-", "hello"}, []string{"Did you mean `pygent run 'it'\\''s' 'a b' - hello`? To", `pygent session rnu 'it'\''s' 'a b' - hello`}},
 		{"many words of a misspelt command", nil, []string{"rnu", strings.Repeat("x", 200)}, []string{"Did you mean `pygent run ...`? To"}},
-		{"the usual short flag for the version", nil, []string{"-v"}, []string{"pygent: there is no flag -v. Did you mean --version?\n"}},
-		{"a command of two letters, swapped", []string{"OPENAI_API_KEY=k"}, []string{"iu"}, []string{"no command iu.", "Did you mean `pygent ui`?"}},
+		{"the usual short flag for the version", nil, []string{"-v"}, []string{"pygent: unknown flag -v. Did you mean --version?\n"}},
+		{"a command of two letters, swapped", []string{"OPENAI_API_KEY=k"}, []string{"iu"}, []string{"unknown command iu.", "Did you mean `pygent ui`?"}},
 		{"an argument too many", nil, []string{"version", "go"}, []string{"unexpected argument go", "pygent help"}},
-		{"a misspelt flag", nil, []string{"run", "--modle", "m", "go"}, []string{"--modle", `did you mean "--model"?`, "pygent help flags"}},
-		{"a flag without its value", nil, []string{"run", "--image"}, []string{"pygent: --image needs a value; pygent help flags"}},
-		{"a flag without one of its values", nil, []string{"--attach"}, []string{"pygent: --attach needs a value; pygent help"}},
+		{"a misspelt flag", nil, []string{"run", "--modle", "m", "go"}, []string{"--modle", `. Did you mean "--model"? "pygent help flags"`, "pygent help flags"}},
+		{"a flag without its value", nil, []string{"run", "--image"}, []string{"pygent: --image needs a value; \"pygent help flags\""}},
+		{"a flag without one of its values", nil, []string{"--attach"}, []string{"pygent: --attach needs a value; \"pygent help"}},
 		{"a greeting", nil, []string{"--no-docker", "hello"}, []string{"set one of these"}},
 		{"a short greeting", nil, []string{"--no-docker", "hi"}, []string{"set one of these"}},
-		{"completion for no shell", nil, []string{"completion"}, []string{"for which shell? pygent completion bash"}},
-		{"an unknown topic", nil, []string{"help", "cofig"}, []string{"no help about cofig", "did you mean config?"}},
-		{"an unknown topic below one", nil, []string{"help", "sessions", "shw"}, []string{"no help about sessions shw, did you mean show?; of pygent sessions there is help about list, show, rm, export"}},
-		{"a topic below none", nil, []string{"help", "version", "rm"}, []string{"no help about version rm; pygent version has no commands of its own"}},
-		{"a misspelt command below one", nil, []string{"sessions", "shw"}, []string{"pygent sessions has no command shw, did you mean show?; known are: list, show, rm, export\n"}},
-		{"missing arguments", nil, []string{"sessions", "export"}, []string{"there is more to give: pygent sessions export ID FILE; pygent help sessions export"}},
-		{"no command below one", nil, []string{"script"}, []string{"there is more to give: pygent script check; pygent help script"}},
-		{"a misspelt command of a script", nil, []string{"script", "chekc", "x"}, []string{"pygent script has no command chekc, did you mean check?; known are: check\n"}},
-		{"a word for a session where none is kept", []string{"OPENAI_API_KEY=k"}, []string{"--resume", "zzzz", "hello"}, []string{"no session is kept; pygent begins one"}},
-		{"a message to a session from the list", []string{"OPENAI_API_KEY=k"}, []string{"--resume", "go on", "there"}, []string{"no session is kept; pygent begins one"}},
-		{"a word as such a message", []string{"OPENAI_API_KEY=k"}, []string{"--resume", "--", "go"}, []string{"no session is kept; pygent begins one"}},
-		{"an unknown shell", nil, []string{"completion", "fihs"}, []string{"there is no shell fihs, did you mean fish?; known are: bash, zsh, fish\n"}},
+		{"completion for no shell", nil, []string{"completion"}, []string{"which shell? Run \"pygent completion bash\""}},
+		{"an unknown topic", nil, []string{"help", "cofig"}, []string{"no help topic cofig", "Did you mean config?"}},
+		{"an unknown topic below one", nil, []string{"help", "sessions", "shw"}, []string{"no help topic sessions shw. Did you mean show? pygent sessions has help on: list, show, rm, export"}},
+		{"a topic below none", nil, []string{"help", "version", "rm"}, []string{"no help topic version rm. pygent version has no commands of its own"}},
+		{"a misspelt command below one", nil, []string{"sessions", "shw"}, []string{"pygent sessions has no command shw. Did you mean show? Choose one of: list, show, rm, export\n"}},
+		{"missing arguments", nil, []string{"sessions", "export"}, []string{"something is missing: pygent sessions export ID FILE; see \"pygent help sessions export\""}},
+		{"no command below one", nil, []string{"script"}, []string{"something is missing: pygent script check; see \"pygent help script\""}},
+		{"a misspelt command of a script", nil, []string{"script", "chekc", "x"}, []string{"pygent script has no command chekc. Did you mean check? Choose one of: check\n"}},
+		{"a word for a session where none is kept", []string{"OPENAI_API_KEY=k"}, []string{"--resume", "zzzz", "hello"}, []string{"there are no sessions; \"pygent\" starts one"}},
+		{"a message to a session from the list", []string{"OPENAI_API_KEY=k"}, []string{"--resume", "go on", "there"}, []string{"there are no sessions; \"pygent\" starts one"}},
+		{"a word as such a message", []string{"OPENAI_API_KEY=k"}, []string{"--resume", "--", "go"}, []string{"there are no sessions; \"pygent\" starts one"}},
+		{"an unknown shell", nil, []string{"completion", "fihs"}, []string{"there is no shell fihs. Did you mean fish? Choose one of: bash, zsh, fish\n"}},
 		{"a message to what is resumed", []string{"OPENAI_API_KEY=k"}, []string{"--no-docker", "--resume", "--history", inFile(t, "h.json", "[]"), "go"}, []string{"--resume", "leave one of them out"}},
 		{"a limit without a container", nil, []string{"run", "--no-docker", "--memory", "1g", "go"}, []string{"--memory has no effect without a container"}},
 		{"a port without a container", []string{"PYGENT_USE_DOCKER=0"}, []string{"--publish", "8080"}, []string{"--publish has no effect without a container"}},
@@ -320,7 +320,7 @@ func TestPipedSessionWithoutAnEngineRunsNothingOnThisMachine(t *testing.T) {
 
 func TestPipedSessionSaysOnceThatNobodyIsAsked(t *testing.T) {
 	t.Parallel()
-	const unasked = "commands run on this machine without a question: nobody can be asked"
+	const unasked = "commands run on this machine without asking"
 	for name, tt := range map[string]struct {
 		env  string
 		want int
@@ -443,7 +443,7 @@ func TestARunThatReachedALimitGoesOnAsItSays(t *testing.T) {
 	first := command(t, server.Env(), "run", "--no-docker", "--quiet", "--max-steps", "1", "Create a.txt and b.txt.")
 	got := finish(t, first)
 	require.Equal(t, exitLimit, got.code, got.stderr)
-	_, said, found := strings.Cut(got.stderr, "the limit of 1 step is reached (MaxSteps); to go on: pygent ")
+	_, said, found := strings.Cut(got.stderr, "the limit of 1 step is reached (MaxSteps); To continue: pygent ")
 	require.True(t, found, got.stderr)
 	args := append([]string{"--no-docker"}, strings.Fields(strings.Replace(said, "N", "5", 1))...)
 	again := command(t, server.Env(), args...)
@@ -460,7 +460,7 @@ func TestARunWithAHistoryThatReachedALimitSaysHowItGoesOn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "h.json")
 	got := finish(t, command(t, server.Env(), "run", "--no-docker", "--history", path, "--max-steps", "1", "Run true."))
 	require.Equal(t, exitLimit, got.code, got.stderr)
-	require.Contains(t, got.stderr, "(MaxSteps); to go on: the same command with --resume in place of the prompt, and --max-steps N")
+	require.Contains(t, got.stderr, "(MaxSteps); To continue: the same command with --resume in place of the prompt, and --max-steps N")
 	got = finish(t, command(t, server.Env(), "run", "--no-docker", "--history", path, "--max-steps", "1", "--resume", "--max-steps", "5"))
 	require.Equal(t, 0, got.code, got.stderr)
 	require.Equal(t, "Done.\n", got.stdout)
@@ -534,8 +534,8 @@ func TestSessionGoesOnWithAnInterruptedRun(t *testing.T) {
 			got := finish(t, cmd)
 			require.Equal(t, 0, got.code, got.stderr)
 			require.Contains(t, got.stdout, "Where was I?\n")
-			require.Equal(t, 1, strings.Count(got.stdout, "The conversation goes on after 2 messages; you said last: Make it.\n"), got.stdout)
-			require.Equal(t, tt.args == nil, strings.Contains(got.stdout, "/resume goes on with it"))
+			require.Equal(t, 1, strings.Count(got.stdout, "The conversation continues after 2 messages; you said last: Make it.\n"), got.stdout)
+			require.Equal(t, tt.args == nil, strings.Contains(got.stdout, wasInterrupted))
 		})
 	}
 }
@@ -633,7 +633,7 @@ func TestANewWorkspaceIsTold(t *testing.T) {
 		require.Equal(t, 0, got.code, got.stderr)
 		return got.stderr
 	}
-	require.Contains(t, run("sourec"), "· the workspace sourec did not exist and was made; did you mean source?\n")
+	require.Contains(t, run("sourec"), "· the workspace sourec did not exist and was created. Did you mean source?\n")
 	require.NotContains(t, run("sourec"), "did not exist")
 }
 
@@ -659,7 +659,7 @@ func TestDemoFetchesNoImage(t *testing.T) {
 	dockerImage(t)
 	got := finish(t, command(t, nil, "demo", "--image", "localhost:1/pygent-test/none"))
 	require.Equal(t, 0, got.code, got.stderr)
-	require.Contains(t, got.stdout, "! running on this machine: the engine does not have the image localhost:1/pygent-test/none, and the demo fetches nothing (--docker fetches it)\n")
+	require.Contains(t, got.stdout, "! running on this machine: the engine does not have the image localhost:1/pygent-test/none, and the demo does not fetch it (use --docker to fetch it)\n")
 	require.NotContains(t, got.stdout, "pulling")
 	require.Contains(t, got.stdout, "primes.sh prints the primes below 50: "+demoResult)
 }

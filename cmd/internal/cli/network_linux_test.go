@@ -46,7 +46,7 @@ func TestRunReachesAllowedHostsAndNamesOthers(t *testing.T) {
 	require.Contains(t, results[0], "hello from allowed.example.com")
 	require.Contains(t, results[1], "the network refused a.example.com ")
 	require.Contains(t, got.stderr, "commands reach allowed.example.com on port 80")
-	require.True(t, strings.HasSuffix(got.stderr, "commands were refused a.example.com, b.example.com; --allow-host a.example.com,b.example.com allows that\n"), got.stderr)
+	require.True(t, strings.HasSuffix(got.stderr, "commands could not reach a.example.com, b.example.com; to allow this, use --allow-host a.example.com,b.example.com\n"), got.stderr)
 }
 
 // requireDecided checks whether commands got what they wanted from a host that the
@@ -161,7 +161,7 @@ func TestASessionAsksAboutHosts(t *testing.T) {
 			p.Await("Ready")
 			p.Type("go\n")
 			asks := func(key string) {
-				p.Await("A command wants to reach", host+" (punycode: another script)", "1. Yes, until the commands that run now have ended (y)", "2. Yes, in this session (s)", "3. Always, which is kept in your configuration (a)", "4. No (n)")
+				p.Await("A command wants to reach", host+" (punycode: another script)", "1. Yes, until the current commands end (y)", "2. Yes, for this session (s)", "3. Always (saved in your configuration) (a)", "4. No (n)")
 				p.answers(key)
 				if key == "r" {
 					p.Await("why not: ")
@@ -175,7 +175,7 @@ func TestASessionAsksAboutHosts(t *testing.T) {
 			}
 			p.Await("I see.", "Done", "Ready")
 			requireDecided(t, toolResults(p.leaves()), host, tt.gets)
-			require.Equal(t, tt.kept, strings.Contains(p.All(), "kept in ~/.pygent.toml"))
+			require.Equal(t, tt.kept, strings.Contains(p.All(), "saved in ~/.pygent.toml"))
 			requireKept(t, home, host, tt.kept)
 		})
 	}

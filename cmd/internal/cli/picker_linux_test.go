@@ -69,7 +69,7 @@ func TestPickingWithTheKeys(t *testing.T) {
 	p := u.sitsAt(80, 24, "--resume")
 	p.Await("4 lines")
 	shown := p.Screen().Lines
-	require.Equal(t, []string{"Which session goes on?", "› "}, shown[:2])
+	require.Equal(t, []string{"Which session do you want to continue?", "› "}, shown[:2])
 	for i, line := range []string{ // and the directory
 		"❯ 1aaaaaaa  3 days ago  3 messages  plant a tree  ", "  1aaaaaab  4 days ago  3 messages  bake bread    ",
 		"  1aaaaaac  5 days ago  3 messages  sail the sea  ", "  1aaaaaad  6 days ago  3 messages  bake a cake   ",
@@ -91,7 +91,7 @@ func TestPickingWithTheKeys(t *testing.T) {
 	p.Key("down")
 	p.Await("❯ 1aaaaaad")
 	p.Type(" nothing")
-	p.Await("none has these words", "0 lines")
+	p.Await("no match", "0 lines")
 	p.Key("enter") // chooses nothing
 	for range " nothing" {
 		p.Key("backspace")
@@ -100,7 +100,7 @@ func TestPickingWithTheKeys(t *testing.T) {
 	p.Type(" CAKE")
 	p.Await("1 line", "❯ 1aaaaaad")
 	p.Key("enter")
-	p.Await(`goes on after 3 messages of "bake a cake"`, "Ready")
+	p.Await(`continues after 3 messages of "bake a cake"`, "Ready")
 	p.Type("and now\n")
 	p.Await("Again.", "Ready")
 	p.Key("ctrl+d")
@@ -119,7 +119,7 @@ func TestPickingInANarrowTerminal(t *testing.T) {
 		require.LessOrEqual(t, livearea.Width(line), 40)
 	}
 	require.Equal(t, strings.Join([]string{
-		"Which session goes on?",
+		"Which session do you want to continue?",
 		"› ",
 		"❯ 1aaaaaaa  3 days ago  plant a tree i…",
 		"  1aaaaaab  4 days ago  植樹 植樹 植樹…",
@@ -130,7 +130,7 @@ func TestPickingInANarrowTerminal(t *testing.T) {
 	p.Await("❯ 1aaaaaaa  3 days ago  plant a tree in", "❯ ")
 	p.Key("ctrl+c")
 	require.Error(t, p.Wait())
-	require.Equal(t, "pygent: no session was chosen; pygent sessions list --all shows them, too", p.All())
+	require.Equal(t, "pygent: no session was selected; \"pygent sessions list --all\" lists them", p.All())
 	require.Len(t, u.sessions(), 6)
 }
 
@@ -139,7 +139,7 @@ func TestPickingFromNoneAndFromMany(t *testing.T) {
 	u := newUser(t, stop("Done."), pygenttest.Text("Again."))
 	p := u.sitsAt(80, 24, "--resume")
 	require.Error(t, p.Wait())
-	require.Equal(t, "pygent: no session is kept; pygent begins one", p.All())
+	require.Equal(t, "pygent: there are no sessions; \"pygent\" starts one", p.All())
 
 	u.does("run", "--no-docker", "--cwd", "go")
 	titles := make([]string, 300)
@@ -183,11 +183,11 @@ func TestPickingGoesOnAfterAStop(t *testing.T) {
 func TestPickingNeedsATerminal(t *testing.T) {
 	t.Parallel()
 	u := withSessions(t, "plant a tree")
-	require.Contains(t, u.fails("--resume").stderr, "--resume needs the ID of a session")
+	require.Contains(t, u.fails("--resume").stderr, "--resume needs a session ID")
 	cmd := u.command("--resume")
 	cmd.Env = append(cmd.Env, "TERM=dumb")
 	term := startTerminal(t, cmd)
-	term.expect("--resume needs the ID of a session")
+	term.expect("--resume needs a session ID")
 	require.Error(t, cmd.Wait())
 }
 

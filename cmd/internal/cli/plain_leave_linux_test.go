@@ -16,7 +16,7 @@ import (
 func leavesPlain(t *testing.T, script string) *terminal {
 	t.Helper()
 	term := openTerminal(t, pygenttest.NewServer(t))
-	term.expect("The workspace is temporary: if files are made in it, you are asked at the end whether to keep them.")
+	term.expect("The workspace is temporary. If files are created in it, you can keep them at the end.")
 	term.expect("> ")
 	term.send("!" + script + "\n")
 	term.expect("\n> ")
@@ -42,7 +42,7 @@ func TestPlainKeepsTheFilesOfATemporaryWorkspace(t *testing.T) {
 	term := leavesPlain(t, "echo one >made.txt; mkfifo pipe")
 	term.answers("k\n")
 	term.expect("(the files are in " + term.cmd.Dir + "/pygent-")
-	term.expect("! not copied, since they are no regular files: pipe\n")
+	term.expect("! not copied, because they are not regular files: pipe\n")
 	kept := term.keptFiles("pygent-*/*")
 	require.Len(t, kept, 1)
 	data, err := os.ReadFile(kept[0])
@@ -57,8 +57,8 @@ func TestPlainKeepsTheFilesElsewhere(t *testing.T) {
 	require.NoError(t, os.Mkdir(filepath.Join(term.cmd.Dir, "full"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(term.cmd.Dir, "full", "mine"), nil, 0o644))
 	for _, tt := range []struct{ answer, says string }{
-		{"\n", "(answer with k or d, or with k and a directory)"},
-		{"delete it all\n", "(answer with k or d, or with k and a directory)"},
+		{"\n", "(answer k or d, or k and a directory)"},
+		{"delete it all\n", "(answer k or d, or k and a directory)"},
 		{"k full\n", "it exists and is no empty directory; name a new one"},
 	} {
 		term.answers(tt.answer)
@@ -72,7 +72,7 @@ func TestPlainKeepsTheFilesElsewhere(t *testing.T) {
 
 func TestPlainDeletesFilesOnlyWhenTold(t *testing.T) {
 	t.Parallel()
-	const goes = "(the workspace was temporary and goes with its files: made.txt. To keep them, give --cwd or --workspace DIR"
+	const goes = "(the temporary workspace is deleted with its files: made.txt. To keep them, use --cwd or --workspace DIR"
 	for name, tt := range map[string]struct {
 		leave func(*terminal)
 		says  string
@@ -81,14 +81,14 @@ func TestPlainDeletesFilesOnlyWhenTold(t *testing.T) {
 		"Ctrl-D twice": {func(x *terminal) {
 			x.reads()
 			x.send(ctrlD)
-			x.expect("(k keeps the files, d deletes them)")
+			x.expect("(press k to keep the files, d to delete them)")
 			x.expect("or [d]elete them: ")
 			x.reads()
 			x.send(ctrlD)
 		}, goes},
 		"Ctrl-C twice": {func(x *terminal) {
 			x.send(ctrlC)
-			x.expect("(k keeps the files, d deletes them)")
+			x.expect("(press k to keep the files, d to delete them)")
 			x.expect("or [d]elete them: ")
 			x.send(ctrlC)
 		}, goes},

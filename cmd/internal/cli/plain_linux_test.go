@@ -200,7 +200,7 @@ func TestPlainAsksBeforeCommandsRun(t *testing.T) {
 			term.expect("/exit leaves.\n> ")
 			term.send("go\n")
 			for answer := range strings.Lines(tt.answer) {
-				term.expect("Run this on your machine? $ echo $((6*7)) is it\n[y]es, [a]lways this very command, or say why not: ")
+				term.expect("Run this on your machine? $ echo $((6*7)) is it\n[y]es, [a]lways allow this exact command, or say why not: ")
 				term.answers(answer)
 			}
 			term.expect("I see.\n> ")

@@ -139,9 +139,9 @@ func TestQuestionsNeverGetIntoARedirectedOutput(t *testing.T) {
 			cmd.Env = append(cmd.Env, "PYGENT_HISTORY_FILE="+filepath.Join(cmd.Dir, "history.json"), "TERM=xterm-256color")
 			term := startTerminal(t, cmd)
 			term.history = filepath.Join(cmd.Dir, "history.json")
-			term.expect("/exit leaves.\nThe output is redirected and gets the conversation. You are asked here.\n> ")
+			term.expect("/exit leaves.\nThe output is redirected. Questions are asked here.\n> ")
 			term.types("go\n")
-			term.expect("Run this on your machine? $ echo $((6*7)) is it; echo one >made.txt\n[y]es, [a]lways this very command, or say why not: ")
+			term.expect("Run this on your machine? $ echo $((6*7)) is it; echo one >made.txt\n[y]es, [a]lways allow this exact command, or say why not: ")
 			term.answers("y\n")
 			term.expect("? Which one?\n  1. red\n  2. blue\n> ")
 			term.types("2\n")
@@ -217,7 +217,7 @@ func TestPlainQuestionsShowWhatIsFarAway(t *testing.T) {
 		" 1 │ $ echo ok\n" +
 		"   │ … 39 blank lines …\n" +
 		"41 │ echo bad… 300 spaces …# worse\n" +
-		"[y]es, [a]lways this very command, or say why not: ")
+		"[y]es, [a]lways allow this exact command, or say why not: ")
 	term.answers("n\n")
 	term.ends()
 }
@@ -250,12 +250,12 @@ func TestPlainAlwaysCoversWhatItSays(t *testing.T) {
 	t.Parallel()
 	term := asked(t, nil, pygenttest.Calls(bash("echo one"), bash("echo one"), bash("echo two"),
 		writeFile("a.txt", "1"), writeFile("./a.txt", "2"), writeFile("b.txt", "3"), pygenttest.Call("edit_file", map[string]any{"path": "a.txt", "old_text": "2", "new_text": "4"})))
-	term.expect("$ echo one\n[y]es, [a]lways this very command, or say why not: ")
+	term.expect("$ echo one\n[y]es, [a]lways allow this exact command, or say why not: ")
 	term.answers("always\n")
 	term.expect("Run this on your machine? $ echo two\n")
 	term.expect("why not: ")
 	term.answers("n\n")
-	term.expect("Write this file on your machine? 1 line, 1 character:\n  │ write_file \"a.txt\"\n1 │ 1\n[y]es, [a]lways writes to this file, or say why not: ")
+	term.expect("Write this file on your machine? 1 line, 1 character:\n  │ write_file \"a.txt\"\n1 │ 1\n[y]es, [a]lways allow all writes to this file, or say why not: ")
 	term.answers("a\n")
 	term.expect("  │ write_file \"b.txt\"\n")
 	term.expect("why not: ")

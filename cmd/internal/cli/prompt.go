@@ -35,7 +35,7 @@ func promptFrom(ctx context.Context, words []string, stdin *os.File) (prompt str
 	input, err := readInput(ctx, stdin, patience)
 	switch {
 	case errors.Is(err, errNoInput):
-		warn(fmt.Sprintf("nothing came on standard input in %s, so it is ignored; give - as a word of the prompt to wait for it", inputWait))
+		warn(fmt.Sprintf("nothing arrived on standard input within %s, so it is ignored; add - to the prompt to wait for it", inputWait))
 		return prompt, false, nil
 	case err != nil:
 		return "", false, fmt.Errorf("read the prompt from standard input: %w", err)

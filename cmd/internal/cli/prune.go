@@ -14,9 +14,9 @@ import (
 
 // pruneCmd removes what dead processes left behind.
 type pruneCmd struct {
-	Names []string `arg:"" optional:"" name:"name" help:"Remove these of what is shown, whosever they are, without asking."`
-	All   bool     `help:"Show all of what may be somebody else's, however much that is."`
-	Yes   bool     `help:"Remove without asking what this user's pygent left on this machine and nothing is lost with." short:"y"`
+	Names []string `arg:"" optional:"" name:"name" help:"Remove the items with these names without asking, even if they belong to somebody else."`
+	All   bool     `help:"Also list all items that may belong to other users."`
+	Yes   bool     `help:"Remove, without asking, your own leftovers on this machine that hold no unsaved work." short:"y"`
 }
 
 // Run shows the leftovers, and removes those that the user chooses.
@@ -27,7 +27,7 @@ func (p *pruneCmd) Run(ctx context.Context, s *settings, out *output) error {
 	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	endSaying := sayIfSlow("looking for what is left takes a while; Ctrl-C ends it")
+	endSaying := sayIfSlow("still looking for leftovers… Ctrl-C to stop")
 	found, err := leftOver(tellingOfEngine(ctx), cfg)
 	endSaying()
 	if _, err = unlessInterrupted(ctx, nil, err); err != nil {
@@ -40,7 +40,7 @@ func (p *pruneCmd) Run(ctx context.Context, s *settings, out *output) error {
 	if len(chosen) == 0 {
 		return nil
 	}
-	defer sayIfSlow("removing takes a while; Ctrl-C leaves what is left")()
+	defer sayIfSlow("still removing… Ctrl-C to stop")()
 	if err := pygent.Prune(ctx, chosen, cfg.RuntimeOptions()...); err != nil {
 		_, err = unlessInterrupted(ctx, nil, err)
 		return err
@@ -60,7 +60,7 @@ func leftOver(ctx context.Context, cfg pygent.Config) ([]pygent.Leftover, error)
 	if err == nil || !errors.Is(err, pygent.ErrDockerUnavailable) {
 		return found, err
 	}
-	warn("containers and volumes were not looked for: " + err.Error())
+	warn("containers and volumes were not checked: " + err.Error())
 	return pygent.Leftovers(ctx, append(slices.Clip(opts), pygent.WithDocker(pygent.DockerNever))...)
 }
 
@@ -88,7 +88,7 @@ func (p *pruneCmd) choose(ctx context.Context, found []pygent.Leftover, out *out
 		return named(found, p.Names)
 	}
 	if len(found) == 0 {
-		out.println("nothing is left over")
+		out.println("no leftovers")
 		return nil, nil
 	}
 	var chosen []pygent.Leftover
@@ -105,7 +105,7 @@ func (p *pruneCmd) choose(ctx context.Context, found []pygent.Leftover, out *out
 			}
 		}
 		if last := i+1 == len(found) || found[i+1].Why != l.Why; last && hidden > 0 {
-			out.println("  … and " + numeral.Grouped(hidden) + " more, which --all shows")
+			out.println("  … and " + numeral.Grouped(hidden) + " more (use --all to list them)")
 			hidden = 0
 		}
 		if ctx.Err() != nil { // the user gave up and chose nothing
@@ -115,9 +115,9 @@ func (p *pruneCmd) choose(ctx context.Context, found []pygent.Leftover, out *out
 	switch {
 	case len(chosen) > 0:
 	case p.Yes:
-		out.println("nothing was removed: none of it is surely of this user's pygent alone and of no use; a NAME removes whatever has it")
+		out.println("nothing was removed: none of these is known to be yours and free of unsaved work; give a NAME to remove one anyway")
 	default:
-		out.println("nothing was removed; --yes removes what this user's pygent surely left, and a NAME removes whatever has it")
+		out.println("nothing was removed; use --yes to remove those known to be yours and free of unsaved work, or give the NAME of one")
 	}
 	return chosen, nil
 }
@@ -147,7 +147,7 @@ func described(found []pygent.Leftover, i int) string {
 		n++
 	}
 	if !same(i - 1) {
-		head = fmt.Sprintf("for each of these %d, %s:\n", n, l.Why)
+		head = fmt.Sprintf("%d leftovers: %s\n", n, l.Why)
 	}
 	l.Why = ""
 	return head + "  " + l.String()
@@ -160,7 +160,7 @@ func named(found []pygent.Leftover, names []string) ([]pygent.Leftover, error) {
 	for _, name := range names {
 		has := func(l pygent.Leftover) bool { return l.Name == name }
 		if !slices.ContainsFunc(found, has) {
-			return nil, &exitError{exitUsage, fmt.Errorf("nothing that is left over is named %q", name)}
+			return nil, &exitError{exitUsage, fmt.Errorf("no leftover is named %q", name)}
 		}
 		for _, l := range found {
 			if has(l) {
@@ -177,7 +177,7 @@ func wanted(ctx context.Context, l pygent.Leftover) bool {
 	question := "Remove it? [y/N] "
 	yes := isYes
 	if !l.Ours {
-		question = "It may be somebody else's. Its name removes it: "
+		question = "It may belong to somebody else. To remove it, give its name: "
 		yes = func(answer string) bool { return answer == owner.Printable(l.Name) }
 	}
 	answer, ok := ask(ctx, question)

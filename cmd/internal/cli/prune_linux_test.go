@@ -53,7 +53,7 @@ func TestPruneRemovesOnlyWhatIsChosen(t *testing.T) {
 	got := finish(t, l.prune(t))
 	require.Equal(t, exitOK, got.code, got.stderr)
 	require.Contains(t, got.stdout, "directory "+l.proved)
-	require.Regexp(t, "directory "+l.earlier+", .* old, of process 7 on host: it does not prove", got.stdout)
+	require.Regexp(t, "directory "+l.earlier+", .* old, of process 7 on host: may belong", got.stdout)
 	require.Contains(t, got.stdout, "nothing was removed")
 
 	got = finish(t, l.prune(t, l.earlier, "pygent-3"))
@@ -68,7 +68,7 @@ func TestPruneRemovesOnlyWhatIsChosen(t *testing.T) {
 	got = finish(t, l.prune(t, l.earlier))
 	require.Equal(t, exitOK, got.code, got.stderr)
 	require.NoDirExists(t, l.earlier)
-	require.Equal(t, "nothing is left over\n", finish(t, l.prune(t)).stdout)
+	require.Equal(t, "no leftovers\n", finish(t, l.prune(t)).stdout)
 }
 
 // A process may die while it writes files of a workspace, and while it tries what the
@@ -129,7 +129,7 @@ func TestPruneRemovesWhatAKilledProcessLeft(t *testing.T) {
 	got = prune("--yes")
 	require.Equal(t, exitOK, got.code, got.stderr)
 	require.Equal(t, 2, there(), got.stdout)
-	require.Equal(t, "nothing is left over\n", prune().stdout)
+	require.Equal(t, "no leftovers\n", prune().stdout)
 }
 
 func TestPruneTellsAReasonOfSeveralOnce(t *testing.T) {
@@ -141,7 +141,7 @@ func TestPruneTellsAReasonOfSeveralOnce(t *testing.T) {
 	got := finish(t, l.prune(t))
 	require.Equal(t, exitOK, got.code, got.stderr)
 	require.Regexp(t, `^directory `+l.proved+`, [^\n]*\n`+
-		`for each of these 2, it does not prove [^\n]*:\n`+
+		`2 leftovers: may belong to somebody else [^\n]*\n`+
 		`  directory `+another+`, [^\n:]* of process 8 on host\n`+
 		`  directory `+l.earlier+`, [^\n:]* of process 7 on host\n`, got.stdout)
 }
@@ -154,7 +154,7 @@ func TestPruneSaysThatNoEngineWasAsked(t *testing.T) {
 	}
 	got := prune()
 	require.Equal(t, exitOK, got.code, got.stderr)
-	require.Contains(t, got.stderr, "pygent: warning: containers and volumes were not looked for: ")
+	require.Contains(t, got.stderr, "pygent: warning: containers and volumes were not checked: ")
 	require.Contains(t, got.stderr, "unix:///none.sock")
 	require.Contains(t, got.stdout, "directory "+l.proved)
 	require.Equal(t, exitFailed, prune("--docker").code)
@@ -179,8 +179,8 @@ func TestPruneSaysThatAnEngineTakesItsTime(t *testing.T) {
 		args []string
 		says string
 	}{
-		"looking":  {http.MethodGet, nil, "pygent: looking for what is left takes a while; Ctrl-C ends it"},
-		"removing": {http.MethodDelete, []string{"left"}, "pygent: removing takes a while; Ctrl-C leaves what is left"},
+		"looking":  {http.MethodGet, nil, "pygent: still looking for leftovers… Ctrl-C to stop"},
+		"removing": {http.MethodDelete, []string{"left"}, "pygent: still removing… Ctrl-C to stop"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -216,9 +216,9 @@ func TestPruneShowsAFewOfWhatOthersLeft(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "owner"), []byte("host/boot/pid:[1]/8/1"), 0o600))
 	}
 	got := finish(t, l.prune(t))
-	require.Contains(t, got.stdout, fmt.Sprintf("for each of these %d, it does not prove", shownOthers+3))
+	require.Contains(t, got.stdout, fmt.Sprintf("%d leftovers: may belong", shownOthers+3))
 	require.Equal(t, shownOthers+1, strings.Count(got.stdout, "directory "), got.stdout)
-	require.Contains(t, got.stdout, "\n  … and 3 more, which --all shows\nnothing was removed; --yes ")
+	require.Contains(t, got.stdout, "\n  … and 3 more (use --all to list them)\nnothing was removed; use --yes ")
 	require.Equal(t, shownOthers+4, strings.Count(finish(t, l.prune(t, "--all")).stdout, "directory "))
 
 	require.Contains(t, finish(t, l.prune(t, "--yes")).stdout, "removed 1\n")
@@ -244,7 +244,7 @@ func TestPruneAsksForEach(t *testing.T) {
 			term := startTerminal(t, l.prune(t))
 			term.expect("Remove it? [y/N] ")
 			term.answers(tt.first)
-			term.expect("Its name removes it: ")
+			term.expect(asksForName)
 			if tt.second == "NAME\n" {
 				tt.second = l.earlier + "\n"
 			}
@@ -268,7 +268,7 @@ func TestPruneTakesOnlyWhatIsTypedForAnAnswer(t *testing.T) {
 	term.types("y\n")
 	term.expect("(that was typed before the question could be read; type the answer)\nRemove it? [y/N] ")
 	term.answers("n\n")
-	term.expect("Its name removes it: ")
+	term.expect(asksForName)
 	term.answers("\n")
 	require.NoError(t, term.cmd.Wait())
 	require.DirExists(t, l.proved)
@@ -283,7 +283,7 @@ func TestPruneRemovesNothingWhenInterrupted(t *testing.T) {
 	term := startTerminal(t, prune)
 	term.expect("Remove it? [y/N] ")
 	term.answers("y\n")
-	term.expect("Its name removes it: ")
+	term.expect(asksForName)
 	term.send(ctrlC)
 	require.Error(t, term.cmd.Wait())
 	<-term.done

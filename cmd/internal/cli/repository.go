@@ -51,8 +51,8 @@ func keepRepository(paths []string) {
 		err = config.AddToList(filepath.Join(home, ".pygent.toml"), "git", "repositories", paths...)
 	}
 	if err != nil {
-		warn(fmt.Sprintf("not kept, so it holds for this session: %v", err))
+		warn(fmt.Sprintf("could not be saved, so it applies to this session only: %v", err))
 		return
 	}
-	note("kept in ~/.pygent.toml")
+	note("saved in ~/.pygent.toml")
 }

@@ -22,8 +22,8 @@ import (
 
 // runCmd works on one prompt, without a person.
 type runCmd struct {
-	Prompt []string `arg:"" optional:"" help:"What to do. What is piped in is added to it, and - waits for that."`
-	Attach []string `help:"Send a file of this machine with the prompt: text, a PNG, JPEG, GIF or WebP image, a PDF, or a WAV or MP3 recording." placeholder:"FILE" sep:"none"`
+	Prompt []string `arg:"" optional:"" help:"What to do. Piped input is added to it; - waits for it."`
+	Attach []string `help:"Attach a file to the prompt: text, a PNG, JPEG, GIF or WebP image, a PDF, or a WAV or MP3 recording." placeholder:"FILE" sep:"none"`
 	JSON   bool     `help:"Print events as JSON lines on standard output."`
 	Quiet  bool     `help:"Show no progress, only warnings." short:"q"`
 	goesOn
@@ -32,9 +32,9 @@ type runCmd struct {
 // Help lists the exit codes.
 func (*runCmd) Help() string {
 	var text strings.Builder
-	text.WriteString(`The run ends when the model says it is done, or answers in text after it has
-worked. Standard output has that answer or question, and nothing else. Progress
-goes to standard error.
+	text.WriteString(`The run ends when the model says that it is done, or answers in text after it
+has worked. Standard output gets that answer or question, and nothing else.
+Progress goes to standard error.
 
 Exit codes:
 `)
@@ -260,13 +260,13 @@ func (r *runCmd) mentioned(ctx context.Context, agent *pygent.Agent) []pygent.Pa
 func (r *runCmd) task(ctx context.Context) (string, error) {
 	if r.given() && len(r.Prompt) == 0 {
 		if len(r.Attach) > 0 {
-			return "", errors.New("--attach needs a prompt to go with; --continue or --resume alone sends no message")
+			return "", errors.New("--attach needs a prompt: --continue and --resume alone send no message")
 		}
 		return "", nil
 	}
 	prompt, _, err := promptFrom(ctx, r.Prompt, os.Stdin)
 	if err == nil && strings.TrimSpace(prompt) == "" {
-		err = errors.New(`the prompt is empty; say what to do: pygent run "PROMPT"`)
+		err = errors.New(`the prompt is empty. Usage: pygent run "PROMPT"`)
 	}
 	return prompt, err
 }
@@ -280,7 +280,7 @@ func (r *runCmd) handler(out *output, abandon func(error)) (show func(pygent.Eve
 	case r.JSON:
 		return func(e pygent.Event) {
 			if err := writeJSON(out, e); err != nil {
-				abandon(fmt.Errorf("the event %s could not be written: %w", e.Type, err))
+				abandon(fmt.Errorf("could not write the event %s: %w", e.Type, err))
 			}
 		}, func() {}
 	case r.Quiet:
@@ -367,7 +367,7 @@ func sayIfSlow(text string) (end func()) {
 // process then. Leftovers are only a warning, since the run is done and they can be
 // removed later.
 func cleanUp(agent *pygent.Agent) error {
-	defer sayIfSlow("cleaning up takes a while; Ctrl-C leaves what is left to a later start")()
+	defer sayIfSlow("still cleaning up… Ctrl-C to finish next time")()
 	return withoutLeftovers(agent.Close(), func(err error) { warn(err.Error()) })
 }
 

@@ -68,7 +68,7 @@ func TestRunsOfWeakModelsEndAsTheyShould(t *testing.T) {
 		"writes one call as text":     {work, written("touch hello.txt"), 5, "", 10, "same result 5 times in a row"}, // it runs when it is repeated
 		"writes a call after work":    {work, []pygenttest.Reply{write, text("Let me look.\n<tool_call>\n{\"name\": \"bash\", \"arguments\": {\"cmd\": \"ls\"}}\n</tool_call>"), text("Created.")}, 0, "Created.\n", 3, "printed a tool call as text"},
 		"repeats a call":              {work, always(bash("cat none")), 5, "", 5, "same result 5 times in a row"},
-		"fails at everything":         {work, numbered("cat none%d"), 5, "", 15, "15 calls in a row failed"},
+		"keeps failing":               {work, numbered("cat none%d"), 5, "", 15, "15 calls in a row failed"},
 		"fails to edit, and claims":   {work, append([]pygenttest.Reply{pygenttest.Call("edit_file", map[string]any{"path": "none", "old_text": "a", "new_text": "b"})}, always(text("Created."))...), 5, "", 4, "took no step of the work"},
 		"a command fails":             {work, []pygenttest.Reply{bash("false"), text("It cannot be created.")}, 0, "It cannot be created.\n", 2, ""},
 		"finds nothing":               {work, append(numbered("echo %d | grep none")[:20], text("It is nowhere.")), 0, "It is nowhere.\n", 21, ""},
@@ -156,7 +156,7 @@ func TestAServerThatTakesNoDemandIsAskedWithoutIt(t *testing.T) {
 			case slices.Contains(failing, name):
 				notice = "demanded no call any more"
 			case slices.Contains(begun, name):
-				notice = "trying again"
+				notice = "retrying in"
 			}
 			require.Contains(t, got.stderr, notice)
 			require.NotContains(t, server.Requests()[3].Fields, "tool_choice")

@@ -53,7 +53,7 @@ func (s *settings) loadScripts(ctx context.Context, cfg pygent.Config, log *slog
 	}
 	if path, found := script.Find(""); found {
 		if err := add(path, script.Project()); err != nil {
-			return nil, fmt.Errorf("%w\n%s was found here; --no-script starts without it", err, path)
+			return nil, fmt.Errorf("%w\n%s was found in this directory; use --no-script to start without it", err, path)
 		}
 	}
 	return all, nil
@@ -151,7 +151,7 @@ func (all scripts) tell() {
 // rights tells of a script that was found.
 func rights(s *script.Script) string {
 	if s.IsProject() {
-		return "; found here, it has the rights of a project's file (--script trusts it, --no-script leaves it out)"
+		return "; untrusted, because it was found in this directory (--script trusts it, --no-script skips it)"
 	}
 	return ""
 }
@@ -191,20 +191,20 @@ func settingsIn(values map[string]any) (n int) {
 
 // scriptCmd works with start-up scripts.
 type scriptCmd struct {
-	Check scriptCheckCmd `cmd:"" help:"Run FILE as at the start, and show what it registers."`
+	Check scriptCheckCmd `cmd:"" help:"Run FILE as at the start of a session, and show what it registers."`
 }
 
 // Help says where a script is looked for.
 func (scriptCmd) Help() string {
-	return `A session and a run begin with ~/.pygent.star, and with the script of --script,
-PYGENT_SCRIPT or the setting script, else with config.star of the working
-directory, which has the rights of a project's file. --no-script leaves out all.`
+	return `A session or run first runs ~/.pygent.star, then the script of --script,
+PYGENT_SCRIPT or the setting "script", or else config.star of the working
+directory, which is untrusted. --no-script skips all of them.`
 }
 
 // scriptCheckCmd tests a script.
 type scriptCheckCmd struct {
 	File    string `arg:"" help:"The script."`
-	Project bool   `help:"Give it the rights of a file that was found in the working directory."`
+	Project bool   `help:"Treat it as untrusted, like a config.star in the working directory."`
 }
 
 // Run loads the script and prints what it registers.

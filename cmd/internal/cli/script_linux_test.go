@@ -106,9 +106,9 @@ func TestASessionGoesOnWithItsScript(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte(startup), 0o600))
 	u.does("run", "--no-docker", "--cwd", "--script", path, "begin")
 	got := u.does("run", "--no-docker", "--cwd", "--continue", "--script", path, "again")
-	require.NotContains(t, got.stderr, "not here now")
+	require.NotContains(t, got.stderr, "missing now")
 	got = u.does("run", "--no-docker", "--cwd", "--continue", "again")
-	require.Contains(t, got.stderr, "had what is not here now: the tool greet, handlers of tool calls and runs; if it began with --script FILE, name that again\n")
+	require.Contains(t, got.stderr, "missing now: the tool greet, handlers of tool calls and runs; if you started it with --script FILE")
 }
 
 func TestAScriptInTheContainerNeedsNoApproval(t *testing.T) {

@@ -48,7 +48,7 @@ func TestRunBeginsWithTheProjectsScript(t *testing.T) {
 	require.Equal(t, 0, got.code, got.stderr)
 	require.Equal(t, "done\n", got.stdout, "what a script prints never goes to standard output")
 	require.Contains(t, got.stderr, "· config.star: loaded\n")
-	require.Contains(t, got.stderr, "· script config.star: 1 tool, 1 command, 1 persona, 1 handler, 2 settings; found here, it has the rights of a project's file (--script trusts it, --no-script leaves it out)\n")
+	require.Contains(t, got.stderr, "· script config.star: 1 tool, 1 command, 1 persona, 1 handler, 2 settings; untrusted, because it was found in this directory (--script trusts it, --no-script skips it)\n")
 	request := server.Requests()[1].Chat
 	results := toolResults(request.Messages)
 	require.Equal(t, "hello Ada\n", results[0])
@@ -65,7 +65,7 @@ func TestScriptsHaveTheRightsOfWhoNamesThem(t *testing.T) {
 		require.Equal(t, exitUsage, got.code)
 		require.Empty(t, got.stdout)
 		require.Contains(t, got.stderr, "pygent: config.star:2:14: system_prompt: a file found in the working directory may not set the system prompt; if you trust the file, name it with --script config.star\n"+
-			"config.star was found here; --no-script starts without it\n")
+			"config.star was found in this directory; use --no-script")
 	})
 	t.Run("a setting", func(t *testing.T) {
 		got := finish(t, withFile(t, command(t, nil, "run", "go"), "config.star", "settings(model = 'from-script')\n"))

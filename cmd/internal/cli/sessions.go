@@ -27,7 +27,7 @@ import (
 
 // sessionsCmd is about the sessions that are kept.
 type sessionsCmd struct {
-	List   sessionsListCmd   `cmd:"" default:"withargs" help:"List the sessions of this directory, the last one first."`
+	List   sessionsListCmd   `cmd:"" default:"withargs" help:"List the sessions of this directory, newest first."`
 	Show   sessionsShowCmd   `cmd:"" help:"Show what a session is about, and how it ended."`
 	Rm     sessionsRmCmd     `cmd:"" help:"Remove sessions."`
 	Export sessionsExportCmd `cmd:"" help:"Write the conversation of a session to a file."`
@@ -35,11 +35,11 @@ type sessionsCmd struct {
 
 // Help tells how sessions go on, and where they are.
 func (*sessionsCmd) Help() string {
-	return `pygent --continue goes on with the last session of this directory, and pygent
---resume ID with the one whose ID begins so. Sessions are kept in pygent/sessions
-below $XDG_STATE_HOME or ~/.local/state: at most 500, 4 GiB and 90 days
-(max_sessions, max_sessions_size, max_sessions_age). --no-session or
-sessions = false keeps none.`
+	return `"pygent --continue" continues the last session of this directory, and
+"pygent --resume ID" the session whose ID starts with ID. Sessions are stored in
+pygent/sessions below $XDG_STATE_HOME or ~/.local/state: at most 500 sessions
+and 4 GiB, for 90 days (max_sessions, max_sessions_size, max_sessions_age).
+--no-session or sessions = false turns this off.`
 }
 
 // kept returns the sessions that are kept, and their directory.
@@ -52,7 +52,7 @@ func kept() (dir string, list []sessions.Info, err error) {
 
 // sessionsListCmd lists sessions.
 type sessionsListCmd struct {
-	All  bool `help:"List those of all directories." short:"a"`
+	All  bool `help:"List the sessions of all directories." short:"a"`
 	JSON bool `help:"Print them as JSON."`
 }
 
@@ -71,10 +71,10 @@ func (c sessionsListCmd) Run(out *output) error {
 	case c.JSON:
 		return writeJSON(out, append([]sessions.Info{}, list...))
 	case len(list) == 0 && len(all) > 0:
-		out.println("no session of this directory is kept; pygent sessions list --all shows the", len(all), "of others")
+		out.println("this directory has no session; \"pygent sessions list --all\" lists the", len(all), "of others")
 		return nil
 	case len(list) == 0:
-		out.println("no session is kept")
+		out.println("there are no sessions")
 		return nil
 	}
 	width := 0
@@ -90,11 +90,11 @@ func (c sessionsListCmd) Run(out *output) error {
 // sessionCommands are the commands of a session.
 func sessionCommands() []pygent.Command {
 	return append(commands.All(), pygent.Command{
-		Name: "sessions", Summary: "list the kept sessions of this directory", Output: pygent.OutputTable,
-		Help: "To go on with one, leave, and start pygent with --resume and its ID.",
+		Name: "sessions", Summary: "list the sessions of this directory", Output: pygent.OutputTable,
+		Help: "To continue one, leave and run pygent --resume ID.",
 		Run: func(_ context.Context, _ *pygent.Agent, args string, out io.Writer) error {
 			if args != "" {
-				return errors.New("it takes no arguments; pygent sessions list --all lists those of all directories")
+				return errors.New("it takes no arguments; \"pygent sessions list --all\" lists the sessions of all directories")
 			}
 			return listHere(out)
 		},
@@ -109,10 +109,10 @@ func listHere(out io.Writer) error {
 	}
 	list := ofDirectory(all, workingDir())
 	if len(list) == 0 {
-		_, err := fmt.Fprintln(out, "no session of this directory is kept")
+		_, err := fmt.Fprintln(out, "this directory has no session")
 		return err
 	}
-	_, err = fmt.Fprintf(out, "%s\nTo go on with one: /exit, then pygent --resume ID\n", strings.Join(sessionLines(list, 0, false), "\n"))
+	_, err = fmt.Fprintf(out, "%s\nTo continue one: /exit, then pygent --resume ID\n", strings.Join(sessionLines(list, 0, false), "\n"))
 	return err
 }
 
@@ -176,7 +176,7 @@ func shortTail(path string) string { return cut.Tail(short(path), shownDir) }
 
 // sessionsShowCmd shows a session.
 type sessionsShowCmd struct {
-	ID string `arg:"" name:"id" help:"The ID, or its beginning."`
+	ID string `arg:"" name:"id" help:"The ID, or its first characters."`
 }
 
 // shownMessages is how many messages at the end of a session are shown.
@@ -237,7 +237,7 @@ func printSession(out *output, info sessions.Info) {
 
 func workspaceOf(info sessions.Info) string {
 	if info.Temporary {
-		return "a temporary one, whose files come back with the session"
+		return "temporary; its files are restored with the session"
 	}
 	return short(info.Workspace)
 }
@@ -286,9 +286,9 @@ func said(m pygent.Message) string {
 
 // sessionsExportCmd writes a conversation to a file.
 type sessionsExportCmd struct {
-	ID    string `arg:"" name:"id" help:"The ID, or its beginning."`
-	File  string `arg:"" name:"file" help:"Where to: a name that ends in .json has the messages as --history reads them, any other one Markdown, and - is standard output."`
-	Force bool   `help:"Replace the file if it is there."`
+	ID    string `arg:"" name:"id" help:"The ID, or its first characters."`
+	File  string `arg:"" name:"file" help:"The file to write: JSON for --history if its name ends in .json, otherwise Markdown; - for standard output."`
+	Force bool   `help:"Replace the file if it exists."`
 }
 
 // Run writes the conversation.
@@ -330,7 +330,7 @@ func (c sessionsExportCmd) write(text []byte) error {
 	}
 	f, err := os.OpenFile(c.File, flag, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		err = fmt.Errorf("%w; --force replaces it", err)
+		err = fmt.Errorf("%w; use --force to replace it", err)
 	}
 	if err != nil {
 		return err

@@ -96,12 +96,12 @@ func TestRunsAreKeptAndGoOn(t *testing.T) {
 	u := newUser(t, stop("One."), stop("Two."), stop("Three."), stop("Four."))
 	got := u.does("run", "--no-docker", "--cwd", "--model", "gpt-x", "-e", "PYGENT_PERSONA_NAME=Ada", "-e", "PYGENT_BANNED_APPS=curl", "begin")
 	first := u.session()
-	require.Contains(t, got.stderr, "kept as session "+first.ID+": pygent --resume "+first.ID)
+	require.Contains(t, got.stderr, "Session "+first.ID+sessionSaved+first.ID)
 	require.Equal(t, "begin", first.Title)
 	require.Equal(t, u.dir, first.Workspace)
 
 	got = u.does("run", "--continue", "go on") // neither --no-docker nor --cwd: as before
-	require.Contains(t, got.stderr, "session "+first.ID+" goes on after 3 messages; you said last: begin")
+	require.Contains(t, got.stderr, "session "+first.ID+" continues after 3 messages; you said last: begin")
 	require.Equal(t, "Two.\n", got.stdout)
 	again := u.session()
 	require.Equal(t, []any{first.ID, "begin", "gpt-x", "Ada", u.dir, false}, []any{again.ID, again.Title, again.Model, again.Persona, again.Workspace, again.Temporary})
@@ -117,7 +117,7 @@ func TestRunsAreKeptAndGoOn(t *testing.T) {
 	require.Len(t, u.conversation(first.ID), 1+4*3)
 
 	u.dir = t.TempDir()
-	require.Contains(t, u.fails("run", "--continue").stderr, "no session of this directory is kept; pygent sessions list --all shows those of others")
+	require.Contains(t, u.fails("run", "--continue").stderr, "this directory has no session; \"pygent sessions list --all\"")
 }
 
 func TestASessionIsFiledWhereItGoesOn(t *testing.T) {
@@ -130,8 +130,8 @@ func TestASessionIsFiledWhereItGoesOn(t *testing.T) {
 	id := u.session().ID
 	require.NoError(t, os.Rename(u.dir, filepath.Join(top, "moved")))
 	u.dir = filepath.Join(top, "moved")
-	require.Contains(t, u.does("sessions").stdout, "no session of this directory")
-	require.Contains(t, u.fails("run", "--no-docker", "--resume", id, "on").stderr, "--cwd names another one")
+	require.Contains(t, u.does("sessions").stdout, "this directory has no session")
+	require.Contains(t, u.fails("run", "--no-docker", "--resume", id, "on").stderr, "no longer exists; choose another one with --workspace DIR or --cwd")
 	u.does("run", "--no-docker", "--resume", id, "--cwd", "on")
 	require.Contains(t, u.does("sessions").stdout, id)
 	u.does("run", "--no-docker", "--continue", "and on")
@@ -169,7 +169,7 @@ func TestTheFilesOfASessionThatAsksNobodyAreNamed(t *testing.T) {
 	t.Parallel()
 	made := []pygenttest.Reply{bash("echo kept > b.txt"), pygenttest.Text("Made.")}
 	gone := func(u *user) string {
-		return "the workspace was temporary and goes with its files: b.txt. pygent --resume " + u.session().ID + " puts them back; to work in a directory that stays, give --cwd or --workspace DIR."
+		return "the temporary workspace is deleted with its files: b.txt. pygent --resume " + u.session().ID + " restores them. To work in a permanent directory, use --cwd or --workspace DIR."
 	}
 	t.Run("signal", func(t *testing.T) {
 		t.Parallel()
@@ -209,13 +209,13 @@ func TestFilesOfATemporaryWorkspaceGoOnWithTheirSession(t *testing.T) {
 	u := newUser(t, bash("echo kept > note.txt"), stop("Written."), bash("cat note.txt; echo more >> note.txt"), stop("Read."), bash("cat note.txt"), stop("Read again."))
 	got := u.does("run", "--no-docker", "write")
 	id := u.session().ID
-	require.Contains(t, got.stderr, "the workspace was temporary and goes with its files: note.txt. pygent --resume "+id+" puts them back; to work in a directory that stays, give --cwd or --workspace DIR.")
+	require.Contains(t, got.stderr, "the temporary workspace is deleted with its files: note.txt. pygent --resume "+id+" restores them. To work in a permanent directory, use --cwd or --workspace DIR.")
 	u.does("run", "--continue", "read")
 	u.does("run", "--continue", "read again")
 	results := toolResults(u.conversation(id))
 	require.Contains(t, results[2], "kept")
 	require.Contains(t, results[4], "kept\nmore")
-	require.Contains(t, u.does("sessions", "show", id).stdout, "a temporary one, whose files come back with the session")
+	require.Contains(t, u.does("sessions", "show", id).stdout, "temporary; its files are restored with the session")
 }
 
 // What stands beside --continue holds, or is refused. Nothing is passed over.
@@ -229,12 +229,12 @@ func TestFlagsBesideContinueHoldOrAreRefused(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"--image", "x"}, "--image has no effect: session " + id + " runs commands on this machine without a container; leave it out, or give --docker"},
+		{[]string{"--image", "x"}, "--image has no effect: session " + id + " runs commands on this machine without a container; leave it out, or add --docker"},
 		{[]string{"--allow-host", "pypi.org"}, "--allow-host has no effect: session"},
 		{[]string{"--no-session"}, "leave out --no-session"},
 		{[]string{"-e", "PYGENT_SESSIONS=0"}, "leave out --no-session (or PYGENT_SESSIONS)"},
 		{[]string{"--history", "h.json"}, "leave out --history"},
-		{[]string{"--load", snap}, "--load goes on with the snapshot"},
+		{[]string{"--load", snap}, "--load starts from the snapshot"},
 	} {
 		for _, which := range []string{"--continue", "--resume=" + id} {
 			got := u.fails(append([]string{"run", which, "on"}, tt.args...)...)
@@ -285,7 +285,7 @@ func TestNothingIsKeptUnlessWanted(t *testing.T) {
 			cmd := u.command(tt.args...)
 			cmd.Env = append(cmd.Env, tt.env...)
 			got := finish(t, cmd)
-			require.NotContains(t, got.stderr, "kept as session")
+			require.NotContains(t, got.stderr, sessionSaved)
 			left, _ := os.ReadDir(u.sessionsDir())
 			left = slices.DeleteFunc(left, func(e os.DirEntry) bool { return e.Name() == ".prune" })
 			require.Empty(t, left, got.stderr)
@@ -311,9 +311,9 @@ func TestASessionWhoseEndCouldNotBeStoredSaysSo(t *testing.T) {
 	cmd.Args[3], cmd.Path = cmd.Path, sh
 	got := finish(t, cmd)
 	id := u.session().ID
-	require.Contains(t, got.stderr, "warning: the end of this session could not be stored: ")
-	require.Contains(t, got.stderr, "file too large; pygent --resume "+id+" goes on with what is there")
-	require.NotContains(t, got.stderr, "kept as session")
+	require.Contains(t, got.stderr, "warning: could not save the end of this session: ")
+	require.Contains(t, got.stderr, "file too large. To continue from what was saved: pygent --resume "+id)
+	require.NotContains(t, got.stderr, sessionSaved)
 }
 
 func TestAKilledRunGoesOn(t *testing.T) {
@@ -324,7 +324,7 @@ func TestAKilledRunGoesOn(t *testing.T) {
 	require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(u.dir, "begun")); return err == nil }, time.Minute, 10*time.Millisecond)
 	require.True(t, u.session().Open)
 	require.Contains(t, u.fails("run", "--continue").stderr, fmt.Sprintf("the session is open in another process, %d (", cmd.Process.Pid))
-	require.Contains(t, u.fails("run", "--continue").stderr, "); leave it there")
+	require.Contains(t, u.fails("run", "--continue").stderr, "); close it there")
 	require.NoError(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 	killed := u.session()
@@ -344,7 +344,7 @@ func TestTwoThatWorkInOnePlaceAreTold(t *testing.T) {
 	cmd := u.command("run", "--no-docker", "--cwd", "the first")
 	require.NoError(t, cmd.Start())
 	require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(u.dir, "begun")); return err == nil }, time.Minute, 10*time.Millisecond)
-	told := "· session " + u.session().ID + " (the first) is open in another process and works in this workspace too: each sees what the other does to the files\n"
+	told := "· session " + u.session().ID + " (the first) is open in another process and uses the same workspace: "
 	link := filepath.Join(t.TempDir(), "link")
 	require.NoError(t, os.Symlink(u.dir, link))
 	require.Contains(t, u.does("run", "--no-docker", "--workspace", link, "the second").stderr, told)
@@ -374,16 +374,16 @@ func TestASessionAtATerminalGoesOn(t *testing.T) {
 	require.Contains(t, u.does("sessions").stdout, "(open) hi there")
 	p.Key("ctrl+d")
 	require.NoError(t, p.Wait(), p.All())
-	require.Contains(t, p.All(), "kept as session "+id+": pygent --resume "+id+" goes on with it")
+	require.Contains(t, p.All(), "Session "+id+sessionSaved+id)
 
 	p = u.sits("--continue")
-	p.Await(`goes on after 2 messages of "hi there"; the model said last: Hello.`, "Ready")
+	p.Await(`continues after 2 messages of "hi there"; the model said last:`, "Ready")
 	p.Type("and now\n")
 	p.Await("Again.", "Ready")
 	p.Key("ctrl+d")
 	require.NoError(t, p.Wait(), p.All())
 	p = u.sits("-r", id[:4], "say it")
-	p.Await("goes on after 4 messages", "And again.", "Ready")
+	p.Await("continues after 4 messages", "And again.", "Ready")
 	p.Key("ctrl+d")
 	require.NoError(t, p.Wait(), p.All())
 	require.Len(t, u.conversation(id), 1+6)
@@ -397,7 +397,7 @@ func TestAKilledSessionGoesOn(t *testing.T) {
 	require.NoError(t, p.cmd.Process.Kill())
 	require.Error(t, p.Wait())
 	p = u.sits("--continue")
-	p.Await("goes on after 2 messages", "The conversation was interrupted; /resume goes on with it.", "Ready")
+	p.Await("continues after 2 messages", wasInterrupted, "Ready")
 	p.Type("/resume\n")
 	p.Await("I looked.", "Done", "Ready")
 	p.Key("ctrl+d")
@@ -416,7 +416,7 @@ func TestAHangUpLosesNoFiles(t *testing.T) {
 	require.Error(t, p.Wait())
 	back := "the workspace of the session was temporary; its files are back"
 	p = u.sitsAt(160, 30, "--continue")
-	p.Await("goes on after 4 messages", back, "Ready")
+	p.Await("continues after 4 messages", back, "Ready")
 	p.Type("!cat poem.txt\n")
 	p.Await("roses", "exit 0")
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
@@ -430,9 +430,9 @@ func TestAPipedSessionGoesOn(t *testing.T) {
 	u := newUser(t, pygenttest.Text("Hello."), pygenttest.Text("Again."))
 	u.does("--no-docker", "--cwd", "hi there")
 	got := u.does("--continue", "and on")
-	require.Contains(t, got.stdout, "The conversation goes on after 2 messages of \"hi there\"; the model said last: Hello.")
+	require.Contains(t, got.stdout, "The conversation continues after 2 messages of \"hi there\"; the model said last: Hello.")
 	require.Contains(t, got.stdout, "Again.")
-	require.Contains(t, got.stderr, "kept as session "+u.session().ID)
+	require.Contains(t, got.stderr, "Session "+u.session().ID+sessionSaved)
 }
 
 // A plain session shows what was said last, with nothing that could drive a terminal.
@@ -453,7 +453,7 @@ func TestASessionListsTheOthers(t *testing.T) {
 	p := u.sits("--no-docker", "--cwd", "and another")
 	p.Await("Well?", "Done", "Ready")
 	p.Type("/sessions\n")
-	p.Await("2 messages  plant a tree", "(open) and another", "To go on with one: /exit, then pygent --resume ID")
+	p.Await("2 messages  plant a tree", "(open) and another", "To continue one: /exit, then pygent --resume ID")
 	p.Type("exit\n")
 	require.NoError(t, p.Wait())
 	require.Contains(t, p.All(), first)
@@ -468,7 +468,7 @@ func TestSessionsAreListedShownExportedAndRemoved(t *testing.T) {
 	first := u.session()
 	here := u.dir
 	u.dir = t.TempDir()
-	require.Contains(t, u.does("sessions", "list").stdout, "no session of this directory is kept; pygent sessions list --all shows the 1 of others")
+	require.Contains(t, u.does("sessions", "list").stdout, "this directory has no session; \"pygent sessions list --all\" lists the 1 of others")
 	u.does("run", "--no-docker", "another")
 	list := u.does("sessions", "list", "--all").stdout
 	require.Regexp(t, `(?m)^`+u.sessions()[0].ID+` +now +3 messages +another +\S+\n`+first.ID+` +now +5 messages`, list)
@@ -493,7 +493,7 @@ func TestSessionsAreListedShownExportedAndRemoved(t *testing.T) {
 	for _, want := range []string{"# make", "\n## User\n", "\n**bash**\n\n````json\n", "\n````\n"} {
 		require.Contains(t, string(text), want)
 	}
-	require.Contains(t, u.fails("sessions", "export", first.ID, "out.md").stderr, "file exists; --force replaces it")
+	require.Contains(t, u.fails("sessions", "export", first.ID, "out.md").stderr, "file exists; use --force")
 	u.does("sessions", "export", "--force", first.ID, "out.md")
 	require.Equal(t, string(text), u.does("sessions", "export", first.ID, "-").stdout)
 	u.does("sessions", "export", first.ID, "out.json")
@@ -501,23 +501,23 @@ func TestSessionsAreListedShownExportedAndRemoved(t *testing.T) {
 
 	require.Contains(t, u.fails("sessions", "rm").stderr, "which sessions?")
 	require.Contains(t, u.fails("sessions", "rm", "--older", "soon").stderr, "--older: want a time such as 30d")
-	require.Contains(t, u.fails("sessions", "rm", "zzz").stderr, `no session has an ID that begins with "zzz"; pygent sessions list --all`)
+	require.Contains(t, u.fails("sessions", "rm", "zzz").stderr, `no session ID starts with "zzz"; "pygent sessions list --all"`)
 	wrong := first.ID[:7] + "!"
 	for _, args := range [][]string{{"sessions", "show", wrong}, {"sessions", "export", wrong, "x.md"}, {"sessions", "rm", wrong}, {"run", "--resume=" + wrong}} {
 		got := u.fails(args...)
 		require.Equal(t, exitUsage, got.code, args)
-		require.Contains(t, got.stderr, fmt.Sprintf("no session has an ID that begins with %q, did you mean %s?; pygent sessions list --all shows them\n", wrong, first.ID), args)
+		require.Contains(t, got.stderr, fmt.Sprintf("no session ID starts with %q. Did you mean %s? ", wrong, first.ID), args)
 	}
 	for _, resume := range [][]string{{"--resume"}, {"run", "-r"}} {
 		got := u.fails(append(resume, "zzzz", "hello")...)
 		require.Equal(t, exitUsage, got.code)
-		require.Contains(t, got.stderr, `no session has an ID that begins with "zzzz"`) // and perhaps what is meant
-		require.Contains(t, got.stderr, `; pygent sessions list --all shows them. To choose one from a list and say this there, put -- before it: --resume -- "zzzz hello"`)
+		require.Contains(t, got.stderr, `no session ID starts with "zzzz"`) // and perhaps what is meant
+		require.Contains(t, got.stderr, `write --resume -- "zzzz hello"`)
 	}
 	require.Equal(t, "removed 0 sessions\n", u.does("sessions", "rm", "--older", "1d").stdout)
 	require.Equal(t, "removed 1 session\n", u.does("sessions", "rm", first.ID, first.ID[:5]).stdout)
 	require.Equal(t, "removed 1 session\n", u.does("sessions", "rm", "--older", "0s", "--yes").stdout)
-	require.Equal(t, "no session is kept\n", u.does("sessions", "list", "-a").stdout)
+	require.Equal(t, noSessions, u.does("sessions", "list", "-a").stdout)
 }
 
 func TestOldSessionsAreRemovedAfterAQuestion(t *testing.T) {
@@ -529,18 +529,18 @@ func TestOldSessionsAreRemovedAfterAQuestion(t *testing.T) {
 	u.dir = t.TempDir()
 	u.does("run", "--no-docker", "of another directory")
 	u.dir = here
-	which := "4 sessions, 1 of them of other directories"
+	which := "4 sessions, 1 of them in other directories"
 
 	got := u.fails("sessions", "rm", "--older", "0d")
 	require.Equal(t, exitUsage, got.code)
-	require.Contains(t, got.stderr, "nothing was removed, since nobody can be asked here; --yes removes "+which)
+	require.Contains(t, got.stderr, "nothing was removed: there is no terminal to ask; use --yes to remove "+which)
 	for _, tt := range []struct {
 		answer string
 		code   int
 		left   int
 	}{{"\n", exitOK, 4}, {"n\n", exitOK, 4}, {ctrlC, exitCancel, 4}, {"y\n", exitOK, 0}} {
 		term := startTerminal(t, u.command("sessions", "rm", "--older", "0d"))
-		for _, line := range []string{"of another directory", "plant a tree", "bake bread", "sail the sea", "Remove " + which + "? They do not come back. [y/N] "} {
+		for _, line := range []string{"of another directory", "plant a tree", "bake bread", "sail the sea", "Remove " + which + "? This cannot be undone. [y/N] "} {
 			term.expect(line)
 		}
 		term.answers(tt.answer)
@@ -576,12 +576,12 @@ func TestSessionsOfAStateDirectoryThatCannotBeUsed(t *testing.T) {
 	require.Equal(t, 0, got.code, got.stderr)
 	require.Equal(t, "Done.\n", got.stdout)
 	require.Contains(t, got.stderr, "not a directory")
-	require.Contains(t, got.stderr, "this session goes on, and is not kept")
-	require.Equal(t, 1, strings.Count(got.stderr, "not kept"))
+	require.Contains(t, got.stderr, "this session continues but is not saved")
+	require.Equal(t, 1, strings.Count(got.stderr, "not saved"))
 
 	got = u.fails("run", "--no-docker", "--workspace", "/proc/x", "go")
 	require.Contains(t, got.stderr, "mkdir /proc/x")
-	require.NotContains(t, got.stderr, "goes on", "nothing does")
+	require.NotContains(t, got.stderr, "this session continues", "nothing does")
 }
 
 // The limit of the size of files stands for a disk that is full.
@@ -595,7 +595,7 @@ func TestARunGoesOnWhenTheDiskIsFull(t *testing.T) {
 	got := finish(t, cmd)
 	require.Equal(t, 0, got.code, got.stderr)
 	require.Equal(t, "Two.\n", got.stdout)
-	require.Equal(t, 1, strings.Count(got.stderr, "the session goes on, but is not kept"), got.stderr)
+	require.Equal(t, 1, strings.Count(got.stderr, "the session continues but is not saved"), got.stderr)
 	u.does("run", "-c", "there is room again")
 	require.Len(t, u.conversation(u.session().ID), 1+2*3, "what was said meanwhile is lost")
 }
@@ -633,7 +633,7 @@ func TestSecretsOfSettingsAreNotKept(t *testing.T) {
 		return err
 	}))
 	got = u.does("run", "-c", "on")
-	require.Contains(t, got.stderr, "the commands of session "+id+" had the variable TOKEN, whose value is not kept; give it again: -e TOKEN=VALUE")
+	require.Contains(t, got.stderr, "commands of session "+id+" had the variable TOKEN, whose value is not stored; set it again: -e TOKEN=VALUE")
 }
 
 func TestADamagedSessionGoesOn(t *testing.T) {
@@ -644,7 +644,7 @@ func TestADamagedSessionGoesOn(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(u.sessionsDir(), id, "session.json"), []byte("{"), 0o600))
 	require.Regexp(t, `(?m)^`+id+` +now +damaged `, u.does("sessions", "list", "--all").stdout)
 	got := u.does("run", "--no-docker", "--resume", id, "on")
-	require.Contains(t, got.stderr, "goes on with the settings of a new one")
+	require.Contains(t, got.stderr, "continues with default settings")
 	require.Len(t, u.conversation(id), 1+2*3)
 	require.Equal(t, "go", u.session().Title)
 }
@@ -657,7 +657,7 @@ func TestAWorkspaceThatIsGoneIsSaid(t *testing.T) {
 	require.NoError(t, os.RemoveAll(work))
 	got := u.fails("run", "-c", "on")
 	require.Equal(t, exitUsage, got.code)
-	require.Contains(t, got.stderr, "is not there any more; --workspace DIR or --cwd names another one")
+	require.Contains(t, got.stderr, "no longer exists; choose another one with --workspace DIR or --cwd")
 	u.does("run", "-c", "--cwd", "on")
 	require.Equal(t, u.dir, u.session().Workspace)
 }
@@ -720,11 +720,11 @@ func TestASessionIsChosenFromAList(t *testing.T) {
 	}
 	id := u.sessions()[2].ID
 	p := u.sits("--resume")
-	p.Await("Which session goes on?", "❯ ", "plant a tree", "bake ␛[2J bread", "sail the sea", "3 lines")
+	p.Await("Which session do you want to continue?", "❯ ", "plant a tree", "bake ␛[2J bread", "sail the sea", "3 lines")
 	p.Type("TREE")
 	p.Await("1 line")
 	p.Type("\r")
-	p.Await("goes on after 3 messages", "Ready")
+	p.Await("continues after 3 messages", "Ready")
 	p.Type("and now\n")
 	p.Await("Again.", "Ready")
 	p.Key("ctrl+d")
@@ -732,10 +732,10 @@ func TestASessionIsChosenFromAList(t *testing.T) {
 	require.Len(t, u.conversation(id), 1+5)
 
 	p = u.sits("--resume")
-	p.Await("Which session goes on?")
+	p.Await("Which session do you want to continue?")
 	p.Key("esc")
 	require.Error(t, p.Wait())
-	require.Contains(t, p.All(), "no session was chosen")
+	require.Contains(t, p.All(), "no session was selected")
 }
 
 func TestCheckpointsOfASessionGoWithIt(t *testing.T) {

@@ -17,9 +17,9 @@ import (
 
 // sessionsRmCmd removes sessions.
 type sessionsRmCmd struct {
-	IDs   []string `arg:"" optional:"" name:"id" help:"The IDs, or their beginnings."`
-	Older string   `help:"Remove those that were not used for TIME, such as 30d, of all directories, after a question." placeholder:"TIME"`
-	Yes   bool     `help:"Remove those of --older without a question." short:"y"`
+	IDs   []string `arg:"" optional:"" name:"id" help:"The IDs, or their first characters."`
+	Older string   `help:"Remove the sessions of all directories that were not used for TIME, such as 30d, after a question." placeholder:"TIME"`
+	Yes   bool     `help:"With --older: do not ask." short:"y"`
 }
 
 // maxRemovable is how many of the sessions that --older would remove are listed.
@@ -61,7 +61,7 @@ func (c sessionsRmCmd) Run(ctx context.Context, out *output) error {
 // choose returns the sessions to remove.
 func (c sessionsRmCmd) choose(list []sessions.Info) (chosen []sessions.Info, err error) {
 	if (c.Older == "") == (len(c.IDs) == 0) {
-		return nil, errors.New("which sessions? pygent sessions rm ID, or --older 30d; pygent sessions list --all shows them")
+		return nil, errors.New("which sessions? Give their IDs, or --older 30d; \"pygent sessions list --all\" lists them")
 	}
 	for _, id := range c.IDs {
 		info, err := withID(list, id)
@@ -102,12 +102,12 @@ func agreed(ctx context.Context, chosen []sessions.Info, out *output) (bool, err
 	}
 	which := numeral.Count(len(chosen), "session")
 	if elsewhere := len(chosen) - len(ofDirectory(chosen, workingDir())); elsewhere > 0 {
-		which += fmt.Sprintf(", %d of them of other directories", elsewhere)
+		which += fmt.Sprintf(", %d of them in other directories", elsewhere)
 	}
 	if !seen() {
-		return false, &exitError{exitUsage, fmt.Errorf("nothing was removed, since nobody can be asked here; --yes removes %s", which)}
+		return false, &exitError{exitUsage, fmt.Errorf("nothing was removed: there is no terminal to ask; use --yes to remove %s", which)}
 	}
-	answer, ok := ask(ctx, "Remove "+which+"? They do not come back. [y/N] ")
+	answer, ok := ask(ctx, "Remove "+which+"? This cannot be undone. [y/N] ")
 	if ctx.Err() != nil {
 		return false, &exitError{exitCancel, context.Cause(ctx)}
 	}

@@ -30,21 +30,21 @@ type settings struct {
 	User       *string           `group:"Where commands run" help:"User in the container (default the image's)." placeholder:"NAME"`
 	ReadOnly   *bool             `group:"Where commands run" help:"Make the container's root file system read-only."`
 	GPUs       *string           `group:"Where commands run" help:"GPUs to pass through: all, a number, or ids." name:"gpus" placeholder:"WHICH"`
-	Cap        []string          `group:"Where commands run" help:"Capability to keep, instead of the default few; none keeps none." placeholder:"NAME" sep:"none"`
-	Mount      []string          `group:"Where commands run" help:"Show a file or directory to the container." placeholder:"SOURCE:TARGET[:ro]" sep:"none"`
-	Publish    []string          `group:"Where commands run" help:"Make a port of the container reachable here; it needs no network." placeholder:"[HOST:]PORT" sep:"none"`
+	Cap        []string          `group:"Where commands run" help:"Linux capability to keep, instead of the default ones; none for none." placeholder:"NAME" sep:"none"`
+	Mount      []string          `group:"Where commands run" help:"Mount a file or directory into the container." placeholder:"SOURCE:TARGET[:ro]" sep:"none"`
+	Publish    []string          `group:"Where commands run" help:"Publish a port of the container on this machine; works without a network." placeholder:"[HOST:]PORT" sep:"none"`
 	Cwd        bool              `group:"Files" help:"Work in the current directory." xor:"workspace" often:""`
-	Workspace  *string           `group:"Files" help:"Work in DIR and keep it (default a temporary one)." placeholder:"DIR" xor:"workspace" often:""`
-	Repository []string          `group:"Files" help:"Let commands use the git repository in DIR, outside of the workspace, if the workspace belongs to it." placeholder:"DIR" sep:"none"`
-	History    *string           `group:"Files" help:"Keep the conversation in FILE, and go on with it." placeholder:"FILE"`
-	NoSession  *bool             `group:"Files" help:"Keep no session (default kept, for --continue)."`
-	Load       *string           `group:"Files" help:"Go on from the snapshot in DIR, which /save has written." placeholder:"DIR"`
+	Workspace  *string           `group:"Files" help:"Work in DIR (default: a temporary directory)." placeholder:"DIR" xor:"workspace" often:""`
+	Repository []string          `group:"Files" help:"Let commands use the git repository in DIR, which the workspace belongs to." placeholder:"DIR" sep:"none"`
+	History    *string           `group:"Files" help:"Store the conversation in FILE, and continue it if FILE exists." placeholder:"FILE"`
+	NoSession  *bool             `group:"Files" help:"Do not store the session (default: store it, for --continue)."`
+	Load       *string           `group:"Files" help:"Start from the snapshot in DIR, which /save wrote." placeholder:"DIR"`
 	Model      *string           `group:"The model and its limits" help:"Model to use (default gpt-4.1-mini)." placeholder:"NAME" often:""`
-	OmitTool   []string          `group:"The model and its limits" help:"Hide a tool from the model, and refuse it." placeholder:"NAME" sep:"none"`
-	MaxSteps   *string           `group:"The model and its limits" help:"Model calls a run, or a turn of a session, may make (default 100)." placeholder:"N"`
-	MaxCost    *string           `group:"The model and its limits" help:"What a run, or a turn of a session, may cost with its tasks, in the currency of [prices] (default no limit)." placeholder:"AMOUNT"`
-	RetryTime  *string           `group:"The model and its limits" help:"Time that an overloaded or restarted server of the model is waited out (default 5m)." placeholder:"TIME"`
-	Timeout    *string           `group:"The model and its limits" help:"Time a run, or a turn of a session, may take, such as 10m (default no limit)." placeholder:"TIME"`
+	OmitTool   []string          `group:"The model and its limits" help:"Hide a tool from the model, and reject calls of it." placeholder:"NAME" sep:"none"`
+	MaxSteps   *string           `group:"The model and its limits" help:"Limit of model calls in a run, or in a turn of a session (default 100)." placeholder:"N"`
+	MaxCost    *string           `group:"The model and its limits" help:"Limit of the cost of a run, or of a turn of a session, including its tasks, in the currency of [prices] (default no limit)." placeholder:"AMOUNT"`
+	RetryTime  *string           `group:"The model and its limits" help:"How long to retry while the model's server is overloaded or restarting (default 5m)." placeholder:"TIME"`
+	Timeout    *string           `group:"The model and its limits" help:"Time limit of a run, or of a turn of a session, such as 10m (default no limit)." placeholder:"TIME"`
 	Config     []string          `name:"config" group:"Settings" help:"Read settings from FILE." placeholder:"FILE" sep:"none"`
 	Script     *string           `group:"Settings" help:"Run the start-up script FILE (default config.star here, if there is one)." placeholder:"FILE" aliases:"pyconfig" xor:"script"`
 	NoScript   bool              `group:"Settings" help:"Run no start-up script." xor:"script"`
@@ -107,7 +107,7 @@ func (s *settings) checkNetwork(cfg pygent.Config) error {
 	if len(c.AllowedHosts) == 0 || c.Network == "" || c.Network == "none" || c.Docker == pygent.DockerNever {
 		return nil
 	}
-	return fmt.Errorf("%s: the network %s reaches every host, so %s would be no limit; leave one of them out",
+	return fmt.Errorf("%s: the network %s reaches every host, so %s would not limit anything; leave one of them out",
 		s.giverOf(cfg, "container.network", c.Network), c.Network, s.giverOf(cfg, "container.allowed_hosts", ""))
 }
 
@@ -162,9 +162,9 @@ func (s *settings) checkContainer(cfg pygent.Config, who string) error {
 		switch {
 		case !slices.Contains(ofContainer, f.flag):
 		case who != "":
-			return fmt.Errorf("%s has no effect: %s without a container; leave it out, or give --docker", f.flag, who)
+			return fmt.Errorf("%s has no effect: %s without a container; leave it out, or add --docker", f.flag, who)
 		default:
-			return fmt.Errorf("%s has no effect without a container; leave it out, or give --docker", f.flag)
+			return fmt.Errorf("%s has no effect without a container; leave it out, or add --docker", f.flag)
 		}
 	}
 	return nil
@@ -250,7 +250,7 @@ func (s *settings) check(given []flagVariable) error {
 	}
 	for _, mount := range s.Mount {
 		if strings.Contains(mount, ",") {
-			return fmt.Errorf("--mount %s: a path with a comma cannot be given here; write it as [[container.mounts]] in a file for --config", mount)
+			return fmt.Errorf("--mount %s: a path with a comma does not work here; use [[container.mounts]] in a configuration file", mount)
 		}
 	}
 	return nil
@@ -360,6 +360,6 @@ func openLog(cfg pygent.Config) (*slog.Logger, error) {
 	if err != nil {
 		return nil, fmt.Errorf("log file: %w", err)
 	}
-	noisy := newOutput(file, func(err error) { warn(fmt.Sprintf("log file: %v; nothing more is logged", err)) })
+	noisy := newOutput(file, func(err error) { warn(fmt.Sprintf("log file: %v; logging has stopped", err)) })
 	return slog.New(slog.NewTextHandler(noisy, &slog.HandlerOptions{Level: slog.LevelDebug})), nil
 }

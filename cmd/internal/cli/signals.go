@@ -153,9 +153,9 @@ func leave(again bool, l leftovers) {
 		if len(l.containers) > 1 {
 			them = "them"
 		}
-		complain(word + ": " + containersNamed(l.containers) + " may run on; pygent prune " + strings.Join(l.containers, " ") + " removes " + them)
+		complain(word + ": " + containersNamed(l.containers) + " may still be running; \"pygent prune " + strings.Join(l.containers, " ") + "\" removes " + them)
 	case l.isolated:
-		complain(word + ": if a container was about to start, it may be left; pygent prune shows it")
+		complain(word + ": a container that was starting may be left over; \"pygent prune\" lists it")
 	}
 	os.Exit(exitCancel)
 }

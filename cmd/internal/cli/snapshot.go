@@ -24,18 +24,18 @@ func (s *settings) goOn(ctx context.Context, cfg pygent.Config, opts []pygent.Op
 	}
 	if cfg.HistoryFile != "" {
 		if info, err := os.Stat(cfg.HistoryFile); err == nil && info.Size() > 0 {
-			return nil, fmt.Errorf("snapshot %s: its conversation cannot go on in %s, which has one; give --history FILE with a new file, or unset PYGENT_HISTORY_FILE", short(cfg.Snapshot), short(cfg.HistoryFile))
+			return nil, fmt.Errorf("snapshot %s: its conversation cannot continue in %s, which already has one; give a new file with --history FILE, or unset PYGENT_HISTORY_FILE", short(cfg.Snapshot), short(cfg.HistoryFile))
 		}
 	}
 	if entries, err := os.ReadDir(cfg.Workspace); cfg.Workspace != "" && err == nil && len(entries) > 0 {
-		return nil, fmt.Errorf("snapshot %s: its files cannot go to %s, which has others; give --workspace DIR with a new directory, or none for a temporary one", short(cfg.Snapshot), short(cfg.Workspace))
+		return nil, fmt.Errorf("snapshot %s: its files cannot be copied to %s, which is not empty; give a new directory with --workspace DIR, or leave it out for a temporary one", short(cfg.Snapshot), short(cfg.Workspace))
 	}
 	snap, err := loadSnapshot(ctx, cfg.Snapshot, quiet)
 	if err != nil {
 		return nil, err
 	}
 	if !quiet {
-		note("the snapshot %s is loaded, saved on %s", short(filepath.Clean(cfg.Snapshot)), snap.Saved().Local().Format("2006-01-02 at 15:04"))
+		note("loaded the snapshot %s, saved on %s", short(filepath.Clean(cfg.Snapshot)), snap.Saved().Local().Format("2006-01-02 at 15:04"))
 		for _, name := range snap.LeftOut() {
 			note("not in the snapshot: %s", name)
 		}
@@ -53,7 +53,7 @@ func loadSnapshot(ctx context.Context, dir string, quiet bool) (*snapshot.Snapsh
 		begun := time.Now()
 		to := progress.NewThrottle(barEvery, func(percent int64) {
 			_ = bar.Control(screen.ClearLine)
-			_, _ = fmt.Fprintf(bar, "· loading the snapshot: %d %%, Ctrl-C leaves it out", percent)
+			_, _ = fmt.Fprintf(bar, "· loading the snapshot: %d %%, Ctrl-C skips it", percent)
 		})
 		defer func() { to.End(); _ = bar.Control(screen.ClearLine) }()
 		ctx = progress.With(ctx, func(done, total int64) {
@@ -82,7 +82,7 @@ func (g goesOn) insteadOfSnapshot(cfg *pygent.Config) error {
 		return nil
 	}
 	if slices.ContainsFunc(cfg.Sources(), func(s pygent.ConfigSetting) bool { return s.Key == "snapshot" && s.Source == "-e" }) {
-		return fmt.Errorf("--load goes on with the snapshot %s, and --continue or --resume with a session: leave one of them out (in a session, /resume goes on with an interrupted run)", short(cfg.Snapshot))
+		return fmt.Errorf("--load starts from the snapshot %s, --continue and --resume continue a session: leave one of them out (in a session, /resume continues an interrupted run)", short(cfg.Snapshot))
 	}
 	cfg.Snapshot = ""
 	return nil

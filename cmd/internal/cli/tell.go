@@ -34,7 +34,7 @@ func tellIf(text string) {
 // tellingOfEngine returns a context with which a person hears which engine is waited for.
 func tellingOfEngine(ctx context.Context) context.Context {
 	return docker.WithWaiting(ctx, func(engine string) {
-		note("waiting for the Docker Engine at %s; Ctrl-C ends this", engine)
+		note("waiting for the Docker Engine at %s; Ctrl-C to stop", engine)
 	})
 }
 
@@ -68,7 +68,7 @@ func tellPlace(ctx context.Context, agent *pygent.Agent) {
 func tellUnasked(ctx context.Context, cfg pygent.Config, agent *pygent.Agent) {
 	asks := term.IsTerminal(int(os.Stdin.Fd())) || cfg.ConfirmBash != nil
 	if !asks && !agent.UseDocker() && describe(ctx, agent).Fallback == "" {
-		note("commands run on this machine without a question: nobody can be asked, since the input is no terminal, and the local runtime was chosen; PYGENT_CONFIRM_BASH=1 denies them")
+		note("commands run on this machine without asking, because the input is not a terminal and you chose to run locally; set PYGENT_CONFIRM_BASH=1 to deny them")
 	}
 }
 
@@ -88,9 +88,9 @@ func newWorkspace(cfg pygent.Config) string {
 	if _, err := os.Stat(cfg.Workspace); !errors.Is(err, fs.ErrNotExist) {
 		return ""
 	}
-	said := "the workspace " + short(cfg.Workspace) + " did not exist and was made"
+	said := "the workspace " + short(cfg.Workspace) + " did not exist and was created"
 	if like := spelling.Nearest(filepath.Base(cfg.Workspace), dirsIn(filepath.Dir(cfg.Workspace))); like != "" {
-		said += "; did you mean " + short(filepath.Join(filepath.Dir(cfg.Workspace), like)) + "?"
+		said += ". Did you mean " + short(filepath.Join(filepath.Dir(cfg.Workspace), like)) + "?"
 	}
 	return said
 }

@@ -90,15 +90,15 @@ func TestASessionShowsWhereItIs(t *testing.T) {
 	for name, tt := range map[string]struct {
 		env, args, want []string
 	}{
-		"a temporary workspace": {nil, nil, []string{"Pygent · gpt-x", "commands  on this machine", "temporary: if files are made there, you are asked at the end"}},
-		"without protection":    {[]string{"PYGENT_LOCAL_PROTECTION=off"}, nil, []string{"commands  on this machine, without protection"}},
+		"a temporary workspace": {nil, nil, []string{"Pygent · gpt-x", "commands  on this machine", "temporary; you can keep its files"}},
+		"not sandboxed":         {[]string{"PYGENT_LOCAL_PROTECTION=off"}, nil, []string{"commands  on this machine, not sandboxed"}},
 		"here":                  {[]string{"PYGENT_PERSONA_NAME=Ada"}, []string{"--cwd"}, []string{"Ada · gpt-x", "files     /", "/001\n"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			env := append(pygenttest.NewServer(t).Env(), "PYGENT_MODEL=gpt-x")
 			p := atTerminal(t, command(t, append(env, tt.env...), append([]string{"--no-docker"}, tt.args...)...))
-			p.Await(append(tt.want, "Type a message; /help lists the commands, ? the keys, Ctrl-D leaves.", "› ", "Ready")...)
+			p.Await(append(tt.want, "Type a message. /help lists the commands, ? lists the keys, Ctrl-D leaves.", "› ", "Ready")...)
 			p.leaves()
 		})
 	}
@@ -125,14 +125,14 @@ func TestASessionAsksBeforeCommandsRun(t *testing.T) {
 			t.Parallel()
 			p := sit(t, pygenttest.NewServer(t, bash("echo $((6*7)) is it"), pygenttest.Text("I see.")))
 			p.Type("go\n")
-			p.Await("Run this on your machine?", "echo $((6*7)) is it", "1. Yes, once (y)", "2. Always this very command, in this session (a)", "3. No (n)", "4. No, and say why (r)")
+			p.Await("Run this on your machine?", "echo $((6*7)) is it", "1. Yes, once (y)", "2. Allow this exact command for this session (a)", "3. No (n)", "4. No, and say why (r)")
 			for _, key := range answer {
 				p.answers(string(key))
 				switch key {
 				case 'v':
 					p.Await("page 1 of 1")
 				case 'x':
-					p.Await("that key is no answer")
+					p.Await("that key does not answer")
 				}
 			}
 			p.Await("I see.", "Done", "Ready")
@@ -276,7 +276,7 @@ func TestTheTerminalIsGivenBack(t *testing.T) {
 	}{
 		"by a command":       {gate, func(p *person) { p.Type("/exit\n") }, 0},
 		"by a key":           {gate, func(p *person) { p.Key("ctrl+d") }, 0},
-		"by two keys":        {gate, func(p *person) { p.Key("ctrl+c"); p.Await("Ctrl-C again leaves"); p.Key("ctrl+c") }, 0},
+		"by two keys":        {gate, func(p *person) { p.Key("ctrl+c"); p.Await("press Ctrl-C again to leave"); p.Key("ctrl+c") }, 0},
 		"at work, by a key":  {gate, func(p *person) { work(p); p.Key("ctrl+d") }, 0},
 		"TERM":               {gate, func(p *person) { p.Signal(syscall.SIGTERM) }, 128 + int(syscall.SIGTERM)},
 		"HUP":                {gate, func(p *person) { p.Signal(syscall.SIGHUP) }, 128 + int(syscall.SIGHUP)},
@@ -285,7 +285,11 @@ func TestTheTerminalIsGivenBack(t *testing.T) {
 		"HUP at work":        {gate, func(p *person) { work(p); p.Signal(syscall.SIGHUP) }, 128 + int(syscall.SIGHUP)},
 		"TERM at the files":  {gate, func(p *person) { files(p); p.Signal(syscall.SIGTERM) }, 128 + int(syscall.SIGTERM)},
 		"HUP at the files":   {gate, func(p *person) { files(p); p.Signal(syscall.SIGHUP) }, 128 + int(syscall.SIGHUP)},
-		"INT":                {gate, func(p *person) { p.Signal(os.Interrupt); p.Await("Ctrl-C again leaves"); p.Signal(os.Interrupt) }, 0},
+		"INT": {gate, func(p *person) {
+			p.Signal(os.Interrupt)
+			p.Await("press Ctrl-C again to leave")
+			p.Signal(os.Interrupt)
+		}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -301,7 +305,7 @@ func TestTheTerminalIsGivenBack(t *testing.T) {
 	}
 }
 
-// A signal while the model sums up the conversation leaves the conversation as it was.
+// A signal while the model is summarising the conversation leaves the conversation as it was.
 func TestSignalsWhileTheModelSumsUp(t *testing.T) {
 	for name, tt := range map[string]struct {
 		do   func(p *person)
@@ -320,7 +324,7 @@ func TestSignalsWhileTheModelSumsUp(t *testing.T) {
 				p.Await(answer, "Done", "Ready")
 			}
 			p.Type("/compact\n")
-			p.Await("· the model sums up the conversation")
+			p.Await("· the model is summarising the conversation")
 			tt.do(p)
 			_ = p.Wait()
 			require.Equal(t, tt.code, p.cmd.ProcessState.ExitCode(), p.All())
@@ -416,11 +420,11 @@ func TestASessionGoesOnWithAnInterruptedRunAtATerminal(t *testing.T) {
 			cmd := command(t, pygenttest.NewServer(t, pygenttest.Text("Where was I?")).Env(), append([]string{"--no-docker", "--history", interruptedRun(t)}, args...)...)
 			p := atTerminal(t, cmd)
 			if args == nil {
-				p.Await("The conversation was interrupted; /resume goes on with it.", "goes on after 2 messages; you said last: Make it.", "Ready")
+				p.Await(wasInterrupted, "continues after 2 messages; you said last: Make it.", "Ready")
 				p.Type("/resume\n")
 			}
 			p.Await("Where was I?", "Done", "Ready")
-			require.Equal(t, args == nil, strings.Contains(p.All(), "/resume goes on with it"))
+			require.Equal(t, args == nil, strings.Contains(p.All(), wasInterrupted))
 			require.Equal(t, 1, strings.Count(p.All(), "Make it."), "the last words are told once")
 			p.leaves()
 		})

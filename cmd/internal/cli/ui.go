@@ -22,25 +22,26 @@ import (
 
 // uiCmd has a session on a page in the browser.
 type uiCmd struct {
-	Message     []string `arg:"" optional:"" help:"What to say first."`
-	Listen      string   `help:"Listen at ADDRESS (default 127.0.0.1, at any free port)." placeholder:"ADDRESS"`
-	NoOpen      bool     `help:"Do not open the browser; only print the address."`
-	AllowRemote bool     `help:"Let others reach the page; this needs TLS."`
+	Message     []string `arg:"" optional:"" help:"The first message."`
+	Listen      string   `help:"Listen at ADDRESS (default: a free port of 127.0.0.1)." placeholder:"ADDRESS"`
+	NoOpen      bool     `help:"Print the address without opening the browser."`
+	AllowRemote bool     `help:"Accept connections from other machines; needs TLS."`
 	TLSCert     string   `name:"tls-cert" help:"Certificate for TLS." placeholder:"FILE"`
 	TLSKey      string   `name:"tls-key" help:"Its key." placeholder:"FILE"`
-	BehindProxy bool     `help:"A proxy in front of the page has the TLS."`
-	Host        []string `help:"Name by which others reach the page." placeholder:"NAME" sep:"none"`
+	BehindProxy bool     `help:"A proxy in front of pygent terminates TLS."`
+	Host        []string `help:"Host name by which others reach the page." placeholder:"NAME" sep:"none"`
 	goesOn
 }
 
 // Help tells who can reach the page.
 func (uiCmd) Help() string {
-	return `The page is reached from this machine alone, by the address that is printed: it
-has a token, without which nobody gets in. Sessions are kept as those at a terminal
-are, and go on here or there. Ctrl-C ends the page and what runs.
+	return `Only this machine can connect, with the address that pygent prints: it contains
+a token. Sessions are stored like those at a terminal, and you can continue them
+in either. Ctrl-C ends the page and everything that runs.
 
-Whoever reaches the page can have commands run. --allow-remote lets others in who
-know the token, by TLS: with --tls-cert and --tls-key, or --behind-proxy.`
+Anyone who can open the page can run commands. --allow-remote accepts
+connections from other machines that have the token, over TLS: with --tls-cert
+and --tls-key, or --behind-proxy.`
 }
 
 // Run shows the page until Ctrl-C.
@@ -70,7 +71,7 @@ func (c uiCmd) Run(ctx context.Context, s *settings, logs *libraryLog) error {
 			Open: !c.NoOpen,
 		}))
 		tellPlace(ctx, agent)
-		note("the page is at the address that follows; Ctrl-C ends it and what runs")
+		note("open this address; Ctrl-C ends the page and everything that runs")
 		release := logs.hold()
 		err = errors.Join(agent.RunGUI(ctx), server.Close())
 		release()
@@ -86,7 +87,7 @@ func (c uiCmd) Run(ctx context.Context, s *settings, logs *libraryLog) error {
 // agent. It names the flags that are missing.
 func (c uiCmd) check() error {
 	if (c.TLSCert == "") != (c.TLSKey == "") {
-		return errors.New("--tls-cert and --tls-key need each other")
+		return errors.New("--tls-cert and --tls-key must be given together")
 	}
 	if c.Listen == "" {
 		return nil
@@ -95,15 +96,15 @@ func (c uiCmd) check() error {
 	ip := net.ParseIP(host)
 	switch {
 	case err != nil:
-		return fmt.Errorf("--listen %s: an address has a host and a port, such as 127.0.0.1:8080", c.Listen)
+		return fmt.Errorf("--listen %s: give a host and a port, such as 127.0.0.1:8080", c.Listen)
 	case host == "localhost", ip != nil && ip.IsLoopback():
 		return nil
 	case !c.AllowRemote:
-		return fmt.Errorf("--listen %s can be reached by others, who could have commands run; --allow-remote lets in those who know the token", c.Listen)
+		return fmt.Errorf("--listen %s is reachable from other machines, which could run commands; add --allow-remote to accept those that have the token", c.Listen)
 	case c.TLSCert == "" && !c.BehindProxy:
-		return errors.New("--allow-remote needs TLS: --tls-cert FILE and --tls-key FILE, or --behind-proxy if a proxy has it")
+		return errors.New("--allow-remote needs TLS: --tls-cert FILE and --tls-key FILE, or --behind-proxy if a proxy terminates it")
 	case len(c.Host) == 0 && (host == "" || ip != nil && ip.IsUnspecified()):
-		return fmt.Errorf("--listen %s needs --host NAME, the name or address by which others reach the page: requests for any other are refused", c.Listen)
+		return fmt.Errorf("--listen %s needs --host NAME, the host name or address by which others reach the page; requests for other hosts are rejected", c.Listen)
 	}
 	return nil
 }

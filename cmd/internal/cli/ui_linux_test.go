@@ -126,14 +126,14 @@ func TestTheSessionOfAPageIsKept(t *testing.T) {
 	id := p.id(p.call(http.MethodGet, "/sessions", ""))
 	p.said(id, "Hello.")
 	p.end()
-	require.Contains(t, p.errs.String(), "kept as session "+id)
-	require.NotContains(t, p.errs.String(), "without a question", "the page asks, whatever the input is")
+	require.Contains(t, p.errs.String(), "Session "+id+sessionSaved)
+	require.NotContains(t, p.errs.String(), "without asking", "the page asks, whatever the input is")
 	require.Equal(t, "Say hello.", u.session().Title)
 }
 
 func TestThePageSaysWhereCommandsRun(t *testing.T) {
 	t.Parallel()
-	const ends = "· the page is at the address that follows; Ctrl-C ends it and what runs\n"
+	const ends = "· open this address; Ctrl-C ends the page and everything that runs\n"
 	local := startUI(t, newUser(t))
 	local.end()
 	require.Contains(t, local.errs.String(), "· commands run on this machine; protection: ")
@@ -173,7 +173,7 @@ func TestAPageNamesTheFilesThatGo(t *testing.T) {
 	}
 	p.end()
 	for _, name := range files {
-		require.Equal(t, 1, strings.Count(p.errs.String(), "goes with its files: "+name+". "), p.errs)
+		require.Equal(t, 1, strings.Count(p.errs.String(), "deleted with its files: "+name+". "), p.errs)
 	}
 }
 
@@ -207,7 +207,7 @@ func TestTheSecondInterruptOfAPageNamesTheContainersThatMayBeLeft(t *testing.T) 
 	all := strings.Join(names, ", ")
 	said.await("pygent: waiting for containers " + all + " to end; Ctrl-C again ends pygent at once")
 	require.NoError(t, cmd.Process.Signal(os.Interrupt))
-	said.await("pygent: interrupted again: containers " + all + " may run on; pygent prune " + strings.Join(names, " ") + " removes them")
+	said.await("pygent: interrupted again: containers " + all + " may still be running; \"pygent prune " + strings.Join(names, " ") + "\" removes them")
 	require.Error(t, cmd.Wait())
 	require.Equal(t, exitCancel, cmd.ProcessState.ExitCode())
 	u.does("prune", names[0], names[1])
@@ -247,11 +247,11 @@ func TestThePageIsNotServedByFlagsThatDoNotFit(t *testing.T) {
 		flags []string
 		says  string
 	}{
-		"no port":        {[]string{"--listen", "9601"}, "--listen 9601: an address has a host and a port, such as 127.0.0.1:8080"},
-		"remote":         {[]string{"--listen", ":0"}, "--listen :0 can be reached by others, who could have commands run; --allow-remote"},
+		"no port":        {[]string{"--listen", "9601"}, "--listen 9601: give a host and a port, such as 127.0.0.1:8080"},
+		"remote":         {[]string{"--listen", ":0"}, "--listen :0 is reachable from other machines, which could run commands; add --allow-remote"},
 		"without TLS":    {[]string{"--listen", ":0", "--allow-remote"}, "--tls-cert FILE and --tls-key FILE, or --behind-proxy"},
 		"without a name": {[]string{"--listen", "0.0.0.0:0", "--allow-remote", "--behind-proxy"}, "--listen 0.0.0.0:0 needs --host NAME"},
-		"half of TLS":    {[]string{"--tls-cert", "cert.pem"}, "--tls-cert and --tls-key need each other"},
+		"half of TLS":    {[]string{"--tls-cert", "cert.pem"}, "--tls-cert and --tls-key must be given together"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := newUser(t)

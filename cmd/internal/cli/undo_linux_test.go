@@ -59,7 +59,7 @@ func TestTurnsAreUndoneAtATerminal(t *testing.T) {
 	p.Await("Now it is violets.", "Done", "Ready")
 
 	p.Type("/diff ")
-	p.Await("❯ 1         now · no, take violets", "  2         now · write a poem", "  poem.txt", "Tab takes it")
+	p.Await("❯ 1         now · no, take violets", "  2         now · write a poem", "  poem.txt", tabCompletes)
 	p.Type("2 ")
 	p.Await("❯ poem.txt")
 	p.Key("tab", "enter")
@@ -130,7 +130,7 @@ func TestASessionIsForkedAtATerminal(t *testing.T) {
 	p := u.sits(unasked...)
 	p.Await("Ready")
 	p.Type("/fork\n")
-	p.Await("✗ /fork: nothing was said yet")
+	p.Await("✗ /fork: there is nothing to fork yet")
 	p.Type("write a poem\n")
 	p.Await("It is about roses.", "Done", "Ready")
 	p.Type("no, take violets\n")
@@ -140,7 +140,7 @@ func TestASessionIsForkedAtATerminal(t *testing.T) {
 	p.Await("❯ 1  now · no, take violets")
 	p.Type("1\n")
 	p.printed("has the 4 messages up to your message: no, take violets")
-	p.printed("return to it with: pygent --resume " + id)
+	p.printed(returnsHere + id)
 	list := u.sessions()
 	require.Len(t, list, 2)
 	at := 0
@@ -166,7 +166,7 @@ func TestASessionIsForkedAtATerminal(t *testing.T) {
 	require.Len(t, left, 1, "nothing is left of a fork that failed")
 
 	other := u.sits("--resume", fork.ID, "-e", "PYGENT_CONFIRM_BASH=0") // both are open
-	other.Await(`goes on after 4 messages of "fork: write a poem"`, "Ready")
+	other.Await(`continues after 4 messages of "fork: write a poem"`, "Ready")
 	other.Type("tulips\n")
 	other.Await("Tulips, then.", "Done", "Ready")
 	other.Key("ctrl+d")
@@ -198,7 +198,7 @@ func TestASignalDuringAnUndo(t *testing.T) {
 	p.requireGivenBack()
 	got := u.does("--continue", "and on")
 	require.Contains(t, got.stdout, "As you like.")
-	if strings.Contains(got.stdout, "goes on after 4 messages") {
+	if strings.Contains(got.stdout, "continues after 4 messages") {
 		require.Equal(t, "roses\n", u.file("poem.txt"))
 	} else {
 		require.Equal(t, "violets\n", u.file("poem.txt"))
@@ -213,8 +213,8 @@ func TestTurnsAreUndoneInAPlainSession(t *testing.T) {
 	cmd.Stdin = strings.NewReader("write a poem\n/undo\n/redo\n/diff 1\n/fork\n/undo\n/undo\nanother\n")
 	got := finish(t, cmd)
 	require.Equal(t, exitFailed, got.code, "there was no turn to undo: %s", got.stderr)
-	for _, want := range []string{"· 4 messages taken back, 1 file changed\n", "\n· you had said: write a poem\n", "· 4 messages brought back, 1 file changed\n",
-		"created poem.txt\n", "+ roses\n", "go on there with: pygent --resume ", "there is no turn to undo", "Fine."} {
+	for _, want := range []string{"· 4 messages taken back, 1 file changed\n", "\n· your message was: write a poem\n", "· 4 messages brought back, 1 file changed\n",
+		"created poem.txt\n", "+ roses\n", "Continue there: pygent --resume ", "there is no turn to undo", "Fine."} {
 		require.Contains(t, got.stdout+got.stderr, want)
 	}
 	require.Equal(t, 2, strings.Count(got.stdout, "messages taken back"))
@@ -229,8 +229,8 @@ func TestAForkOfATemporaryWorkspace(t *testing.T) {
 	cmd.Stdin = strings.NewReader("write a poem\n/fork\n/fork 1 'a b'\n/fork 0 'a b'\n")
 	got := finish(t, cmd)
 	require.Equal(t, exitFailed, got.code, "there was no checkpoint 0: %s", got.stderr)
-	require.Regexp(t, regexp.MustCompile(`(?m)^the files of then are in \S*/pygent-\w{8}$`), got.stdout)
-	require.Regexp(t, regexp.MustCompile(`(?m)^the files of then are in "\S*/a b"$`), got.stdout)
+	require.Regexp(t, regexp.MustCompile(`(?m)^Files from that point: \S*/pygent-\w{8}$`), got.stdout)
+	require.Regexp(t, regexp.MustCompile(`(?m)^Files from that point: "\S*/a b"$`), got.stdout)
 	require.Equal(t, "roses\n", u.file("a b/poem.txt"))
 	left, err := filepath.Glob(filepath.Join(u.dir, "pygent-*"))
 	require.NoError(t, err)
@@ -249,7 +249,7 @@ func TestAKilledTurnIsUndone(t *testing.T) {
 	require.NoError(t, p.cmd.Process.Kill())
 	require.Error(t, p.Wait())
 	p = u.sits("--continue")
-	p.Await(`goes on after 6 messages of "write a poem"; you said last: a better`, "The conversation was interrupted; /resume goes on with it.", "Ready")
+	p.Await(`continues after 6 messages of "write a poem"; you said last: a`, wasInterrupted, "Ready")
 	p.Type("/undo ")
 	p.Await("❯ 1  now · a better one", "  2  now · write a poem")
 	p.Type("\n")
@@ -278,14 +278,14 @@ func TestTurnsAreUndoneAtADumbTerminal(t *testing.T) {
 	term.expect("? Which?")
 	term.expect("> ")
 	term.types("/undo\n")
-	term.expect("· 3 messages taken back, 0 files changed\n· you had said: ask me\n")
+	term.expect("· 3 messages taken back, 0 files changed\n· your message was: ask me\n")
 	term.types("1\n") // it chooses no option of a question that is gone
 	term.expect("One it is.")
 	term.types("/fork 2\n")
 	term.expect("nothing had been said then")
 	term.types("/fork 1\n")
 	term.expect("up to your message: 1\n")
-	term.expect("return to it with: pygent --resume ")
+	term.expect(returnsHere)
 	term.types("/exit\n")
 	require.NoError(t, cmd.Wait())
 	requests := u.server.Requests()

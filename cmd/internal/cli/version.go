@@ -18,7 +18,7 @@ type versionCmd struct{}
 // Help says what the facts are for.
 func (versionCmd) Help() string {
 	return `Paste all of it into a bug report. The guest is the helper process that pygent
-starts in a sandbox. "pygent --version" prints the first line alone.`
+starts in a sandbox. "pygent --version" prints only the first line.`
 }
 
 // Run prints the facts.

@@ -54,7 +54,7 @@ func TestASignalEndsTheWaitForAnEngine(t *testing.T) {
 			cmd := u.command(tt.args...)
 			cmd.Env = append(cmd.Env, env...)
 			p.start(cmd)
-			p.await("· waiting for the Docker Engine at " + host + " (DOCKER_HOST); Ctrl-C ends this")
+			p.await("· waiting for the Docker Engine at " + host + " (DOCKER_HOST); Ctrl-C to stop")
 			require.NoError(t, cmd.Process.Signal(tt.signal))
 			p.await(tt.says)
 			require.False(t, p.lines.Scan(), p.lines.Text())

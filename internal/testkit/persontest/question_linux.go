@@ -15,7 +15,7 @@ import (
 func AwaitQuestion(x *termtest.Terminal) termtest.Screen {
 	return x.Until("question that listens", func(s termtest.Screen) bool {
 		text := s.Text()
-		return strings.Contains(text, "arrows and Enter") || strings.Contains(text, "Enter answers") || strings.Contains(text, "type an answer")
+		return strings.Contains(text, "arrows and Enter") || strings.Contains(text, "Enter answer") || strings.Contains(text, "type an answer")
 	})
 }
 
