@@ -677,27 +677,19 @@ func (c Config) WithSetup(s Setup) Config {
 	if !t.overridden("persona") {
 		take(t, "persona_name", &c.Persona, s.Persona)
 	}
-	take(t, "task_personas", &c.TaskPersonas, s.TaskPersonas)
+	if !t.overridden("PYGENT_TASK_PERSONAS_JSON") {
+		take(t, "task_personas", &c.TaskPersonas, s.TaskPersonas)
+	}
 	c.forbidden = union(c.forbidden, s.DisabledTools)
 	c.BannedCommands, c.BannedApps = union(c.BannedCommands, s.BannedCommands), union(c.BannedApps, s.BannedApps)
-	if s.ConfirmBash != nil && *s.ConfirmBash {
-		take(t, "confirm_bash", &c.ConfirmBash, s.ConfirmBash)
-	}
-	for key, off := range map[string]struct {
-		at  **bool
-		off bool
-	}{
-		"instructions": {&c.Instructions, s.NoInstructions},
-		"survey":       {&c.Survey, s.NoSurvey},
-		"skills":       {&c.Skills, s.NoSkills},
-		"compaction":   {&c.Compaction, s.Compaction.Disabled},
-	} {
-		if off.off {
-			take(t, key, off.at, new(false))
-		}
-	}
+	takeSwitch(t, "confirm_bash", &c.ConfirmBash, true, s.ConfirmBash != nil && *s.ConfirmBash)
+	takeSwitch(t, "instructions", &c.Instructions, false, s.NoInstructions)
+	takeSwitch(t, "survey", &c.Survey, false, s.NoSurvey)
+	takeSwitch(t, "skills", &c.Skills, false, s.NoSkills)
+	takeSwitch(t, "compaction", &c.Compaction, false, s.Compaction.Disabled)
 	take(t, "context_window", &c.ContextWindow, s.ContextWindow)
 	t.readLimits(&c, s)
+	take(t, "git.repositories", &c.Repositories, s.Repositories)
 	if s.Runtime.Kind != kindCustom {
 		t.readContainer(&c.Container, s.Runtime.Container, s.Machine)
 		t.readLocal(&c.Local, s.Runtime.Local)
@@ -714,7 +706,7 @@ type taker struct {
 
 func (t taker) overridden(key string) bool {
 	return slices.ContainsFunc(t.given, func(g settings.Given) bool {
-		return g.Key == key && (g.Source == "-e" || slices.Contains(t.named, g.Source))
+		return cmp.Or(g.Key, g.Name) == key && (g.Source == "-e" || slices.Contains(t.named, g.Source))
 	})
 }
 
@@ -722,6 +714,13 @@ func (t taker) overridden(key string) bool {
 func take[T any](t taker, key string, at *T, value T) {
 	if !reflect.ValueOf(value).IsZero() && !t.overridden(key) {
 		*at = value
+	}
+}
+
+// takeSwitch sets a switch to value if it was in that position, unless it was given for good.
+func takeSwitch(t taker, key string, at **bool, value, was bool) {
+	if was {
+		take(t, key, at, &value)
 	}
 }
 
@@ -750,9 +749,7 @@ func (t taker) readContainer(c *ContainerConfig, s, machine ContainerConfig) {
 	take(t, "container.pids", &c.Pids, s.Pids)
 	take(t, "container.user", &c.User, s.User)
 	take(t, "container.capabilities", &c.Capabilities, s.Capabilities)
-	if s.ReadOnly != nil && *s.ReadOnly {
-		take(t, "container.read_only", &c.ReadOnly, s.ReadOnly)
-	}
+	takeSwitch(t, "container.read_only", &c.ReadOnly, true, s.ReadOnly != nil && *s.ReadOnly)
 	take(t, "container.gpus", &c.GPUs, s.GPUs)
 	take(t, "container.docker_host", &c.DockerHost, machine.DockerHost)
 	take(t, "container.mounts", &c.Mounts, machine.Mounts)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/bridge"
 	"github.com/x/pygent/openai"
 	"github.com/x/pygent/pygenttest"
 )
@@ -195,15 +197,17 @@ func TestConfigLimitsOfTheCallerAreDefaults(t *testing.T) {
 
 func ptr[T any](v T) *T { return &v }
 
-// settingCases has a case for each setting: a variable, the same in TOML, and
-// the result. An empty variable or file means that the setting cannot be made
-// there.
-var settingCases = []struct {
+// settingCase is a variable, the same in TOML, and the result. An empty variable or file
+// means that the setting cannot be made there.
+type settingCase struct {
 	env, value string
 	toml       string
 	get        func(pygent.Config) any
 	want       any
-}{
+}
+
+// settingCases has a case for each setting.
+var settingCases = []settingCase{
 	{"PYGENT_MODEL", "m", `model = "m"`, func(c pygent.Config) any { return c.Model }, "m"},
 	{"PYGENT_PERSONA_NAME", "n", `persona_name = "n"`, func(c pygent.Config) any { return c.Persona.Name }, "n"},
 	{"PYGENT_PERSONA", "a friend", `persona = "a friend"`, func(c pygent.Config) any { return c.Persona.Description }, "a friend"},
@@ -320,6 +324,15 @@ func TestConfigSettings(t *testing.T) {
 			s.file(test.toml)
 			require.Equal(t, test.want, test.get(s.load()))
 		})
+	}
+}
+
+func TestEachSettingHasACase(t *testing.T) {
+	t.Parallel()
+	for _, s := range bridge.Settings() {
+		require.True(t, slices.ContainsFunc(settingCases, func(c settingCase) bool {
+			return s.Env != "" && c.env == s.Env || s.Env == "" && strings.HasPrefix(c.toml, "["+s.Key+"]")
+		}), "settingCases has no case for %s%s", s.Key, s.Env)
 	}
 }
 

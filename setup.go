@@ -69,7 +69,8 @@ type Setup struct {
 	Runtime TaskRuntime `json:"runtime,omitzero"`
 	// Machine has the engine's address, the mounts, and the published ports. A
 	// snapshot leaves it out.
-	Machine ContainerConfig `json:"machine,omitzero"`
+	Machine      ContainerConfig `json:"machine,omitzero"`
+	Repositories []string        `json:"repositories,omitempty"` // as [WithRepositories] takes them, also of one machine
 	// Env names the variables that commands get, besides those that all get.
 	Env []string `json:"env,omitempty"`
 }
@@ -133,6 +134,7 @@ func (s *Setup) describe(rt Runtime) {
 		Publish:     slices.Clone(o.publishPorts),
 		SharedFiles: o.sharedFiles,
 	}
+	s.Repositories = slices.Clone(o.repositories)
 	for _, v := range o.env {
 		name, _, _ := strings.Cut(v, "=")
 		s.Env = append(s.Env, name)
@@ -197,7 +199,7 @@ func (s Setup) Options() []Option {
 	opts = append(opts, MaxTasks(s.MaxTasks), TaskDefaults(s.TaskLimits), TaskPersonas(s.TaskPersonas...))
 	if s.Runtime.Kind != kindCustom {
 		opts = addAll(opts, slices.Concat(s.Runtime.Container.options(), s.Machine.options(), s.Runtime.Local.options()))
-		opts = append(opts, MaxCopyBytes(s.Runtime.MaxCopyBytes))
+		opts = append(opts, MaxCopyBytes(s.Runtime.MaxCopyBytes), WithRepositories(s.Repositories...))
 	}
 	return []Option{fromConfig(opts...)}
 }

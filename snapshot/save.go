@@ -134,7 +134,7 @@ func (s *saving) tell(ctx context.Context) (_ context.Context, end func()) {
 
 // portable is a setup without what is true of this machine only.
 func portable(s pygent.Setup) pygent.Setup {
-	s.Machine = pygent.ContainerConfig{}
+	s.Machine, s.Repositories = pygent.ContainerConfig{}, nil
 	s.Runtime.Local.Readable, s.Runtime.Local.Writable = nil, nil
 	return s
 }

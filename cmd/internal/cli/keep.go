@@ -152,11 +152,11 @@ func (g goesOn) choose(ctx context.Context, cfg *pygent.Config, s *settings, mes
 	return k, k.setUp(cfg, s)
 }
 
-// asksFor reports whether the command line gives a setting: a flag, -e, or a file or a
+// asksFor reports whether the command line gives a setting, by its key in [continued]: a flag, -e, or a file or a
 // script that it names.
 func (s *settings) asksFor(cfg pygent.Config, key string) bool {
 	return slices.ContainsFunc(cfg.Sources(), func(given pygent.ConfigSetting) bool {
-		return given.Key == key && (given.Source == "-e" || slices.Contains(s.Config, given.Source) || key != "script" && given.Source == s.namedScript(cfg))
+		return cmp.Or(given.Key, given.Name) == key && (given.Source == "-e" || slices.Contains(s.Config, given.Source) || key != "script" && given.Source == s.namedScript(cfg))
 	})
 }
 

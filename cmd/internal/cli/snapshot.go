@@ -99,7 +99,9 @@ func (s *settings) overSnapshot(cfg pygent.Config, of pygent.Setup) (opts []pyge
 	set("persona", pygent.WithPersona(cfg.Persona))
 	set("persona_name", pygent.WithPersona(cfg.Persona))
 	set("context_window", pygent.WithContextWindow(cfg.ContextWindow))
-	set("task_personas", pygent.TaskPersonas(cfg.TaskPersonas...))
+	for _, key := range []string{"task_personas", "PYGENT_TASK_PERSONAS_JSON"} {
+		set(key, pygent.TaskPersonas(cfg.TaskPersonas...))
+	}
 	compact := func(on bool) pygent.Option {
 		policy := of.Compaction
 		policy.Disabled = !on

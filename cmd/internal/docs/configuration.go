@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/x/pygent/cmd/internal/cli"
 	"github.com/x/pygent/internal/bridge"
 	"github.com/x/pygent/internal/settings"
 )
@@ -43,7 +44,7 @@ pygent reads settings from these places; the first one that has a setting wins:
 5. `+"`./pygent.toml`"+`
 6. `+"`~/.pygent.toml`"+`
 
-A `+"`pygent.toml`"+` in the working directory is untrusted: it may come from a repository that you cloned. It can set only what the tables below mark as *project*, and can lower limits but not raise them. An unknown key is an error. `+"`pygent config`"+` shows what is set, and where.`)
+A `+"`pygent.toml`"+` in the working directory is untrusted: it may come from a repository that you cloned. It can set only what the tables below mark as *project*, and can lower limits but not raise them. *Continued* says whether `+"`--continue` and `--resume`"+` take the value from the session that they continue. An unknown key is an error. `+"`pygent config`"+` shows what is set, and where.`)
 	described := map[string]bool{}
 	for _, s := range sections {
 		p.section(2, s.title)
@@ -59,10 +60,10 @@ A `+"`pygent.toml`"+` in the working directory is untrusted: it may come from a 
 			case its.IsLimit():
 				who = "project, lower only"
 			}
-			rows = append(rows, []string{code(setting.key), setting.about, code(setting.example), code(known[setting.key].Env), who})
+			rows = append(rows, []string{code(setting.key), setting.about, code(setting.example), code(known[setting.key].Env), who, yesNo(cli.Continues(setting.key))})
 			described[setting.key] = true
 		}
-		p.table([]string{"Key", "Meaning", "Default or example", "Variable", "Set by"}, rows)
+		p.table([]string{"Key", "Meaning", "Default or example", "Variable", "Set by", "Continued"}, rows)
 	}
 	for key := range known {
 		if !described[key] {
@@ -100,6 +101,13 @@ var (
 	// sampleNames are what a comment ends with: who may set it, and its variables.
 	sampleNames = regexp.MustCompile(`(?:^|[;.] ?)(?:project; )?(?:PYGENT|OPENAI)_[A-Z_]+\b.*$`)
 )
+
+func yesNo(yes bool) string {
+	if yes {
+		return "yes"
+	}
+	return "no"
+}
 
 // readSample reads the sections of the sample. What is in a table that is a setting itself
 // is part of its example.
