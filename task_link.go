@@ -116,10 +116,10 @@ func numbered(e Event, seq int64) Event {
 // worthOf says how long an event is kept for late followers of a task: changes
 // of its state longest, and deltas only while there is room.
 func worthOf(e Event) taskpool.Worth {
-	switch e.Type {
-	case EventText, EventReasoning, EventCallDelta, EventProgress, EventOutput, EventKeeping:
+	switch {
+	case isDelta(&e):
 		return taskpool.Fleeting
-	case EventTask:
+	case e.Type == EventTask:
 		return taskpool.Lasting
 	}
 	return taskpool.Ordinary
