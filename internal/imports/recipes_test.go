@@ -200,7 +200,7 @@ var silentEvents = map[string]map[string]string{
 		"EventModelStart": followed, "EventText": forDisplay, "EventReasoning": forDisplay, "EventCallDelta": forDisplay,
 		"EventApproval": followed, "EventQuestion": "it may hold anything", "EventAnswer": "it may hold anything", "EventToolStart": followed,
 		"EventProgress": forDisplay, "EventOutput": forDisplay, "EventRetry": "the model's retries are logged where they are made",
-		"EventRuntime": "the runtime's warnings are events of their own", "EventCompacting": followed, "EventKeeping": forDisplay, "EventSaving": forDisplay,
+		"EventRuntime": "a runtime that fails is an error of the call", "EventCompacting": followed, "EventKeeping": forDisplay, "EventSaving": forDisplay,
 	},
 	"lines":    {"EventUser": saidByUser, "EventUnheard": "nothing can be said while a turn goes on", "EventDecision": asDecision, "EventJobs": asJobs, "EventSaving": noSaving},
 	"terminal": {"EventDecision": asDecision, "EventAnswer": saidByUser},
