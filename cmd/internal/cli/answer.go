@@ -14,6 +14,11 @@ import (
 // ask asks a question on a terminal and returns the answer that is typed. ok is
 // false if nobody sees the question, or if ctx ends.
 func ask(ctx context.Context, question string) (string, bool) {
+	return answerTo(ctx, console.Question{Prompt: question})
+}
+
+// answerTo is ask, of any question.
+func answerTo(ctx context.Context, question console.Question) (string, bool) {
 	if !seen() {
 		return "", false
 	}
@@ -21,7 +26,7 @@ func ask(ctx context.Context, question string) (string, bool) {
 	defer cancel()
 	c := console.New(os.Stdin, screen.Stdout(), slog.New(slog.DiscardHandler))
 	defer c.Open(ctx)()
-	answer, err := c.Question(ctx, console.Question{Prompt: question})
+	answer, err := c.Question(ctx, question)
 	return answer, err == nil // what was typed before an error is no answer
 }
 

@@ -70,6 +70,7 @@ type cli struct {
 	Demo       demoCmd          `cmd:"" help:"Watch a scripted session: no key, no network."`
 	Sessions   sessionsCmd      `cmd:"" help:"List, show, export or remove stored sessions."`
 	Config     configCmd        `cmd:"" help:"Show all settings and where each is set."`
+	Doctor     doctorCmd        `cmd:"" help:"Check what a session needs, and say what to do."`
 	Prune      pruneCmd         `cmd:"" help:"Find and remove what a crash left behind."`
 	Startup    scriptCmd        `cmd:"" name:"script" help:"Test a start-up script."`
 	Completion completionCmd    `cmd:"" help:"Print a shell completion script (bash, zsh, fish)."`
@@ -331,8 +332,12 @@ func (c sessionCmd) Run(ctx context.Context, s *settings, parsed *kong.Context, 
 	err := c.check(parsed)
 	var kept keeping
 	cfg, opts, optsErr := s.options(ctx, func(cfg *pygent.Config) (err error) {
+		unset := hasNoModel(*cfg)
 		if err = c.checkResumable(*cfg, c.Message); err == nil {
 			kept, err = c.choose(ctx, cfg, s, c.Message)
+		}
+		if err == nil && unset {
+			err = offerModel(ctx, cfg)
 		}
 		if err == nil {
 			s.askRepository(ctx, cfg)

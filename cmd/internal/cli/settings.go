@@ -34,7 +34,7 @@ type settings struct {
 	Mount      []string          `group:"Where commands run" help:"Mount a file or directory into the container." placeholder:"SOURCE:TARGET[:ro]" sep:"none"`
 	Publish    []string          `group:"Where commands run" help:"Publish a port of the container on this machine; works without a network." placeholder:"[HOST:]PORT" sep:"none"`
 	Cwd        bool              `group:"Files" help:"Work in the current directory." xor:"workspace" often:""`
-	Workspace  *string           `group:"Files" help:"Work in DIR (default: a temporary directory)." placeholder:"DIR" xor:"workspace" often:""`
+	Workspace  *string           `group:"Files" help:"Work in DIR (default: a temporary directory)." placeholder:"DIR" xor:"workspace"`
 	Repository []string          `group:"Files" help:"Let commands use the git repository in DIR, which the workspace belongs to." placeholder:"DIR" sep:"none"`
 	History    *string           `group:"Files" help:"Store the conversation in FILE, and continue it if FILE exists." placeholder:"FILE"`
 	NoSession  *bool             `group:"Files" help:"Do not store the session (default: store it, for --continue)."`
