@@ -398,7 +398,7 @@ func (c *callbacks) cleanUp(rt Runtime, lent bool) error {
 	return err
 }
 
-var errCleanupSlow = errors.New("the clean-up took too long")
+var errCleanupSlow = errors.New("the clean-up timed out")
 
 // leftBehind returns an error that names the calls that have not returned and
 // that nothing waits for any more.
@@ -466,7 +466,7 @@ type lateCall struct {
 }
 
 // errLate is returned instead of calling code that owes an answer.
-var errLate = errors.New("it has been asked before, and has not answered yet")
+var errLate = errors.New("an earlier call has not returned yet")
 
 // outliveOnce calls f as [safecall.Outlive] does, but leaves only one call behind.
 func outliveOnce[T any](ctx context.Context, a *Agent, c *lateCall, what string, f func() (T, error)) (T, error) {

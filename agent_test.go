@@ -258,10 +258,10 @@ func TestModelsOwnFaultsAreErrors(t *testing.T) {
 		{"nothing", func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) { return nil, nil }, pygent.StatusFailed, "neither a response nor an error"},
 		{"error", func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 			return nil, errors.New("no luck")
-		}, pygent.StatusFailed, "ask the model: no luck"},
+		}, pygent.StatusFailed, "call the model: no luck"},
 		{"context", func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 			return nil, &pygent.APIError{Status: 400, ContextTooLarge: true}
-		}, pygent.StatusContextFull, "status 400"},
+		}, pygent.StatusContextFull, "(400)"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -449,12 +449,12 @@ func TestStacksGoToTheLogAlone(t *testing.T) {
 	agent := newAgent(t, pygenttest.NewScriptedModel(callBash("true"), stop), opts...)
 	_, err := agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
-	require.Equal(t, "error: denied: the approval could not be asked for: panic: in approval", results(agent)[0])
+	require.Equal(t, "error: denied: asking for approval failed: panic: in approval", results(agent)[0])
 	require.Contains(t, log.String(), "agent_test.go")
 
 	model := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) { panic("in the model") })
 	result, err := newAgent(t, model).RunUntilStop(t.Context(), "go")
-	require.EqualError(t, err, "ask the model: panic: in the model")
+	require.EqualError(t, err, "call the model: panic: in the model")
 	require.NotContains(t, result.Reason, "goroutine")
 }
 

@@ -225,9 +225,9 @@ func (r *run) decide(ctx context.Context, tool Tool, call ToolCall, why string) 
 	case a.deciders.allowed.Has(scopeOf(a.runtime, tool, call).key):
 		return Decision{Allow: true, By: byRule}
 	case approve == nil && changesGit(a.runtime, call):
-		return Decision{By: byNobody, Reason: "git on the user's machine obeys what is below .git, so writing there needs approval, and nobody can give it here"}
+		return Decision{By: byNobody, Reason: "files below .git can make git on the user's machine run programs, so writing there needs approval, and nobody is here to approve it"}
 	case approve == nil:
-		return Decision{By: byNobody, Reason: "this tool needs approval, and nobody can give it here"}
+		return Decision{By: byNobody, Reason: "this tool needs approval, and nobody is here to approve it"}
 	}
 	request := r.requestFor(ctx, tool, call, why)
 	r.emit(Event{Type: EventApproval, Step: request.Step, Call: &call, Approval: &request})
@@ -237,7 +237,7 @@ func (r *run) decide(ctx context.Context, tool Tool, call ToolCall, why string) 
 	decision, err := r.askFor(ctx, approve, request)
 	if err != nil {
 		a.logPanic("approval", err)
-		return Decision{Reason: fmt.Sprintf("the approval could not be asked for: %v", err)}
+		return Decision{Reason: fmt.Sprintf("asking for approval failed: %v", err)}
 	}
 	return decision
 }
@@ -282,7 +282,7 @@ func (d *deciders) resolve(rt Runtime, decision Decision, tool Tool, call *ToolC
 			err = d.checkBans(decided)
 		}
 		if err != nil {
-			return Decision{By: decision.By, Reason: fmt.Sprintf("the arguments that the approval gave cannot be used: %v", err)}
+			return Decision{By: decision.By, Reason: fmt.Sprintf("the arguments from the approval are invalid: %v", err)}
 		}
 		decision.Arguments = args
 	}
@@ -297,7 +297,7 @@ func (d *deciders) resolve(rt Runtime, decision Decision, tool Tool, call *ToolC
 func (d *deciders) whyAsk(rt Runtime, tool Tool, call ToolCall) string {
 	why := d.whyByRules(rt, tool, call)
 	if (why != "" || !isolated(rt)) && changesGit(rt, call) {
-		return "it writes what git obeys on the user's machine"
+		return "it writes files below .git, which can make git on the user's machine run programs"
 	}
 	return why
 }
@@ -313,7 +313,7 @@ func (d *deciders) whyByRules(rt Runtime, tool Tool, call ToolCall) string {
 	case confirmBash != nil && *confirmBash && writesUnconfined(rt, call):
 		return "it writes a file where commands need approval"
 	case strings.HasPrefix(call.ID, writtenID) && !tool.ReadOnly && d.canAsk():
-		return "the model wrote it as text, which may repeat what it has read"
+		return "the model wrote it as text, and may only be quoting something it read"
 	}
 	return ""
 }
@@ -685,7 +685,7 @@ func (o *options) parentAnswers(f *form.Form, q Question) AskFunc {
 		defer late.Stop()
 		select {
 		case <-gone:
-			return Answer{}, fmt.Errorf("%w: the run of the agent that delegated the task ended without an answer", ErrNobodyToAsk)
+			return Answer{}, fmt.Errorf("%w: the agent that delegated the task ended its run without answering", ErrNobodyToAsk)
 		case <-late.C:
 			return Answer{}, fmt.Errorf("%w: the agent that delegated the task did not answer within %s", ErrNobodyToAsk, parentAnswersWithin)
 		case <-ctx.Done():

@@ -322,7 +322,7 @@ func TestAlwaysNeverCoversWhatGitObeys(t *testing.T) {
 				pygent.WithApproval(func(_ context.Context, r pygent.ApprovalRequest) (pygent.Decision, error) {
 					path := r.Changes[0].Path
 					asked[path] = append(asked[path], r.Session)
-					obeyed[path] = strings.Contains(r.Why, "git obeys")
+					obeyed[path] = strings.Contains(r.Why, ".git")
 					return pygent.Decision{Allow: true, Session: true}, nil
 				}))
 			_, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxSteps(20))
@@ -444,7 +444,7 @@ func TestChangedArgumentsAreCheckedLikeTheModels(t *testing.T) {
 				require.Equal(t, "$ echo mine\nmine\n", results(agent)[0])
 				return
 			}
-			require.Contains(t, results(agent)[0], "error: denied: the arguments that the approval gave cannot be used: ")
+			require.Contains(t, results(agent)[0], "error: denied: the arguments from the approval are invalid: ")
 			require.Contains(t, results(agent)[0], tt.want)
 		})
 	}
@@ -820,7 +820,7 @@ func TestApproval(t *testing.T) {
 		opts []pygent.Option
 		want string
 	}{
-		{"nobody to ask", nil, "needs approval, and nobody can give it"},
+		{"nobody to ask", nil, "needs approval, and nobody is here"},
 		{"allowed", []pygent.Option{decide(pygent.Decision{Allow: true}, nil)}, "hi"},
 		{"denied", []pygent.Option{decide(pygent.Decision{}, nil)}, "denied by the user"},
 		{"denied with a reason", []pygent.Option{decide(pygent.Decision{Reason: "too risky"}, nil)}, "denied: too risky"},

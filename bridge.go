@@ -56,7 +56,7 @@ func (noCheckpoints) Open(context.Context) (bool, error) { return false, nil }
 func (n noCheckpoints) Fill(context.Context) error {
 	a := n.agent
 	if rt, ours := RuntimeAs[*workspaceRuntime](a.runtime); ours && rt.info.Temporary && !a.opts.lent && a.session.WasTemporary("") {
-		a.startup.add("the workspace of the session was temporary, and its files are gone: no checkpoint has them")
+		a.startup.add("the session's temporary workspace is gone, and no checkpoint has its files")
 	}
 	return nil
 }
@@ -254,7 +254,7 @@ func (i insideAgent) MayWrite(ctx context.Context, dir string) error {
 	}
 	in, _, err := pathname.Inside(dirs, dir)
 	if err == nil && in != "" {
-		err = fmt.Errorf("it is in %s, where the agent's commands can change it; name a directory outside", in)
+		err = fmt.Errorf("it is in %s, where the agent's commands can change it; choose a directory outside", in)
 	}
 	return err
 }

@@ -20,7 +20,7 @@ import (
 var (
 	// ErrNoCheckpoints is returned where checkpoints are not kept: package checkpoint
 	// keeps them.
-	ErrNoCheckpoints = errors.New("no checkpoints are kept")
+	ErrNoCheckpoints = errors.New("checkpoints are off")
 	// ErrUnknownCheckpoint is returned for a checkpoint that there is not, or not any
 	// more.
 	ErrUnknownCheckpoint = checkpoint.ErrUnknown
@@ -117,21 +117,21 @@ func (r Restored) String() string {
 		what = append(what, numeral.Count(r.Gone, "message")+" taken back")
 	}
 	if r.Earlier {
-		what = append(what, "the conversation goes on from before the new one began")
+		what = append(what, "the conversation continues from before the new one")
 	}
 	if r.Back > 0 {
 		what = append(what, numeral.Count(r.Back, "message")+" brought back")
 	}
 	switch {
 	case r.NoFiles != "":
-		what = append(what, "the files stay as they are: "+r.NoFiles)
+		what = append(what, "the files are unchanged: "+r.NoFiles)
 	case r.MoreChanged:
 		what = append(what, fmt.Sprintf("more than %d files changed", len(r.Changed)))
 	default:
 		what = append(what, numeral.Count(len(r.Changed), "file")+" changed")
 	}
 	if len(r.Kept) > 0 {
-		what = append(what, numeral.Count(len(r.Kept), "file")+" kept as you left them")
+		what = append(what, numeral.Count(len(r.Kept), "file")+" left as you changed them")
 	}
 	if len(r.Repositories) > 0 {
 		what = append(what, "put back the repository "+oneLine(strings.Join(r.Repositories, ", "), maxLeftOutName))
@@ -174,20 +174,20 @@ func (r Restored) Notes() (notes []string) {
 			text += " and " + numeral.Count(others, "other")
 		}
 		redo := map[bool]string{true: "/redo or "}[r.Undo]
-		notes = append(notes, fmt.Sprintf("changed while a command ran, so taken back as its work: %s (if you changed one of them, %scheckpoint %d has it)", text, redo, r.From.ID))
+		notes = append(notes, fmt.Sprintf("changed while a command ran, so undone too: %s (if you made one of these changes, %scheckpoint %d has it)", text, redo, r.From.ID))
 	}
 	if named := r.To.LeftOut[:min(notedLeft, len(r.To.LeftOut))]; len(named) > 0 && r.NoFiles == "" {
 		left := strings.Join(named, ", ")
 		if others := len(r.To.LeftOut) + r.To.MoreLeftOut - len(named); others > 0 {
 			left += " and " + numeral.Count(others, "other")
 		}
-		notes = append(notes, "left as it is, since checkpoints leave it out: "+left)
+		notes = append(notes, "left alone, because checkpoints exclude it: "+left)
 	}
 	if files := unnamedFiles(r.Message); len(files) > 0 {
-		notes = append(notes, "the message had with it what it does not name, to be attached again: "+strings.Join(files, ", "))
+		notes = append(notes, "attach these again, they were sent with the message: "+strings.Join(files, ", "))
 	}
 	if r.Jobs > 0 {
-		notes = append(notes, numeral.Count(r.Jobs, "command")+" in the background, which a restore does not end: /jobs")
+		notes = append(notes, numeral.Count(r.Jobs, "command")+" still running in the background (a restore does not stop them): /jobs")
 	}
 	return notes
 }
@@ -344,7 +344,7 @@ func (o options) ofFork(d *deciders, inherited Option, rt Runtime, opts []Option
 	}
 	setAll(&o, opts, Option.setAgent)
 	if custom && o.runtime == nil {
-		return o, errors.New("the agent works in a runtime of the program's own: give the fork one by WithRuntime")
+		return o, errors.New("the agent uses a runtime of your own: give the fork one with WithRuntime")
 	}
 	return o, nil
 }

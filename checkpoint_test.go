@@ -36,16 +36,16 @@ func TestNotesOfARestore(t *testing.T) {
 		"nothing":  {pygent.Restored{}, nil},
 		"the user": {pygent.Restored{Kept: []pygent.KeptFile{{Path: "a\x1b[2J\nb"}}}, []string{"kept a␛[2J b: you have changed it since"}},
 		"a reason": {pygent.Restored{Kept: []pygent.KeptFile{{Path: "a", Why: "it is a directory", Aside: "a.1"}}}, []string{"kept a: it is a directory; what was there is in a.1"}},
-		"left out": {pygent.Restored{To: pygent.Checkpoint{LeftOut: []string{"a: ignored", "b: ignored"}, MoreLeftOut: 5}}, []string{"left as it is, since checkpoints leave it out: a: ignored, b: ignored and 5 others"}},
-		"more":     {pygent.Restored{To: pygent.Checkpoint{LeftOut: []string{"a", "b", "c", "d"}}}, []string{"left as it is, since checkpoints leave it out: a, b, c and 1 other"}},
+		"left out": {pygent.Restored{To: pygent.Checkpoint{LeftOut: []string{"a: ignored", "b: ignored"}, MoreLeftOut: 5}}, []string{"left alone, because checkpoints exclude it: a: ignored, b: ignored and 5 others"}},
+		"more":     {pygent.Restored{To: pygent.Checkpoint{LeftOut: []string{"a", "b", "c", "d"}}}, []string{"left alone, because checkpoints exclude it: a, b, c and 1 other"}},
 		"no files": {pygent.Restored{NoFiles: "why", To: pygent.Checkpoint{LeftOut: []string{"a"}}}, nil},
 		"attached": {pygent.Restored{Message: &pygent.Message{Parts: []pygent.Part{
 			{Text: "look at @b.png"}, {ImageURL: "data:image/png;base64,AAAA", FileName: "a\x1b.png"}, {ImageURL: "data:image/png;base64,AAAA", FileName: "b.png"}, {AudioURL: "x"},
-		}}}, []string{"the message had with it what it does not name, to be attached again: a␛.png, an attachment"}},
+		}}}, []string{"attach these again, they were sent with the message: a␛.png, an attachment"}},
 		"mentioned": {pygent.Restored{Message: &pygent.Message{Parts: []pygent.Part{
 			{Text: "look at @main.go"}, {Text: "package main", FileName: "main.go"},
 		}}}, nil},
-		"jobs": {pygent.Restored{Jobs: 2}, []string{"2 commands in the background, which a restore does not end: /jobs"}},
+		"jobs": {pygent.Restored{Jobs: 2}, []string{"2 commands still running in the background (a restore does not stop them): /jobs"}},
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, tt.want, tt.done.Notes()) })
 	}

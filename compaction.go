@@ -22,7 +22,7 @@ import (
 
 // ErrNothingToCompact is returned by [Agent.Compact] for a conversation of which
 // nothing can be left out.
-var ErrNothingToCompact = errors.New("nothing of the conversation can be left out")
+var ErrNothingToCompact = errors.New("nothing in the conversation can be shortened")
 
 // CompactionPolicy says when a conversation is compacted. The zero policy is the
 // default.
@@ -87,7 +87,7 @@ const usualWindow = 128_000
 
 // errSummarySpent is why the model is not asked after a summary that took what the
 // run had left to spend. The run has its status then.
-var errSummarySpent = errors.New("the summary of the conversation spent what was left")
+var errSummarySpent = errors.New("summarising the conversation used up the rest of the budget")
 
 // fit compacts the conversation if the next request would fill too much of the
 // window. It ends the run if the request cannot fit at all.
@@ -140,7 +140,7 @@ func (r *run) warnOfSmallWindow(specs []chat.ToolSpec, room int64) {
 	}
 	m.small = true
 	r.emit(Event{Type: EventWarning, Step: r.result.Steps, Text: fmt.Sprintf(
-		"the model's window has room for %d tokens, and the system message and the tools take %d of them: little is left to work with (%s)", room, prefix, looptext.WidenedBy)})
+		"the model's context window has %d tokens, and the system message and tools take %d of them: little room remains (%s)", room, prefix, looptext.WidenedBy)})
 }
 
 // insteadOfFull says what can be done about a conversation that is too long.
@@ -153,15 +153,15 @@ func (r *run) insteadOfFull(specs []chat.ToolSpec) string {
 	said := gauge.Tokens(a.history.LastOfUserWeight())
 	switch {
 	case prefix > most:
-		return fmt.Sprintf("the system message and the tools alone need about %d tokens %s, so a new conversation does not help: have fewer tools or skills, or shorter instructions, or take %s", prefix, of, larger)
+		return fmt.Sprintf("the system message and tools alone need about %d tokens %s, so a new conversation does not help: use fewer tools or skills, shorter instructions, or %s", prefix, of, larger)
 	case prefix+said > most && a.opts.task != "":
-		return fmt.Sprintf("what the task was told last alone needs about %d tokens %s: start another task with a shorter prompt, which names files instead of quoting them, or take %s", said, of, larger)
+		return fmt.Sprintf("the last message to the task alone needs about %d tokens %s: start another task with a shorter prompt that names files instead of quoting them, or use %s", said, of, larger)
 	case prefix+said > most:
-		return fmt.Sprintf("the user's last message alone needs about %d tokens %s: begin a new conversation with a shorter one, which names files instead of quoting them, or take %s", said, of, larger)
+		return fmt.Sprintf("the last message alone needs about %d tokens %s: start a new conversation with a shorter message that names files instead of quoting them, or use %s", said, of, larger)
 	case a.opts.compaction.Disabled:
-		return "switch compaction on, begin a new conversation, or take " + larger
+		return "turn compaction on, start a new conversation, or use " + larger
 	}
-	return "begin a new conversation, or take " + larger
+	return "start a new conversation, or use " + larger
 }
 
 // askInWindow asks the model. If the server refuses the request as too long, the
@@ -276,7 +276,7 @@ func (r *run) summarize(ctx context.Context, messages []Message, items []compact
 	}
 	done.ByModel = err == nil
 	if err != nil {
-		r.emit(Event{Type: EventWarning, Step: r.result.Steps, Text: "the model gave no summary of the conversation, so a list of its last calls takes its place: " + err.Error()})
+		r.emit(Event{Type: EventWarning, Step: r.result.Steps, Text: "the model did not summarise the conversation, so a list of its last calls is used instead: " + err.Error()})
 		summary = compact.Digest(said, most)
 	}
 	record := r.recorded(ctx, most/2)
@@ -365,7 +365,7 @@ func (r *run) compactNow(ctx context.Context) (chat.Compaction, error) {
 		return chat.Compaction{}, err
 	}
 	if at, given, ok := exchangeAtEnd(a.history.ActiveMessages()); ok && slices.Contains(given, noResult) {
-		return chat.Compaction{}, fmt.Errorf("message %d calls tools that have not answered: resume the run first", at+1)
+		return chat.Compaction{}, fmt.Errorf("message %d has unanswered tool calls: resume the run first", at+1)
 	}
 	specs, err := a.refreshSystem(ctx)
 	if err != nil {
@@ -419,7 +419,7 @@ func (r *run) beginAnew(ctx context.Context) error {
 func (r *run) nothingToCompact(specs []chat.ToolSpec) error {
 	a := r.agent
 	if a.history.MessageCount() == 0 {
-		return fmt.Errorf("%w: nothing was said yet", ErrNothingToCompact)
+		return fmt.Errorf("%w: the conversation is empty", ErrNothingToCompact)
 	}
 	weight, prefix := a.window.weight(specs), a.history.SystemWeight()+toolsWeight(specs)
 	gauge := a.window.gauge()
@@ -647,7 +647,7 @@ func (r *run) counted(weight int, u Usage) {
 	if m.gauge.Report(weight, u.PromptTokens) && !m.warned {
 		m.warned = true
 		r.emit(Event{Type: EventWarning, Step: r.result.Steps, Text: fmt.Sprintf(
-			"the server counted %d tokens in a request of about %d: it may cut off the beginning of the conversation without saying so (Ollama does: raise OLLAMA_CONTEXT_LENGTH, or num_ctx of the model, and tell the window by WithContextWindow or context_window)",
+			"the server counted %d tokens in a request of about %d: it may be silently cutting off the beginning of the conversation (Ollama does: raise OLLAMA_CONTEXT_LENGTH or the model's num_ctx, and set context_window or WithContextWindow)",
 			u.PromptTokens, expected)})
 	}
 }

@@ -113,7 +113,7 @@ func runLong(t *testing.T, api openai.Protocol, strict pygenttest.Provider) {
 			summaries++
 			require.True(t, c.ByModel)
 			require.Contains(t, c.Summary, "I did a lot, and all of it is well.")
-			require.Contains(t, c.String(), "a summary of the model")
+			require.Contains(t, c.String(), "a summary replaces")
 		}
 	}
 	require.NotZero(t, summaries)
@@ -191,7 +191,7 @@ func TestAnOverflowCompactsAndRepeatsOnce(t *testing.T) {
 			require.Len(t, *all, 1)
 			if tt.status == pygent.StatusContextFull {
 				require.Error(t, err)
-				require.Contains(t, result.Reason, "begin a new conversation")
+				require.Contains(t, result.Reason, "start a new conversation")
 				return
 			}
 			require.NoError(t, err)
@@ -207,7 +207,7 @@ func TestCompactionCanBeSwitchedOff(t *testing.T) {
 	result, err := agent.RunUntilStop(t.Context(), "go")
 	require.Error(t, err)
 	require.Equal(t, pygent.StatusContextFull, result.Status)
-	require.Contains(t, result.Reason, "switch compaction on")
+	require.Contains(t, result.Reason, "turn compaction on")
 	for _, p := range []pygent.CompactionPolicy{{At: 5}, {At: 99}, {To: 90}, {At: 50, To: 48}, {To: -1}} {
 		_, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithRuntime(nowhere{}), pygent.WithCompaction(p))
 		require.ErrorContains(t, err, "WithCompaction")
@@ -227,9 +227,9 @@ func TestACompactionThatIsSwitchedOffNeverHappens(t *testing.T) {
 			agent := newAgentOn(t, nowhere{}, testkit.NewModel(t, openai.BaseURL(server.URL())), pygent.WithTools(testkit.Spill(6_000)),
 				pygent.WithContextWindow(window), pygent.WithCompaction(pygent.CompactionPolicy{Disabled: true}), collect)
 			result, err := agent.RunUntilStop(t.Context(), "do the work", pygent.MaxSteps(70))
-			require.ErrorContains(t, err, "switch compaction on", "what can be done is in the error, which every front end shows")
+			require.ErrorContains(t, err, "turn compaction on", "what can be done is in the error, which every front end shows")
 			require.Equal(t, pygent.StatusContextFull, result.Status)
-			require.Contains(t, result.Reason, "switch compaction on")
+			require.Contains(t, result.Reason, "turn compaction on")
 			require.Empty(t, *all)
 			require.False(t, slices.ContainsFunc(server.Requests(), asksSummary))
 		})
@@ -252,7 +252,7 @@ func TestASmallWindowIsWarnedOf(t *testing.T) {
 	t.Parallel()
 	warned := 0
 	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(callBash("true"), callBash("false"), stop), pygent.WithContextWindow(2_000), pygent.OnEvent(func(e pygent.Event) {
-		if e.Type == pygent.EventWarning && strings.Contains(e.Text, "little is left to work with") {
+		if e.Type == pygent.EventWarning && strings.Contains(e.Text, "little room remains") {
 			warned++
 		}
 	}))
@@ -334,7 +334,7 @@ func TestServersThatCountNothingOrWrong(t *testing.T) {
 				return &pygent.ChatResponse{Message: chat.AssistantMessage("", call), Usage: usage}, nil
 			})
 			agent := newAgentOn(t, nowhere{}, model, pygent.WithTools(testkit.Spill(6_000)), pygent.WithContextWindow(24_000), pygent.OnEvent(func(e pygent.Event) {
-				if e.Type == pygent.EventWarning && strings.Contains(e.Text, "may cut off the beginning") {
+				if e.Type == pygent.EventWarning && strings.Contains(e.Text, "may be silently cutting off the beginning") {
 					warned++
 				}
 			}))
@@ -570,7 +570,7 @@ func TestATaskWhosePromptIsTooLongSaysWhatToDo(t *testing.T) {
 	require.NoError(t, err)
 	task := byPrompt(t, agent)[prompt]
 	require.Equal(t, pygent.TaskFailed, task.State)
-	require.Contains(t, task.String(), "start another task with a shorter prompt, which names files instead of quoting them")
+	require.Contains(t, task.String(), "start another task with a shorter prompt that names files instead of quoting them")
 	require.NotContains(t, task.String(), "conversation with")
 }
 
@@ -609,7 +609,7 @@ func TestANewConversationSendsNothingOfTheOldOne(t *testing.T) {
 	require.Equal(t, []string{"Be short.", "Hi.", "Hello.", "Who are you?", "Welcome."}, texts(agent.History().Messages()), "the history keeps all")
 	require.NoError(t, agent.Close())
 	require.Len(t, *all, 1)
-	require.Contains(t, (*all)[0].String(), "a new conversation begins; what was said before (2 messages) stays in the history")
+	require.Contains(t, (*all)[0].String(), "a new conversation starts; the earlier one (2 messages)")
 
 	agent = open()
 	say(agent, "And now?")
@@ -785,8 +785,8 @@ func TestWhatToDoAboutAFullWindow(t *testing.T) {
 		say    string
 		want   string
 	}{
-		"the prefix alone":       {2_000, "go", "the system message and the tools alone need about "},
-		"the last message alone": {9_000, strings.Repeat("a long text ", 6_000), "the user's last message alone needs about 18"},
+		"the prefix alone":       {2_000, "go", "the system message and tools alone need about "},
+		"the last message alone": {9_000, strings.Repeat("a long text ", 6_000), "the last message alone needs about 18"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			model := pygenttest.NewScriptedModel(pygenttest.ContextTooLarge(int(tt.window)))
@@ -842,7 +842,7 @@ func TestCompactSaysWhyNothingIsDoneAndCountsWhatItTakes(t *testing.T) {
 	server := worker(t, 8, pygenttest.Text("in short").WithUsage(usage))
 	agent := newAgentOn(t, nowhere{}, testkit.NewModel(t, openai.BaseURL(server.URL())), pygent.WithTools(testkit.Spill(1_000)), pygent.WithHistory(history))
 	_, err = agent.Compact(t.Context())
-	require.EqualError(t, err, "nothing of the conversation can be left out: nothing was said yet")
+	require.EqualError(t, err, "nothing in the conversation can be shortened: the conversation is empty")
 	require.NoError(t, history.Append(chat.UserMessage("hello"), chat.AssistantMessage("hello")))
 	_, err = agent.Compact(t.Context())
 	require.ErrorIs(t, err, pygent.ErrNothingToCompact)

@@ -419,7 +419,7 @@ func (c Config) setProject(p *bridge.Project) {
 func (c *Config) missingSkillDirs() (warnings []string) {
 	for _, dir := range c.SkillDirs {
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-			warnings = append(warnings, fmt.Sprintf("skill_dirs: %s is no directory, so it has no skills", dir))
+			warnings = append(warnings, fmt.Sprintf("skill_dirs: %s is not a directory", dir))
 		}
 	}
 	return warnings

@@ -690,8 +690,8 @@ func TestTablesOfAProjectHaveItsRights(t *testing.T) {
 	bad := s.fault()
 	require.Equal(t, "config.star", bad.Source)
 	require.Equal(t, 3, bad.Line)
-	require.ErrorContains(t, bad, "a file found in the working directory may not set container.image (line 3), model (line 7): ")
-	require.ErrorContains(t, bad, "name it with --script config.star, or set these in ~/.pygent.toml")
+	require.ErrorContains(t, bad, "a file found in the working directory may not set container.image (line 3), model (line 7)")
+	require.ErrorContains(t, bad, "load it with --script config.star, or set these in ~/.pygent.toml")
 
 	s.Tables[0].Values = map[string]any{"limits": map[string]any{"max_steps": int64(2)}, "banned_apps": []any{"curl"}}
 	s.env["PYGENT_BANNED_APPS"] = "wget"
@@ -705,7 +705,7 @@ func TestTablesOfAProjectHaveItsRights(t *testing.T) {
 	require.Equal(t, 1, c.Limits.MaxSteps)
 	require.Len(t, c.Warnings, 1)
 	require.Contains(t, c.Warnings[0], "config.star:1:1: limits.max_steps = 2 has no effect")
-	require.Contains(t, c.Warnings[0], "name it with --script")
+	require.Contains(t, c.Warnings[0], "load it with --script")
 
 	s.Tables[0].Project = false
 	delete(s.env, "PYGENT_MAX_STEPS")
@@ -895,9 +895,9 @@ func TestProjectFileRefusalNamesEveryKeyAndTheWayOut(t *testing.T) {
 	bad := s.fault()
 	require.Equal(t, 2, bad.Line)
 	require.EqualError(t, bad, path+":2:1: a file found in the working directory may not set "+
-		"image (line 2), openai.base_url (line 4), openai.api_key (line 5): "+
-		"whoever wrote the project could send your key elsewhere or reach files outside of it; "+
-		"if you trust the file, name it with --config "+path+", or set these in ~/.pygent.toml")
+		"image (line 2), openai.base_url (line 4), openai.api_key (line 5), "+
+		"because its author could send your key elsewhere or reach files outside the project; "+
+		"if you trust the file, load it with --config "+path+", or set these in ~/.pygent.toml")
 }
 
 func TestProjectFileInitialFilesStayInside(t *testing.T) {

@@ -481,7 +481,7 @@ func TestTheLogTellsDurationsWithIDs(t *testing.T) {
 		pygent.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
 	_, err := agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
-	require.Regexp(t, `msg="model called" agent=a1 step=1 model=m took=\S+ error="model API: status 503`, log.String())
+	require.Regexp(t, `msg="model called" agent=a1 step=1 model=m took=\S+ error="the model's server failed \(503`, log.String())
 	require.Regexp(t, `msg="model call failed; retrying" agent=a1 step=1 attempt=1`, log.String())
 	require.Regexp(t, `msg="tool called" agent=a1 step=1 tool=bash id=c7 took=`, log.String())
 }

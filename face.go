@@ -288,11 +288,11 @@ const (
 // builtinCommands are commands of every agent. What they do besides is up to
 // whoever runs them: see [CommandResult].
 var builtinCommands = []Command{
-	{Name: "compact", Summary: "make room: let a summary take the place of what was said so far"},
+	{Name: "compact", Summary: "summarise the conversation to free context"},
 	{Name: "exit", Summary: "end the session"},
-	{Name: "help", Usage: "[NAME]", Summary: "list the commands, or tell more of one"},
-	{Name: "new", Summary: "begin a new conversation; the history keeps this one"},
-	{Name: "resume", Summary: "go on with a run that was interrupted"},
+	{Name: "help", Usage: "[NAME]", Summary: "list the commands, or describe one"},
+	{Name: "new", Summary: "start a new conversation; the history keeps this one"},
+	{Name: "resume", Summary: "continue an interrupted run"},
 }
 
 func isBuiltinCommand(name string) bool {

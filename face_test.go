@@ -415,7 +415,7 @@ func TestRunCommand(t *testing.T) {
 		"/etc/passwd x":   `a command begins with "/", and its name has no other`,
 		"/resume it":      "/resume: it takes no arguments",
 		"/compact it":     "/compact: it takes no arguments",
-		"/compact":        "/compact: nothing of the conversation can be left out: nothing was said yet",
+		"/compact":        "/compact: nothing in the conversation can be shortened: the conversation is empty",
 		"/review nothing": "/review: there is nothing to review",
 		"/panics":         "/panics: panic: oops",
 		"/silent":         "/silent: the message is empty",

@@ -297,7 +297,7 @@ func (a *Agent) runsAgain() string {
 	if len(again) == 0 {
 		return ""
 	}
-	return "/resume makes these calls again, which were interrupted: " + strings.Join(again, "; ")
+	return "/resume repeats these interrupted calls: " + strings.Join(again, "; ")
 }
 
 // interrupted reports whether the conversation ends where it is the model's

@@ -313,7 +313,7 @@ func TestResumeNamesWhatRunsAgain(t *testing.T) {
 	open := chat.NewHistory(chat.UserMessage("go"), chat.AssistantMessage("",
 		recordedCall("a", "write_file", `{"path":"notes.txt","content":"x"}`), recordedCall("b", "bash", `{"cmd":"make deploy"}`)))
 	agent := newAgent(t, pygenttest.NewScriptedModel(stop), pygent.WithHistory(open))
-	const again = "/resume makes these calls again, which were interrupted: write notes.txt"
+	const again = "/resume repeats these interrupted calls: write notes.txt"
 	require.Equal(t, []string{again}, agent.FaceSession().Notices)
 	result, err := agent.RunCommand(t.Context(), "/resume", nil)
 	require.NoError(t, err)

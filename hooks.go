@@ -249,7 +249,7 @@ func Stream(ctx context.Context, m Model, req *ChatRequest, emit func(Delta)) (*
 type agentModel struct {
 	given   Model  // as [WithModel] or SetModel gave it
 	wrapped Model  // in the agent's middleware
-	name    string // as the provider calls it; empty for the model's own default
+	name    string // as the provider calls it; empty for the model's default
 }
 
 // modelChoice is the model that an agent asks, which may change while the agent works. It
@@ -353,7 +353,7 @@ func wrapModel(m Model, mw []func(Model) Model) (Model, error) {
 
 // SetModel changes the agent's model from its next model call on, also in a run
 // that goes on and between the attempts of a call that fails. name is the model
-// to ask for, as the provider calls it; empty means the model's own default. A
+// to ask for, as the provider calls it; empty means the model's default. A
 // nil m keeps the model and changes only the name. The agent's middleware wraps
 // the new model. Tasks that are delegated afterwards use it too; those at work
 // keep theirs.

@@ -105,7 +105,7 @@ func TestHooksComeBeforeApprovalsAndAllowNothing(t *testing.T) {
 	require.Equal(t, `{"text":"b"}`, asked)
 	require.Equal(t, "error: denied: no", got)
 	got = resultOf(t, change, pygent.WithTools(echoTool()), pygent.WithApprovalFor("echo"))
-	require.Equal(t, "error: denied: this tool needs approval, and nobody can give it here", got)
+	require.Equal(t, "error: denied: this tool needs approval, and nobody is here to approve it", got)
 }
 
 func TestHooksChangeNothingIntoABannedCommand(t *testing.T) {

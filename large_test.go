@@ -116,7 +116,7 @@ func TestFilesCountInWhatWaitsToBeHeard(t *testing.T) {
 		require.NoError(t, err)
 	}
 	_, err := agent.Say(chat.UserMessage("", part)) // 45 MiB as data URLs
-	require.ErrorContains(t, err, "no room")
+	require.ErrorContains(t, err, "are queued already")
 }
 
 func TestMentionedFilesHaveBounds(t *testing.T) {

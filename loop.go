@@ -353,7 +353,7 @@ func (r *run) judged(ctx context.Context, text string) {
 		}
 		r.judge.Waits()
 	case verdict.Stuck:
-		r.end(StatusStuck, fmt.Sprintf("%d answers in a row took no step of the work; the last was: %s", r.replies, cut.Head(strings.TrimSpace(text), shownReply)))
+		r.end(StatusStuck, fmt.Sprintf("%d answers in a row made no progress; the last was: %s", r.replies, cut.Head(strings.TrimSpace(text), shownReply)))
 	}
 }
 
@@ -527,7 +527,7 @@ func (r *run) tookMessage(resp *ChatResponse) error {
 // tookNothing handles an empty answer, which is never appended: the first is
 // answered by a nudge, the second ends the run.
 func (r *run) tookNothing(cutBy, thoughts string) {
-	reason := "the model answered nothing, twice"
+	reason := "the model gave two empty answers"
 	r.trouble.Told = ""
 	switch {
 	case cutBy == "" && thoughts != "":
@@ -562,6 +562,6 @@ func (r *run) tookReply(ctx context.Context, resp *ChatResponse) {
 	case r.opts.replyEnds && r.trouble.CutBy == "" && !r.onlyWritten() && !r.putsOff():
 		r.end(StatusReplied, "")
 	case r.replies >= r.opts.maxReplies:
-		r.end(StatusReplied, fmt.Sprintf("%d replies in a row without a tool call (MaxReplies)", r.replies))
+		r.end(StatusReplied, fmt.Sprintf("%d replies in a row had no tool call (MaxReplies)", r.replies))
 	}
 }

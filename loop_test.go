@@ -244,7 +244,7 @@ func TestSummingUpKeepsTheTimeLimit(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, pygent.StatusMaxSteps, result.Status)
 		require.Equal(t, time.Minute, time.Since(start))
-		require.Contains(t, warned, "the model did not sum up: ")
+		require.Contains(t, warned, "the model did not summarise: ")
 	})
 }
 
@@ -466,7 +466,7 @@ func TestConversationsAreBounded(t *testing.T) {
 	})
 	result, err := newAgent(t, model, pygent.WithCompaction(pygent.CompactionPolicy{Disabled: true})).
 		RunUntilStop(t.Context(), "go", pygent.MaxSteps(20), pygent.MaxReplies(20))
-	require.ErrorContains(t, err, "more than 64 MiB")
+	require.ErrorContains(t, err, "larger than 64 MiB")
 	require.Equal(t, pygent.StatusContextFull, result.Status)
 	require.Equal(t, 8, result.Steps)
 }
@@ -676,5 +676,5 @@ func TestARuntimeThatDoesNotAnswerIsSaidToHoldTheRunUp(t *testing.T) {
 	defer func() { require.NoError(t, agent.Close()) }()
 	_, err = agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
-	require.Equal(t, []string{"the workspace does not answer yet; the model is asked when it does, or without it", "the model is asked"}, told)
+	require.Equal(t, []string{"the workspace does not answer yet; the model is called when it does, or without it", "the model is asked"}, told)
 }

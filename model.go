@@ -147,7 +147,10 @@ func (r *run) ask(ctx context.Context) (*ChatResponse, error) {
 	}
 	resp, err := r.askInWindow(starting, specs)
 	if err != nil {
-		return nil, cmp.Or(startFailure(starting), fmt.Errorf("ask the model: %w", err))
+		if api := (*APIError)(nil); !errors.As(err, &api) { // which says itself who failed
+			err = fmt.Errorf("call the model: %w", err)
+		}
+		return nil, cmp.Or(startFailure(starting), err)
 	}
 	return resp, nil
 }
@@ -164,7 +167,7 @@ func (r *run) refreshSystem(ctx context.Context) ([]chat.ToolSpec, error) {
 		if r.agent.UseDocker() {
 			what = "the container"
 		}
-		r.emit(Event{Type: EventNotice, Step: r.result.Steps, Text: what + " does not answer yet; the model is asked when it does, or without it"})
+		r.emit(Event{Type: EventNotice, Step: r.result.Steps, Text: what + " does not answer yet; the model is called when it does, or without it"})
 	})()
 	return r.agent.refreshSystem(ctx)
 }
@@ -175,7 +178,7 @@ func (r *run) refreshSystem(ctx context.Context) ([]chat.ToolSpec, error) {
 // server that misbehaves could add to it with every answer.
 const maxConversation = 64 << 20
 
-var errConversation = fmt.Errorf("the conversation has more than %d MiB, which no model reads: begin a new one", maxConversation>>20)
+var errConversation = fmt.Errorf("the conversation is larger than %d MiB, which no model accepts: start a new one", maxConversation>>20)
 
 // sumUp makes one last model call when the run ended at its limit of steps or
 // tool calls, so that the user learns how far the model came. It changes
@@ -195,8 +198,8 @@ func (r *run) sumUp(ctx context.Context) {
 	ctx, done := r.beginStep(ctx)
 	defer done()
 	if err := r.askForSummary(ctx); err != nil {
-		r.agent.log.Warn("the model did not sum up", "error", err)
-		r.emit(Event{Type: EventWarning, Step: r.result.Steps, Text: "the model did not sum up: " + err.Error()})
+		r.agent.log.Warn("the model did not summarise", "error", err)
+		r.emit(Event{Type: EventWarning, Step: r.result.Steps, Text: "the model did not summarise: " + err.Error()})
 	}
 }
 
@@ -351,7 +354,7 @@ func (r *run) askOnce(ctx context.Context, model agentModel, req ChatRequest, de
 // the message that follows contains the whole answer.
 func (r *run) delta(d Delta) {
 	if d.Withdrawn {
-		why := cmp.Or(d.Notice, "the model began its answer anew")
+		why := cmp.Or(d.Notice, "the model restarted its answer")
 		r.agent.emit(Event{Type: EventRetry, Step: r.result.Steps, Retry: &RetryInfo{Error: why}})
 		d.Notice = ""
 	}
@@ -414,7 +417,7 @@ type listedModels struct {
 }
 
 // ModelNames returns the names that [Agent.SetModel] may be given as far as they are
-// known, sorted: the model's own default, those that are set and were used, those with
+// known, sorted: the model's default, those that are set and were used, those with
 // a price, and those that
 // the model's server lists, if the model can tell: a method
 // ListModels(context.Context) ([]string, error), as [openai.Model] has. The server is

@@ -32,7 +32,7 @@ func attempts(t *testing.T, policy pygent.RetryPolicy, n int, reply pygenttest.R
 		case pygent.EventRetry:
 			waits = append(waits, e.Retry.Wait)
 			require.Equal(t, len(waits), e.Retry.Attempt)
-			require.Contains(t, e.Retry.Error, "model API")
+			require.Contains(t, e.Retry.Error, "model's server")
 			last = time.Now()
 		case pygent.EventMessage:
 			if len(waits) > 0 {
@@ -100,10 +100,10 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 		{"shorter than the backoff", time.Millisecond, nil, ""},
 		{"longer than the longest pause", 5 * time.Minute, nil, ""},
 		{"within the time limit", 50 * time.Second, []pygent.RunOption{pygent.MaxTime(time.Minute)}, ""},
-		{"beyond the run", 2 * time.Minute, []pygent.RunOption{pygent.MaxTime(time.Minute)}, "a retry is possible in 2m0s, at "},
-		{"beyond the step", 2 * time.Minute, []pygent.RunOption{pygent.StepTimeout(time.Minute)}, "a retry is possible in 2m0s, at "},
-		{"beyond patience", 5*time.Minute + time.Second, nil, "RetryPolicy.MaxWait wait longer)"},
-		{"beyond reckoning", math.MaxInt64, nil, "a retry is possible in 106751 days or more"},
+		{"beyond the run", 2 * time.Minute, []pygent.RunOption{pygent.MaxTime(time.Minute)}, "the server allows a retry in 2m0s, at "},
+		{"beyond the step", 2 * time.Minute, []pygent.RunOption{pygent.StepTimeout(time.Minute)}, "the server allows a retry in 2m0s, at "},
+		{"beyond patience", 5*time.Minute + time.Second, nil, "or RetryPolicy.MaxWait)"},
+		{"beyond reckoning", math.MaxInt64, nil, "the server allows a retry in 106751 days or more"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -116,7 +116,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 					return
 				}
 				require.ErrorContains(t, err, tt.want)
-				require.ErrorContains(t, err, "past the time that is left")
+				require.ErrorContains(t, err, "which is too late")
 				var api *pygent.APIError
 				require.ErrorAs(t, err, &api)
 				require.Zero(t, time.Since(start))
@@ -263,7 +263,7 @@ func TestRetryAfterBeyondTheBudgetFailsAtOnce(t *testing.T) {
 		model := pygenttest.NewScriptedModel(pygenttest.RateLimited(time.Hour))
 		start := time.Now()
 		_, err := newAgentOn(t, nowhere{}, model).RunUntilStop(t.Context(), "go", pygent.MaxTime(time.Minute))
-		require.ErrorContains(t, err, "a retry is possible in 1h0m0s, at ")
+		require.ErrorContains(t, err, "the server allows a retry in 1h0m0s, at ")
 		require.Zero(t, time.Since(start))
 	})
 }

@@ -466,7 +466,7 @@ func WithOpenAI(opts ...openai.Option) Option {
 }
 
 // WithModelName names the model to ask for, as the provider calls it. Default:
-// the model's own default.
+// the model's default.
 func WithModelName(name string) Option { return option(func(o *options) { o.nameModel(name) }) }
 
 // WithPersona sets who the agent is. Default: PYGENT_PERSONA_NAME and

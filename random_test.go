@@ -183,7 +183,7 @@ func (p *program) checkRequest(ctx context.Context, req *pygent.ChatRequest) {
 	}
 	info, ok := pygent.CallFrom(ctx)
 	if !ok || info.Call.Name != "" {
-		p.wrong("the model is not told whom it serves: %v", info)
+		p.wrong("the model does not get whom it serves: %v", info)
 	}
 	if info.Task != "" {
 		return

@@ -89,7 +89,7 @@ func TestATypedRunWithoutAValue(t *testing.T) {
 		says    string
 	}{
 		"replies": {[]pygenttest.Reply{pygenttest.Text("a"), pygenttest.Text("b")}, pygent.StatusReplied,
-			"the run ended without a value (replied: 2 replies in a row without a tool call (MaxReplies))"},
+			"the run ended without a value (replied: 2 replies in a row had no tool call (MaxReplies))"},
 		"asks": {[]pygenttest.Reply{pygenttest.Call("continue", map[string]any{"prompt": "Which one?"})}, pygent.StatusAwaitingUser,
 			"the run ended without a value (awaiting_user: Which one?)"},
 		"gives wrong values": {[]pygenttest.Reply{wrong, other("a"), other("b"), other("c"), other("d")}, pygent.StatusStuck,

@@ -122,7 +122,7 @@ func (o *runtimeOptions) decideHosts(ctx context.Context, hosts []string) (appro
 	if err != nil {
 		return approval.Answer{}, fmt.Errorf("nobody could be asked about it: %w", err)
 	}
-	return approval.Answer{Allow: d.Allow, Keep: d.Session, Reason: cmp.Or(d.Reason, "the user said no")}, nil
+	return approval.Answer{Allow: d.Allow, Keep: d.Session, Reason: cmp.Or(d.Reason, "the user declined")}, nil
 }
 
 // DockerMode says whether a runtime uses Docker.

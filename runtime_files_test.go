@@ -169,7 +169,7 @@ func TestAnOddInstructionsFileEndsNothing(t *testing.T) {
 				"ln -s /etc/passwd AGENTS.md":                      "outside the workspace",
 				"ln -s AGENTS.md AGENTS.md":                        "AGENTS.md",
 				"mkfifo AGENTS.md":                                 "not a regular file",
-				"mkdir AGENTS.md":                                  "the model is not told",
+				"mkdir AGENTS.md":                                  "the model does not get",
 				"truncate -s 1G AGENTS.md":                         "it is binary data",
 				"yes | head -c 40000 >AGENTS.md":                   "the first 32768 of the 40000 bytes of AGENTS.md",
 				`printf 'use \377tabs' >AGENTS.md`:                 "AGENTS.md: some of it is not UTF-8",

@@ -427,7 +427,7 @@ type warned struct {
 func (w *warned) event(e pygent.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if e.Type == pygent.EventWarning && strings.Contains(e.Text, "files by which git runs programs") {
+	if e.Type == pygent.EventWarning && strings.Contains(e.Text, "files that can make git run programs") {
 		w.texts = append(w.texts, e.Text)
 	}
 }
@@ -458,7 +458,7 @@ func testGitChanges(t *testing.T, dir string, rt pygent.Runtime) {
 	require.Empty(t, run(), "no file of git's was changed")
 	told := run()
 	require.Len(t, told, 1)
-	require.Contains(t, told[0], `"`+filepath.Join(dir, ".git/config")+`" is new, "`+filepath.Join(dir, ".git/hooks/pre-commit")+`" is new. Read them`)
+	require.Contains(t, told[0], `"`+filepath.Join(dir, ".git/config")+`" is new, "`+filepath.Join(dir, ".git/hooks/pre-commit")+`" is new. `)
 	require.Empty(t, run(), "each change is told once")
 
 	_, err = rt.Bash(t.Context(), "echo worse >> .git/hooks/pre-commit")
@@ -553,7 +553,7 @@ func TestWritesBelowGitNeedApproval(t *testing.T) {
 			require.Regexp(t, "^(created|replaced) a", got[0])
 			if name == "nobody" {
 				for _, result := range got[1:10] {
-					require.Contains(t, result, "denied: git on the user's machine obeys what is below .git")
+					require.Contains(t, result, "denied: files below .git can make git")
 				}
 				return
 			}

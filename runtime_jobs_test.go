@@ -695,7 +695,7 @@ func TestAResumedModelIsToldWhatBecameOfItsJobs(t *testing.T) {
 			goOn(t, agent)
 			told := noticesOfJobs(agent)
 			require.Len(t, told, 1)
-			require.Regexp(t, `^\[job 1 \(echo up; sleep 1000\): running for .*; it still runs, although the run that began it is over\]
+			require.Regexp(t, `^\[job 1 \(echo up; sleep 1000\): running for .*; it is still running, although the run that started it is over\]
 \[job 2 \(.*\): ended with exit code 3 after .*\] its last lines:
   done$`, told[0])
 			require.NoError(t, h.Close())

@@ -55,7 +55,7 @@ func newLocalRuntime(ctx context.Context, o *runtimeOptions, fallback string) (R
 		return nil, err
 	}
 	if len(o.allowedHosts) > 0 {
-		o.queue.Tell(sandbox.Event{Kind: sandbox.Limited, Text: "commands run on this machine and use its network: the allowed hosts are no limit"})
+		o.queue.Tell(sandbox.Event{Kind: sandbox.Limited, Text: "commands run on this machine and use its network: allowed hosts have no effect"})
 	}
 	info := RuntimeInfo{
 		Kind:           kindLocal,

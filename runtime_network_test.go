@@ -283,7 +283,7 @@ func TestLocalCommandsAreNotLimitedByAllowedHosts(t *testing.T) {
 		}
 	}))
 	require.NoError(t, r.Cleanup())
-	require.Contains(t, strings.Join(told, " "), "the allowed hosts are no limit")
+	require.Contains(t, strings.Join(told, " "), "allowed hosts have no effect")
 }
 
 // clientsImage is an image with the clients of package registries.
@@ -538,7 +538,7 @@ func TestHostApproval(t *testing.T) {
 	}{
 		{"once", hostAnswers{answer: pygent.HostDecision{Allow: true}}, 2, "", true},
 		{"for the session", hostAnswers{answer: pygent.HostDecision{Allow: true, Session: true}}, 1, "", true},
-		{"no", hostAnswers{}, 1, "the network refused a.example.com (the user said no)", false},
+		{"no", hostAnswers{}, 1, "the network refused a.example.com (the user declined)", false},
 		{"no, with a reason", hostAnswers{answer: pygent.HostDecision{Reason: "use the files here"}}, 1, "the network refused a.example.com (use the files here)", false},
 		{"nobody answers", hostAnswers{err: errors.New("no terminal")}, 2, "the network refused a.example.com (nobody could be asked about it: no terminal); the user can allow a.example.com", false},
 	}

@@ -357,7 +357,7 @@ func (s *savedAgent) fillRuntime(ctx context.Context, a *Agent) error {
 	return err
 }
 
-var errWorkspaceUsed = errors.New("the workspace has files already; name a new directory, or none for a temporary one")
+var errWorkspaceUsed = errors.New("the workspace already has files; choose a new directory, or leave it out for a temporary one")
 
 func (s *savedAgent) failed(err error) error {
 	if err == nil {
@@ -374,7 +374,7 @@ func (s *savedAgent) checkUnused(h conversation, name string) error {
 	if name != "" {
 		name += " "
 	}
-	return s.failed(fmt.Errorf("the history %shas %s already; name a file that does not exist", name, numeral.Count(h.Len(), "message")))
+	return s.failed(fmt.Errorf("the history %salready has %s; choose a file that does not exist", name, numeral.Count(h.Len(), "message")))
 }
 
 // checkEmpty refuses a workspace with files in it, before those of a snapshot are
@@ -403,7 +403,7 @@ func (s *savedAgent) emitNotTaken(a *Agent) {
 		return
 	}
 	if not := s.setup.notTaken(a.Setup()); len(not) > 0 {
-		a.startup.add(fmt.Sprintf("the snapshot %s was saved by an agent with other settings, which are not taken from it: %s", s.dir, strings.Join(not, "; ")))
+		a.startup.add(fmt.Sprintf("the snapshot %s was saved with other settings, which are not applied: %s", s.dir, strings.Join(not, "; ")))
 	}
 }
 

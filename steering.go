@@ -80,7 +80,7 @@ func (u *unheard) add(msg Message, size int) (id string, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if len(u.said) >= maxUnheard || u.bytes+size > maxUnheardBytes {
-		return "", fmt.Errorf("say: %d messages wait to be heard already, and there is no room for another", len(u.said))
+		return "", fmt.Errorf("say: %d messages are queued already; wait until the agent has read them", len(u.said))
 	}
 	u.made++
 	id = fmt.Sprintf("said-%d", u.made)
@@ -258,7 +258,7 @@ func (r *run) goesOn(ended bool) bool {
 // Settings is what can be changed in an agent at work. An [EventSettings] tells
 // each change, and [State] what is set now.
 type Settings struct {
-	Model string `json:"model,omitempty"` // the model that is asked for, as [Agent.SetModel] set it; empty for the model's own default
+	Model string `json:"model,omitempty"` // the model that is asked for, as [Agent.SetModel] set it; empty for the model's default
 	// DefaultModel is the name of that default, if no other is set and the model tells it.
 	DefaultModel string   `json:"default_model,omitempty"`
 	Persona      Persona  `json:"persona"`

@@ -148,7 +148,7 @@ func TestWhatCannotBeSaidIsRefused(t *testing.T) {
 		say(t, agent, "hello?")
 	}
 	_, err := agent.Say(chat.UserMessage("hello?"))
-	require.ErrorContains(t, err, "100 messages wait")
+	require.ErrorContains(t, err, "100 messages are queued")
 	for _, s := range agent.State().Unheard {
 		require.True(t, agent.Unsay(s.ID))
 	}

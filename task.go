@@ -498,9 +498,9 @@ func (q *Question) words() string {
 func (s TaskStatus) waitsForUser() string {
 	switch {
 	case len(s.Approvals) > 0:
-		return "it waits for the user's permission: " + plainLine(cmp.Or(s.Approvals[0].Request.Tool.Summary, s.Approvals[0].Request.Call.Name))
+		return "it is waiting for the user's approval: " + plainLine(cmp.Or(s.Approvals[0].Request.Tool.Summary, s.Approvals[0].Request.Call.Name))
 	case s.Asked != nil && !s.asksParent():
-		return "it waits for the user's answer: " + plainLine(s.Asked.Request.Question.Prompt)
+		return "it is waiting for the user's answer: " + plainLine(s.Asked.Request.Question.Prompt)
 	}
 	return ""
 }
@@ -876,7 +876,7 @@ func (t *localTask) uncollected() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if names := t.status.Left.filesLeft().Named(); names != "" && !t.taken && t.status.State == TaskFinished {
-		return fmt.Sprintf("task %s made files that were not collected, and go with it: %s", t.spec.ID, names)
+		return fmt.Sprintf("task %s made files that were not collected and are deleted with it: %s", t.spec.ID, names)
 	}
 	return ""
 }

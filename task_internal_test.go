@@ -324,9 +324,9 @@ func TestMoneyGoesOnElsewhere(t *testing.T) {
 		status     Status
 		reason     string
 	}{
-		"its own":            {1, 0, StatusBudget, "the cost is 1.00, of at most 1.00 (MaxCost)"},
-		"that of tasks":      {0, 1, StatusBudget, "the cost is 1.00, of at most 1.00 (MaxCost)"},
-		"both":               {0.4, 0.6, StatusBudget, "the cost is 1.00, of at most 1.00 (MaxCost)"},
+		"its own":            {1, 0, StatusBudget, "the cost is 1.00; the limit is 1.00 (MaxCost)"},
+		"that of tasks":      {0, 1, StatusBudget, "the cost is 1.00; the limit is 1.00 (MaxCost)"},
+		"both":               {0.4, 0.6, StatusBudget, "the cost is 1.00; the limit is 1.00 (MaxCost)"},
 		"something is left":  {0.4, 0.5, StatusStopped, ""},
 		"the next is enough": {0.95, 0, StatusStopped, ""},
 	} {
@@ -375,7 +375,7 @@ func TestASpentBudgetBuysNoSummary(t *testing.T) {
 	require.Equal(t, 1, asked)
 	r.budget.SpendBelow(spending(Usage{CompletionTokens: 100}))
 	_, err = r.askSummary(t.Context(), nil, 1_000)
-	require.ErrorContains(t, err, "tokens are spent, of 100 (MaxTokens)")
+	require.ErrorContains(t, err, "tokens are used (MaxTokens)")
 	require.Equal(t, 1, asked)
 }
 

@@ -300,7 +300,7 @@ func (m *TaskManager) ask(r *taskRecord, e Event) {
 func (m *TaskManager) decide(ctx context.Context, r *taskRecord, request ApprovalRequest) Decision {
 	approve := m.approver(r)
 	if approve == nil {
-		return Decision{By: byNobody, Reason: "this tool needs approval, and nobody can give it for a task"}
+		return Decision{By: byNobody, Reason: "this tool needs approval, and nobody can approve calls of a task"}
 	}
 	defer pauseSteps(r)()
 	if m.approving.LockContext(ctx) != nil {
@@ -322,7 +322,7 @@ func (m *TaskManager) decide(ctx context.Context, r *taskRecord, request Approva
 	}
 	if err != nil {
 		logPanic(m.log, "approval", err)
-		return Decision{Reason: fmt.Sprintf("the approval could not be asked for: %v", err)}
+		return Decision{Reason: fmt.Sprintf("asking for approval failed: %v", err)}
 	}
 	return decision
 }

@@ -222,10 +222,10 @@ func TestTheModelOfTheParentApprovesNothing(t *testing.T) {
 		require.Equal(t, id, requests[0].Task)
 		require.Equal(t, []string{"asked for " + id, "Ada decided for " + id + ": false"}, told)
 		got := results(agent)
-		require.Contains(t, got[1], "\n  it waits for the user's permission: $ rm -rf /")
-		require.Contains(t, got[2], "\nit waits for the user's permission: $ rm -rf /")
+		require.Contains(t, got[1], "\n  it is waiting for the user's approval: $ rm -rf /")
+		require.Contains(t, got[2], "\nit is waiting for the user's approval: $ rm -rf /")
 		for _, sent := range got[3:6] {
-			require.Equal(t, "task "+id+" hears it before its next step; it waits for the user's permission: $ rm -rf /", sent)
+			require.Equal(t, "task "+id+" hears it before its next step; it is waiting for the user's approval: $ rm -rf /", sent)
 		}
 		messages, err := agent.Tasks().TaskHistory(t.Context(), id)
 		require.NoError(t, err)

@@ -34,9 +34,9 @@ func TestTasksShareTheTokensOfTheRun(t *testing.T) {
 		want   []string // descriptions of the tasks, in the order of their start
 	}{
 		"a quarter each": {pygent.Limits{}, []string{
-			"error: 1300 tokens are spent, of 1250 (MaxTokens)", "error: 1300 tokens are spent, of 1250 (MaxTokens)"}},
+			"error: 1300 of 1250 tokens are used (MaxTokens)", "error: 1300 of 1250 tokens are used (MaxTokens)"}},
 		"what they ask for, while there is some": {pygent.Limits{MaxTokens: 4000}, []string{
-			"error: 4000 tokens are spent, of 4000 (MaxTokens)", "error: 900 tokens are spent, of 900 (MaxTokens)"}},
+			"error: 4000 of 4000 tokens are used (MaxTokens)", "error: 900 of 900 tokens are used (MaxTokens)"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			gate := make(chan struct{})
@@ -77,7 +77,7 @@ func TestWhatATaskDoesNotSpendGoesBack(t *testing.T) {
 	result, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxTokens(600))
 	require.NoError(t, err)
 	require.Equal(t, pygent.StatusBudget, result.Status, result.Reason)
-	require.Equal(t, "600 tokens are spent, of 600 (MaxTokens)", result.Reason)
+	require.Equal(t, "600 of 600 tokens are used (MaxTokens)", result.Reason)
 	require.EqualValues(t, 500, result.Usage.Total())
 	require.EqualValues(t, 100, result.TaskUsage.Total())
 }
@@ -91,7 +91,7 @@ func TestRunStopsShortOfWhatItsTasksMaySpend(t *testing.T) {
 	agent := newAgent(t, model)
 	result, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxTokens(400))
 	require.NoError(t, err)
-	require.Equal(t, "300 tokens are spent and 100 set aside for tasks at work, of 400 (MaxTokens)", result.Reason)
+	require.Equal(t, "300 tokens are used and 100 reserved for running tasks, of 400 (MaxTokens)", result.Reason)
 }
 
 func TestTasksOfTasksSpendTheSameTokens(t *testing.T) {
@@ -107,7 +107,7 @@ func TestTasksOfTasksSpendTheSameTokens(t *testing.T) {
 	require.Equal(t, pygent.StatusStopped, result.Status, result.Reason)
 	tasks := byPrompt(t, agent)
 	require.Equal(t, pygent.TaskFinished, tasks["Lead"].State)
-	require.Equal(t, "error: 500 tokens are spent, of 500 (MaxTokens)", tasks["Sub"].String(), "a quarter of a quarter")
+	require.Equal(t, "error: 500 of 500 tokens are used (MaxTokens)", tasks["Sub"].String(), "a quarter of a quarter")
 	require.EqualValues(t, 500, tasks["Lead"].Result.TaskUsage.Total())
 	require.EqualValues(t, 800, result.TaskUsage.Total(), "of all of them, each once")
 }
@@ -119,7 +119,7 @@ func TestNoTaskStartsWhenNothingIsLeft(t *testing.T) {
 	result, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxTokens(100))
 	require.NoError(t, err)
 	require.Equal(t, pygent.StatusBudget, result.Status)
-	require.Contains(t, results(agent)[0], "the budget of the run is spent")
+	require.Contains(t, results(agent)[0], "the budget of the run is used up")
 	require.Empty(t, byPrompt(t, agent))
 }
 
@@ -147,7 +147,7 @@ func TestTaskOfAToolCallIsDelegatedByItsAgent(t *testing.T) {
 	}{
 		"said": {func(ctx context.Context) []pygent.TaskOption {
 			return []pygent.TaskOption{pygent.WithTaskCall(ctx)}
-		}, "error: 300 tokens are spent, of 250 (MaxTokens)"},
+		}, "error: 300 of 250 tokens are used (MaxTokens)"},
 		"not said": {func(context.Context) []pygent.TaskOption { return nil }, "error: the limit of 20 steps is reached (MaxSteps)"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -42,8 +42,8 @@ func TestErrorOfATask(t *testing.T) {
 	}{
 		"finished": {},
 		"ponder":   {},
-		"refused":  {want: "task refused failed: ask the model: model API: status 400 (bad): No such model [request req_scripted]", as: &api},
-		"broken":   {opts: []pygent.TaskOption{pygent.WithTaskModel(fails)}, want: "task broken failed: ask the model: the disk is full", is: sentinel},
+		"refused":  {want: "task refused failed: the model's server rejected the request (400 bad): No such model [request req_scripted]", as: &api},
+		"broken":   {opts: []pygent.TaskOption{pygent.WithTaskModel(fails)}, want: "task broken failed: call the model: the disk is full", is: sentinel},
 		"late": {opts: []pygent.TaskOption{hangs(), pygent.WithTaskLimits(pygent.Limits{MaxTime: time.Millisecond})},
 			want: "task late timed out: the task took longer than 1ms (MaxTime)", is: context.DeadlineExceeded},
 		"unwanted": {opts: []pygent.TaskOption{hangs()}, cancel: true, want: "task unwanted was cancelled: the task was cancelled", is: context.Canceled},
@@ -595,10 +595,10 @@ func TestFilesOfATaskThatNobodyCollectedAreToldAtTheEnd(t *testing.T) {
 		collects bool
 		want     string
 	}{
-		"it made files":          {"echo more >> copied; echo x > report", false, "made files that were not collected, and go with it: copied, report"},
+		"it made files":          {"echo more >> copied; echo x > report", false, "made files that were not collected and are deleted with it: copied, report"},
 		"one of them is wanted":  {"echo more >> copied; echo x > report", true, ""},
 		"it made none":           {"cat copied", false, ""},
-		"it made many":           {"touch 1 2 3 4 5 6 7", false, "and go with it: 1, 2, 3, 4, 5 and 2 others"},
+		"it made many":           {"touch 1 2 3 4 5 6 7", false, "and are deleted with it: 1, 2, 3, 4, 5 and 2 others"},
 		"they are its own alone": {"mkdir .pygent && echo x > .pygent/notes", false, ""},
 		"it has taken them away": {"rm copied", false, ""},
 	} {

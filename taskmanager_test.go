@@ -100,7 +100,7 @@ func TestTaskStatusReadsInWords(t *testing.T) {
 		{"step timeout", []pygenttest.Reply{hang}, pygent.Limits{StepTimeout: 100 * time.Millisecond}, pygent.TaskTimedOut, "timeout after 100ms"},
 		{"task timeout", []pygenttest.Reply{hang}, pygent.Limits{MaxTime: 100 * time.Millisecond}, pygent.TaskTimedOut, "timeout after 100ms"},
 		{"steps", []pygenttest.Reply{callBash("echo a"), callBash("echo b")}, pygent.Limits{MaxSteps: 1}, pygent.TaskFailed, "error: the limit of 1 step is reached (MaxSteps)"},
-		{"model", []pygenttest.Reply{pygenttest.Status(400, "bad", "No such model")}, pygent.Limits{}, pygent.TaskFailed, "error: ask the model: model API: status 400 (bad): No such model [request req_scripted]"},
+		{"model", []pygenttest.Reply{pygenttest.Status(400, "bad", "No such model")}, pygent.Limits{}, pygent.TaskFailed, "error: the model's server rejected the request (400 bad): No such model [request req_scripted]"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -408,7 +408,7 @@ func TestTaskApprovalIsAskedOfTheParent(t *testing.T) {
 	waitTask(t, m, id)
 	messages, err = m.TaskHistory(t.Context(), id)
 	require.NoError(t, err)
-	require.Contains(t, messages[3].Content, "nobody can give it for a task")
+	require.Contains(t, messages[3].Content, "nobody can approve calls of a task")
 }
 
 func TestApprovalThatHangsDoesNotHoldUpClose(t *testing.T) {

@@ -160,7 +160,7 @@ func TestTooManyTasksAreAClearResult(t *testing.T) {
 	require.NoError(t, err)
 	got := results(agent)
 	require.Contains(t, got[0], "started task")
-	require.Contains(t, got[1], "too many tasks run already: 1 run, and no more may at once (PYGENT_MAX_TASKS); wait for one with task_status")
+	require.Contains(t, got[1], "too many tasks are running: 1, which is the limit (PYGENT_MAX_TASKS); wait for one with task_status")
 	require.Contains(t, got[2], ": running [")
 	require.Contains(t, got[2], "Hang 1")
 }

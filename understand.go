@@ -307,7 +307,7 @@ func (r *run) acceptWritten(resp *ChatResponse, thoughts string) {
 	}
 	if !r.toldWritten {
 		r.toldWritten = true
-		r.emit(Event{Type: EventNotice, Step: r.result.Steps, Text: fmt.Sprintf("the model printed a call of %s as text, which is taken as a call: %s", read.Name, needsParser)})
+		r.emit(Event{Type: EventNotice, Step: r.result.Steps, Text: fmt.Sprintf("the model wrote a call of %s as text, which is treated as a call: %s", read.Name, needsParser)})
 	}
 }
 

@@ -408,7 +408,7 @@ func TestAPatchObeysTheRulesOfEachFile(t *testing.T) {
 	_, err := agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
 	said := agent.History().Messages()
-	require.Contains(t, said[3].Text(), "git on the user's machine obeys what is below .git")
+	require.Contains(t, said[3].Text(), "files below .git can make git")
 	require.Contains(t, said[5].Text(), "outside")
 	require.Contains(t, said[11].Text(), "locked is read-only")
 	require.Equal(t, map[string]string{".git/config": "", "latin": "caf\xe9 ol\xe9 d\xe9j\xe0 vu\r\nfin \xe9\r\n", "locked": "x\n", "quoted.txt": "x\n"}, filesIn(t, dir))
@@ -596,7 +596,7 @@ func TestACallWrittenAsTextRunsAsACall(t *testing.T) {
 	notices, result := noticesOf(t, agent)
 	require.Equal(t, pygent.StatusStopped, result.Status)
 	require.Len(t, notices, 1, "it is told once in a run")
-	require.Contains(t, notices[0], "printed a call of bash as text, which is taken as a call")
+	require.Contains(t, notices[0], "wrote a call of bash as text")
 	got := results(agent)
 	require.Contains(t, got[0], "hello\n")
 	require.Contains(t, got[1], "again\n")
@@ -786,7 +786,7 @@ func TestAPersonIsAskedAboutAWrittenCall(t *testing.T) {
 			require.Len(t, why, 2)
 			continue
 		}
-		require.Equal(t, []string{"the model wrote it as text, which may repeat what it has read"}, why)
+		require.Equal(t, []string{"the model wrote it as text, and may only be quoting something it read"}, why)
 	}
 }
 
@@ -796,7 +796,7 @@ func TestAWrittenCallOfATaskIsAskedAbout(t *testing.T) {
 	var asked atomic.Int32
 	approve := func(_ context.Context, r pygent.ApprovalRequest) (pygent.Decision, error) {
 		asked.Add(1)
-		return pygent.Decision{Allow: r.Why == "the model wrote it as text, which may repeat what it has read"}, nil
+		return pygent.Decision{Allow: r.Why == "the model wrote it as text, and may only be quoting something it read"}, nil
 	}
 	for _, tt := range []struct {
 		who   string

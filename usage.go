@@ -197,9 +197,9 @@ func (l pricing) check() error {
 		}
 	}
 	if asked == "" {
-		return errors.New("the cost cannot be limited: the model has no name, and so no price: name it (--model, PYGENT_MODEL, WithModelName), and give it a price ([prices] in ~/.pygent.toml, WithPrices)")
+		return errors.New("the cost cannot be limited, because the model has no name and therefore no price: set its name (--model, PYGENT_MODEL, WithModelName) and its price ([prices] in ~/.pygent.toml, WithPrices)")
 	}
-	return fmt.Errorf("the cost cannot be limited: the model %s has no price: [prices] in ~/.pygent.toml or WithPrices gives it one; or leave the limit out (--max-cost, limits.max_cost, PYGENT_MAX_COST)", asked)
+	return fmt.Errorf("the cost cannot be limited, because the model %s has no price: set one in [prices] in ~/.pygent.toml or with WithPrices, or remove the limit (--max-cost, limits.max_cost, PYGENT_MAX_COST)", asked)
 }
 
 // checkFor is check for the limit that holds for all runs of an agent.
@@ -232,7 +232,7 @@ func (r *run) spend(resp *ChatResponse) {
 	case resp.Cost != nil || price == (Price{}):
 	case u.PromptTokens == 0 && (u.CompletionTokens == 0 || resp.Message.Role != ""), u.CompletionTokens == 0 && !isEmpty(resp.Message):
 		// Also if it said numbers that cannot be true. An error has no message, and counts as said.
-		r.unknown = "the cost is limited (MaxCost), but the server did not say how many tokens the answer took"
+		r.unknown = "the cost is limited (MaxCost), but the server did not report the tokens of the answer"
 	}
 }
 
@@ -245,7 +245,7 @@ func (r *run) budgetSpent() string {
 }
 
 // errBroke is the cause that ends an answer which has spent all that was left.
-var errBroke = errors.New("the answer was cut off, since it has spent what was left of the budget")
+var errBroke = errors.New("the answer was cut off, because it used up the budget")
 
 // bytesOfToken is how many bytes the tokens of an answer have at most, on average.
 const bytesOfToken = 8

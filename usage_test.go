@@ -149,11 +149,11 @@ func TestRunEndsWhenItsMoneyIsSpent(t *testing.T) {
 		steps  int
 		reason string
 	}{
-		"money":               {[]pygent.RunOption{pygent.MaxCost(0.3)}, 3, "the cost is 0.300, of at most 0.300 (MaxCost)"},
-		"the last crosses it": {[]pygent.RunOption{pygent.MaxCost(0.25)}, 3, "the cost is 0.300, of at most 0.250 (MaxCost)"},
-		"a tiny limit":        {[]pygent.RunOption{pygent.MaxCost(1e-12)}, 1, "the cost is 0.100, of at most 0.000000001 (MaxCost)"},
-		"tokens before it":    {[]pygent.RunOption{pygent.MaxCost(9), pygent.MaxTokens(200)}, 2, "200 tokens are spent, of 200 (MaxTokens)"},
-		"it before tokens":    {[]pygent.RunOption{pygent.MaxCost(0.1), pygent.MaxTokens(9000)}, 1, "the cost is 0.100, of at most 0.100 (MaxCost)"},
+		"money":               {[]pygent.RunOption{pygent.MaxCost(0.3)}, 3, "the cost is 0.300; the limit is 0.300 (MaxCost)"},
+		"the last crosses it": {[]pygent.RunOption{pygent.MaxCost(0.25)}, 3, "the cost is 0.300; the limit is 0.250 (MaxCost)"},
+		"a tiny limit":        {[]pygent.RunOption{pygent.MaxCost(1e-12)}, 1, "the cost is 0.100; the limit is 0.000000001 (MaxCost)"},
+		"tokens before it":    {[]pygent.RunOption{pygent.MaxCost(9), pygent.MaxTokens(200)}, 2, "200 of 200 tokens are used (MaxTokens)"},
+		"it before tokens":    {[]pygent.RunOption{pygent.MaxCost(0.1), pygent.MaxTokens(9000)}, 1, "the cost is 0.100; the limit is 0.100 (MaxCost)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := 0
@@ -174,9 +174,9 @@ func TestWhatHasNoPriceCannotBeLimited(t *testing.T) {
 	t.Parallel()
 	model := pygenttest.NewScriptedModel(stop)
 	_, err := pygent.New(pygent.WithModel(model), pygent.WithRuntime(nowhere{}), pygent.WithModelName("x"), pygent.WithPrices(dollars), pygent.MaxCost(1))
-	require.EqualError(t, err, "the cost cannot be limited: the model x has no price: [prices] in ~/.pygent.toml or WithPrices gives it one; or leave the limit out (--max-cost, limits.max_cost, PYGENT_MAX_COST)")
+	require.EqualError(t, err, "the cost cannot be limited, because the model x has no price: set one in [prices] in ~/.pygent.toml or with WithPrices, or remove the limit (--max-cost, limits.max_cost, PYGENT_MAX_COST)")
 	_, err = pygent.New(pygent.WithModel(model), pygent.WithRuntime(nowhere{}), pygent.MaxCost(1))
-	require.ErrorContains(t, err, "the model has no name, and so no price")
+	require.ErrorContains(t, err, "the model has no name")
 
 	agent := pricedAgent(t, model, pygent.MaxCost(1))
 	require.NoError(t, agent.SetModel(nil, "y"))
@@ -195,11 +195,11 @@ func TestRunEndsAfterAnAnswerOfUnknownCost(t *testing.T) {
 	}{
 		"another model":              {next.WithUsage(hundred).WithModel("other"), `the cost is limited (MaxCost), but the answer came from the model "other", which has no price (WithPrices)`},
 		"another model that says it": {next.WithUsage(hundred).WithModel("other").WithCost(0.1), ""},
-		"no usage":                   {next.WithModel("m"), "the cost is limited (MaxCost), but the server did not say how many tokens the answer took"},
-		"a negative prompt":          {next.WithUsage(pygent.Usage{PromptTokens: -90, CompletionTokens: 10}).WithModel("m"), "the cost is limited (MaxCost), but the server did not say how many tokens the answer took"},
-		"a negative answer":          {next.WithUsage(pygent.Usage{PromptTokens: 90, CompletionTokens: -1}).WithModel("m"), "the cost is limited (MaxCost), but the server did not say how many tokens the answer took"},
-		"far too much":               {next.WithUsage(pygent.Usage{PromptTokens: 1e15, CompletionTokens: 10}).WithModel("m"), "the cost is limited (MaxCost), but the server did not say how many tokens the answer took"},
-		"too much":                   {next.WithUsage(pygent.Usage{PromptTokens: 1e11, CompletionTokens: 10}).WithModel("m"), "the cost is 100000000.01, of at most 1.00 (MaxCost)"},
+		"no usage":                   {next.WithModel("m"), "the cost is limited (MaxCost), but the server did not report the tokens of the answer"},
+		"a negative prompt":          {next.WithUsage(pygent.Usage{PromptTokens: -90, CompletionTokens: 10}).WithModel("m"), "the cost is limited (MaxCost), but the server did not report the tokens of the answer"},
+		"a negative answer":          {next.WithUsage(pygent.Usage{PromptTokens: 90, CompletionTokens: -1}).WithModel("m"), "the cost is limited (MaxCost), but the server did not report the tokens of the answer"},
+		"far too much":               {next.WithUsage(pygent.Usage{PromptTokens: 1e15, CompletionTokens: 10}).WithModel("m"), "the cost is limited (MaxCost), but the server did not report the tokens of the answer"},
+		"too much":                   {next.WithUsage(pygent.Usage{PromptTokens: 1e11, CompletionTokens: 10}).WithModel("m"), "the cost is 100000000.01; the limit is 1.00 (MaxCost)"},
 		"half of it, with a cost":    {next.WithUsage(pygent.Usage{PromptTokens: -90, CompletionTokens: 10}).WithModel("m").WithCost(0.1), ""},
 		"the same with its date":     {next.WithUsage(hundred).WithModel("m-2025-01-01"), ""},
 	} {
@@ -228,7 +228,7 @@ func TestModelsThatReportTheirCostNeedNoPrice(t *testing.T) {
 	agent := newAgent(t, model, pygent.MaxCost(0.3))
 	result, err := agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
-	require.Equal(t, "the cost is 0.300, of at most 0.300 (MaxCost)", result.Reason)
+	require.Equal(t, "the cost is 0.300; the limit is 0.300 (MaxCost)", result.Reason)
 	for url, want := range map[string]bool{
 		"https://openrouter.ai/api/v1": true, "https://eu.openrouter.ai/api/v1": true, "https://notopenrouter.ai/v1": false, "https://api.openai.com/v1": false,
 	} {
@@ -253,7 +253,7 @@ func TestTasksShareTheMoneyOfTheRun(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, pygent.StatusStopped, result.Status, result.Reason)
 	task := byPrompt(t, agent)["Spend"]
-	require.Equal(t, "error: the cost is 0.300, of at most 0.300 (MaxCost)", task.String(), "a quarter")
+	require.Equal(t, "error: the cost is 0.300; the limit is 0.300 (MaxCost)", task.String(), "a quarter")
 	require.InDelta(t, 0.3, task.Usage.Cost, 1e-9)
 	require.InDelta(t, 0.3, result.TaskUsage.Cost, 1e-9)
 	require.InDelta(t, 0.6, result.Cost, 1e-9)
@@ -386,7 +386,7 @@ func TestAnAnswerThatSpendsTheBudgetIsCutOff(t *testing.T) {
 		"calls": {func(n int) pygent.Delta {
 			return pygent.Delta{Call: &chat.CallDelta{Index: n % 2, Tool: "bash", Bytes: n/2 + 1}}
 		}, pygent.MaxTokens(1000), "of 1000"},
-		"money": {text, pygent.MaxCost(0.01), "of at most 0.0100 (MaxCost)"},
+		"money": {text, pygent.MaxCost(0.01), "the limit is 0.0100 (MaxCost)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,9 +1,10 @@
 package chat
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
+	"net/http"
 	"strconv"
 	"time"
 
@@ -23,24 +24,51 @@ type APIError struct {
 	Err             error         // the cause, if any
 }
 
-// Error says what happened in one sentence.
+// Error says what happened in one sentence: what the server did, in its own words too, and
+// what to do about it.
 func (e *APIError) Error() string {
-	s := "model API"
-	if e.Status != 0 {
-		s += fmt.Sprintf(": status %d", e.Status)
-	}
-	if e.Code != "" && e.Code != strconv.Itoa(e.Status) {
-		s += fmt.Sprintf(" (%s)", e.Code)
-	}
-	if e.Message != "" {
-		s += ": " + e.Message
-	} else if e.Err != nil {
-		s += ": " + e.Err.Error()
+	s := e.summary()
+	if words := e.words(); s != "" && words != "" {
+		s += ": " + words
+	} else {
+		s = cmp.Or(s+words, "the model's API failed")
 	}
 	if e.RequestID != "" {
 		s += " [request " + e.RequestID + "]"
 	}
 	return s
+}
+
+// words are those of the server, or of the cause.
+func (e *APIError) words() string {
+	if e.Message == "" && e.Err != nil {
+		return e.Err.Error()
+	}
+	return e.Message
+}
+
+// summary says what the server did, with its status and code; empty where it did nothing
+// wrong, or where there is none.
+func (e *APIError) summary() string {
+	if e.Status == 0 || e.Status < 300 {
+		return ""
+	}
+	did := "rejected the request"
+	switch {
+	case e.Status == http.StatusUnauthorized:
+		did = "rejected the API key"
+	case e.Status == http.StatusForbidden:
+		did = "denied access"
+	case e.Status == http.StatusTooManyRequests:
+		did = "is limiting requests"
+	case e.Status >= 500:
+		did = "failed"
+	}
+	code := strconv.Itoa(e.Status)
+	if e.Code != "" && e.Code != code {
+		code += " " + e.Code
+	}
+	return "the model's server " + did + " (" + code + ")"
 }
 
 // Unwrap returns the cause.

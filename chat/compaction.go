@@ -39,12 +39,12 @@ type Compaction struct {
 // String says in a line what was done, for people.
 func (c Compaction) String() string {
 	if c.Anew {
-		return fmt.Sprintf("a new conversation begins; what was said before (%s) stays in the history", numeral.Count(c.Gone, "message"))
+		return fmt.Sprintf("a new conversation starts; the earlier one (%s) stays in the history", numeral.Count(c.Gone, "message"))
 	}
 	var what []string
 	switch {
 	case c.Summary != "" && c.ByModel:
-		what = append(what, "a summary of the model stands for "+numeral.Count(c.Gone, "old message"))
+		what = append(what, "a summary replaces "+numeral.Count(c.Gone, "old message"))
 	case c.Summary != "":
 		what = append(what, "a list of its calls stands for "+numeral.Count(c.Gone, "old message"))
 	case c.Gone > 0:

@@ -13,7 +13,7 @@ import (
 
 // Texts that replace what was never recorded, or was lost.
 const (
-	lostResult = "this result is lost: the file of the conversation was damaged; the call may have taken effect"
+	lostResult = "this result is lost, because the conversation's file was damaged; the call may have taken effect"
 	lostCall   = "The file of the conversation was damaged here: the call of this tool is lost. Its result was:"
 )
 

@@ -398,7 +398,7 @@ func TestDamagedExchangeStaysLegal(t *testing.T) {
 	t.Parallel()
 	user, assistant, result := chat.UserMessage, chat.AssistantMessage, chat.ToolMessage
 	image := chat.Part{ImageURL: "data:image/png;base64,AA=="}
-	const lost = "this result is lost: the file of the conversation was damaged; the call may have taken effect"
+	const lost = "this result is lost, because the conversation's file was damaged; the call may have taken effect"
 	const orphan = "The file of the conversation was damaged here: the call of this tool is lost. Its result was:\n"
 	type messages = []chat.Message
 	for name, tt := range map[string]struct {

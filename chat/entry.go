@@ -91,7 +91,7 @@ const (
 	StatusCancelled    Status = "cancelled"      // the context was cancelled
 	StatusBudget       Status = "budget"         // the budget of tokens or of money is spent, or what was spent is not known
 	StatusTruncated    Status = "truncated"      // the token limit cut off two answers in a row
-	StatusEmpty        Status = "empty"          // the model answered nothing, twice
+	StatusEmpty        Status = "empty"          // the model gave two empty answers
 	StatusStuck        Status = "stuck"          // no progress: calls that repeat themselves or all fail, or replies in place of the work
 	StatusContextFull  Status = "context_full"   // the conversation exceeds the model's window
 	StatusFailed       Status = "failed"         // the model call failed, the runtime cannot start, or two commands in a row could not begin

@@ -159,7 +159,7 @@ func (h *History) loadAllBestEffort() []HistoryEntry {
 	all, err := h.loadAll()
 	note := ""
 	if err != nil {
-		note = "old messages are shown as the model has them, without their whole texts: " + err.Error()
+		note = "old messages are shown shortened, as the model has them: " + err.Error()
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -170,7 +170,7 @@ func (h *History) loadAllBestEffort() []HistoryEntry {
 }
 
 func errLost(messages int) error {
-	return fmt.Errorf("the texts of %d old messages are not in the file any more: %w", messages, ErrHistoryChanged)
+	return fmt.Errorf("the full texts of %d old messages are no longer in the file: %w", messages, ErrHistoryChanged)
 }
 
 // readBack returns entries with the texts that only the file has. lost is how many

@@ -49,7 +49,7 @@ func (f *historyFile) Load(context.Context) ([]HistoryEntry, error) {
 	}
 	notes, lines, err := f.file.Notes()
 	if err != nil {
-		f.tell("what is known about the messages cannot be read: " + err.Error())
+		f.tell("the notes about the messages cannot be read: " + err.Error())
 	}
 	entries := withNotes(f.found, lines)
 	f.notes, f.given, f.found = notes, len(entries), nil
@@ -77,7 +77,7 @@ func (f *historyFile) excuse(err error) error {
 	case err != nil && !f.behind:
 		f.tell("the session continues but is not saved: " + err.Error())
 	case err == nil && f.behind:
-		f.tell("the session is kept again, with what was said meanwhile")
+		f.tell("the session is being saved again, including everything since")
 	}
 	f.behind = err != nil
 	return nil
@@ -96,7 +96,7 @@ func (f *historyFile) note(n int) {
 	}
 	err := f.notes.Append(linesOf(all, len(all)-n)...)
 	if err != nil && f.untold {
-		f.tell("what is known about the messages cannot be kept: " + err.Error())
+		f.tell("the notes about the messages cannot be saved: " + err.Error())
 	}
 	f.untold = err == nil
 }

@@ -33,7 +33,7 @@ var (
 	// ErrHistoryBusy is returned for a change that would come between the
 	// messages of a current run, such as an append between a call and its
 	// result.
-	ErrHistoryBusy = errors.New("a run of an agent goes on with this history")
+	ErrHistoryBusy = errors.New("an agent is running with this history")
 )
 
 // History is the record of a conversation. It only grows, and an append costs

@@ -460,7 +460,7 @@ func TestASessionIsNotCalledKeptWhileTheDiskTakesNothing(t *testing.T) {
 	require.Equal(t, []string{"the session continues but is not saved: " + memdisk.ErrUnsafe.Error()}, h.Repairs())
 	disk.SetUnsafe(false)
 	require.NoError(t, h.Append(UserMessage("three")))
-	require.Equal(t, "the session is kept again, with what was said meanwhile", h.Repairs()[1])
+	require.Equal(t, "the session is being saved again, including everything since", h.Repairs()[1])
 	require.Contains(t, disk.After(memdisk.Loss{Data: true, Names: true}).Names()["/h.json"], "three", "it survives a loss of power")
 	require.NoError(t, h.Close())
 }

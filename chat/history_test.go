@@ -720,6 +720,6 @@ func TestOldTextsOfAClosedHistoryWithoutItsFile(t *testing.T) {
 	for range 2 {
 		require.Len(t, h.Messages(), n)
 		require.Len(t, h.Repairs(), 1)
-		require.Contains(t, h.Repairs()[0], "old messages are not in the file any more")
+		require.Contains(t, h.Repairs()[0], "old messages are no longer in the file")
 	}
 }

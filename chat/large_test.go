@@ -148,7 +148,7 @@ func TestOldTextsOfAFileThatOthersChange(t *testing.T) {
 				check(h)
 				require.NotEmpty(t, h.Repairs())
 				if test.lost {
-					require.Contains(t, strings.Join(h.Repairs(), "\n"), "old messages are not in the file any more")
+					require.Contains(t, strings.Join(h.Repairs(), "\n"), "old messages are no longer in the file")
 				}
 				require.NoError(t, h.Close())
 

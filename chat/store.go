@@ -234,7 +234,7 @@ type errStoreChanged struct{}
 
 // Error implements the error interface.
 func (errStoreChanged) Error() string {
-	return "the store has entries that this history did not write: another program may use the same conversation"
+	return "the store has entries that this history did not write: another program may be using the same conversation"
 }
 
 // Is makes errors.Is find [ErrHistoryChanged].

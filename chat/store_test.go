@@ -192,7 +192,7 @@ func TestAStoreThatChangedIsNamedAsSuch(t *testing.T) {
 	require.ErrorIs(t, h.Append(chat.UserMessage("more")), errStoreDown)
 	err := h.Append(chat.UserMessage("again"))
 	require.ErrorIs(t, err, chat.ErrHistoryChanged)
-	require.EqualError(t, err, "append to history: the store has entries that this history did not write: another program may use the same conversation")
+	require.EqualError(t, err, "append to history: the store has entries that this history did not write: another program may be using the same conversation")
 }
 
 func TestMarksOfALaterVersionStayInTheStore(t *testing.T) {

@@ -153,7 +153,7 @@ func (k *keeper) Open(ctx context.Context) (putsBack bool, err error) {
 	book, err := checkpoint.Open(context.Background(), k.dir, name, former, temporary)
 	if err != nil {
 		k.closed = err
-		k.warn("no checkpoints are kept, and nothing can be undone: " + err.Error())
+		k.warn("checkpoints are off, and nothing can be undone: " + err.Error())
 		return false, nil
 	}
 	k.book = book
@@ -182,7 +182,7 @@ func (k *keeper) Ready() {
 		return
 	}
 	if k.isInside() {
-		k.noFiles = fmt.Sprintf("checkpoints have the conversation alone, and no files, because they are kept in the workspace itself, in %s", k.dir)
+		k.noFiles = fmt.Sprintf("checkpoints contain only the conversation, not files, because they are stored in the workspace itself, in %s", k.dir)
 		k.warn(k.noFiles)
 	}
 	if text := k.besideOthers(); text != "" {
@@ -248,7 +248,7 @@ func (k *keeper) keptFiles() checkpoint.Workspace {
 	}
 	files := k.files()
 	if files == nil {
-		k.noFiles = "checkpoints have the conversation alone: the files of this runtime are not known"
+		k.noFiles = "checkpoints contain only the conversation: this runtime cannot list its files"
 		k.tell(pygent.Event{Type: pygent.EventNotice, Text: k.noFiles})
 	}
 	return files

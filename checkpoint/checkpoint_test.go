@@ -261,7 +261,7 @@ func TestWhatTheUserChangedIsKept(t *testing.T) {
 	require.Equal(t, []string{"both", "mine", "new"}, kept(done))
 	require.NotEmpty(t, done.Kept[0].Why, "the agent has changed it, too")
 	require.Empty(t, done.Kept[1].Why)
-	require.Contains(t, done.String(), "3 files kept as you left them")
+	require.Contains(t, done.String(), "3 files left as you changed them")
 	k.write("new", "again")
 	done = k.redo()
 	require.Equal(t, contents{"mine": "user", "both": "user", "theirs": "2", "new": "again"}, k.files())
@@ -517,7 +517,7 @@ func TestUndoneCompactionsAndConversations(t *testing.T) {
 	done, err := k.Restore(t.Context(), before.ID+1) // the end of that turn
 	require.NoError(t, err)
 	require.True(t, done.Earlier)
-	require.Contains(t, done.String(), "the conversation goes on from before the new one began")
+	require.Contains(t, done.String(), "the conversation continues from before the new one")
 	require.Equal(t, sent, testkit.JSON(t, k.History().Conversation()), "as if it had not begun anew")
 	require.NoError(t, k.Close())
 
@@ -571,7 +571,7 @@ func TestARunningTurnIsNotUndone(t *testing.T) {
 	_, err := k.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply())
 	require.NoError(t, err)
 	said := testkit.JSON(t, k.History().Messages())
-	require.Contains(t, said, "the agent is at work; interrupt it or wait for its end")
+	require.Contains(t, said, "the agent is working; interrupt it")
 }
 
 func TestTwoAgentsShareAStore(t *testing.T) {
@@ -601,7 +601,7 @@ func TestCheckpointsOfConversationsAlone(t *testing.T) {
 	inside.turn("echo 2 > a")
 	done := inside.undo(1)
 	require.Contains(t, done.NoFiles, "no checkpoints are kept of the files")
-	require.Equal(t, 1, inside.events.saying("kept in the workspace itself"))
+	require.Equal(t, 1, inside.events.saying("stored in the workspace itself"))
 	text, err := os.ReadFile(filepath.Join(inside.dir, "a"))
 	require.NoError(t, err)
 	require.Equal(t, "2\n", string(text))
@@ -617,7 +617,7 @@ func TestCheckpointsOfConversationsAlone(t *testing.T) {
 	done, err = agent.Undo(t.Context(), 1)
 	require.NoError(t, err)
 	require.NotEmpty(t, done.NoFiles)
-	require.Equal(t, 1, events.saying("the files of this runtime are not known"))
+	require.Equal(t, 1, events.saying("this runtime cannot list its files"))
 }
 
 func TestAStoreThatFailsFailsNoRun(t *testing.T) {
@@ -627,7 +627,7 @@ func TestAStoreThatFailsFailsNoRun(t *testing.T) {
 	k := openKeeper(t, base)
 	k.turn("echo 1 > a")
 	k.turn("echo 2 > a")
-	require.Equal(t, 1, k.events.saying("no checkpoints are kept"))
+	require.Equal(t, 1, k.events.saying("checkpoints are off"))
 	_, err := k.Undo(t.Context(), 1)
 	require.ErrorIs(t, err, pygent.ErrNoCheckpoints)
 }

@@ -58,7 +58,7 @@ func (k *keeper) bringHome(ctx context.Context) error {
 	home := homecoming{before: k.agent.Entries()}
 	var err error
 	if home.Homecoming, err = k.book.BringHome(ctx, files, conversation{k.agent}); err != nil {
-		return fmt.Errorf("bring back the files of checkpoint %d to %s, which were in the engine's %s: %w; in another workspace the conversation goes on without them",
+		return fmt.Errorf("bring back the files of checkpoint %d to %s, which were in the engine's %s: %w; in another workspace the conversation continues without them",
 			away.N, away.Dir, oneLine(away.On), err)
 	}
 	k.home = &home
@@ -73,7 +73,7 @@ func (k *keeper) filesBefore(away checkpoint.Entry) checkpoint.Workspace {
 		return nil
 	}
 	if pathname.Real(dir) != pathname.Real(away.Dir) {
-		k.warn(fmt.Sprintf("the last files of this conversation were in the engine's %s when its process ended; checkpoint %d has them, and they come back if it goes on in %s instead", oneLine(away.On), away.N, oneLine(away.Dir)))
+		k.warn(fmt.Sprintf("the last files of this conversation were in the engine's %s when its process ended; checkpoint %d has them, and they are restored if you continue in %s instead", oneLine(away.On), away.N, oneLine(away.Dir)))
 		return nil
 	}
 	return checkpoint.Local(away.Dir)
@@ -158,7 +158,7 @@ func (k *keeper) saveLeft() {
 		err = k.book.Settle(ctx, files, k.atPlace(checkpoint.End, ""))
 	}
 	if err != nil {
-		k.warn(fmt.Sprintf("what the session left in %s when it was killed could not be kept: %v", dir, err))
+		k.warn(fmt.Sprintf("what the session left in %s when it was killed could not be saved: %v", dir, err))
 	}
 }
 
@@ -176,7 +176,7 @@ func (k *keeper) settleTemporary() {
 	ctx, cancel := context.WithTimeout(context.Background(), lastWithin)
 	defer cancel()
 	if err := k.book.Settle(ctx, files, k.atPlace(checkpoint.End, "")); err != nil {
-		k.agent.Emit(pygent.Event{Type: pygent.EventWarning, Text: "the session goes on without what has changed in the files since the last turn: " + err.Error()})
+		k.agent.Emit(pygent.Event{Type: pygent.EventWarning, Text: "the session continues without the changes to files since the last turn: " + err.Error()})
 	}
 }
 
@@ -200,9 +200,9 @@ func (k *keeper) Fill(ctx context.Context) error {
 		err = k.book.Move(ctx, files)
 	}
 	if err != nil {
-		return fmt.Errorf("put back the files of session %s, which were in a temporary workspace: %w; in a workspace of your choice it goes on without them", session, err)
+		return fmt.Errorf("put back the files of session %s, which were in a temporary workspace: %w; in a workspace of your choice it continues without them", session, err)
 	}
-	text := "the workspace of the session was temporary; its files are back, as they were on " + last.Time.Local().Format(onDay)
+	text := "the session's temporary workspace was restored as of " + last.Time.Local().Format(onDay)
 	if k.book.Pending() || k.agent.Place().Messages == last.Messages {
 		if k.book.HasFiles(ctx, last) {
 			k.agent.Notice(text)
@@ -215,8 +215,8 @@ func (k *keeper) Fill(ctx context.Context) error {
 		return fmt.Errorf("take session %s back to its last checkpoint: %w", session, err)
 	}
 	done := k.restored(ctx, out, before)
-	k.agent.Notice(text + ", before the turn that was interrupted: what it did to them is lost")
-	k.tell(pygent.Event{Type: pygent.EventRestored, Restored: &done, Text: "the interrupted turn is taken back, since its files are lost: " + done.String()})
+	k.agent.Notice(text + ", before the interrupted turn: its changes are lost")
+	k.tell(pygent.Event{Type: pygent.EventRestored, Restored: &done, Text: "the interrupted turn is undone, because its files are lost: " + done.String()})
 	return nil
 }
 
@@ -226,13 +226,13 @@ func (k *keeper) tellNotPutBack(ctx context.Context) {
 	if !k.agent.WasTemporary("") || k.book == nil && !k.ownTemporary() {
 		return
 	}
-	text := "the workspace of the session was temporary, and its files are gone: no checkpoint has them"
+	text := "the session's temporary workspace is gone, and no checkpoint has its files"
 	if !k.ownTemporary() {
 		last, found := k.book.Last()
 		if !found || last.Tree.IsZero() || !k.book.HasFiles(ctx, last) {
 			return
 		}
-		text = fmt.Sprintf("the workspace of the session was temporary, and its files are not put into this one; checkpoint %d has them, for another session that begins there (Fork, /fork)", last.N)
+		text = fmt.Sprintf("the session's temporary workspace is not restored into this one; checkpoint %d has its files: fork a session from it (Fork, /fork)", last.N)
 	}
 	k.agent.Notice(text)
 }

@@ -44,7 +44,7 @@ func (k *keeper) restore(ctx context.Context, what string, find func() (checkpoi
 	switch {
 	case err == nil:
 	case errors.Is(err, pygent.ErrAgentBusy):
-		err = fmt.Errorf("%s: the agent is at work; interrupt it or wait for its end: %w", what, err)
+		err = fmt.Errorf("%s: the agent is working; interrupt it or wait until it ends: %w", what, err)
 	default:
 		err = fmt.Errorf("%s: %w", what, err)
 	}
@@ -95,7 +95,7 @@ func (k *keeper) restored(ctx context.Context, out checkpoint.Outcome, before []
 	var err error
 	done.Changed, done.MoreChanged, err = k.Differences(ctx, out.From.N, out.Now.N)
 	if err != nil {
-		k.log().Warn("what a restore changed is not known", "error", err)
+		k.log().Warn("the changes of a restore are unknown", "error", err)
 	}
 	k.agent.NoteChanges(done.Changed)
 	for _, c := range done.Changed {
@@ -112,13 +112,13 @@ func (k *keeper) finishRestore(ctx context.Context) {
 	before := k.agent.Entries()
 	out, err := k.book.Recover(ctx, k.restorableFiles(), conversation{k.agent})
 	if err != nil {
-		k.warn("a restore was interrupted, and could not be finished: " + err.Error())
+		k.warn("a restore was interrupted and could not be completed: " + err.Error())
 	}
 	if err != nil || out == nil {
 		return
 	}
 	done := k.restored(ctx, *out, before)
-	k.tell(pygent.Event{Type: pygent.EventRestored, Restored: &done, Text: "an interrupted restore was finished: " + done.String()})
+	k.tell(pygent.Event{Type: pygent.EventRestored, Restored: &done, Text: "an interrupted restore was completed: " + done.String()})
 }
 
 // Bounds of the differences that are told.

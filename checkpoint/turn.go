@@ -52,7 +52,7 @@ func (k *keeper) Start(ctx context.Context, s bridge.Start) bridge.Turn {
 	t.looks = k.looksAt(files)
 	if kind == checkpoint.Start {
 		if err := k.book.Begin(ctx, t.began); err != nil && !errors.Is(err, checkpoint.ErrUnfinished) {
-			k.warn("a checkpoint could not be begun: " + err.Error())
+			k.warn("a checkpoint could not be started: " + err.Error())
 		}
 	}
 	making, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -128,7 +128,7 @@ func (t *turn) make(ctx context.Context, within time.Duration, files checkpoint.
 // keepUnchanged makes the checkpoint at the end of a turn that has changed no file.
 func (k *keeper) keepUnchanged(start, end checkpoint.Entry) {
 	if err := k.book.Unchanged(context.Background(), start, end); err != nil {
-		k.warn("a checkpoint could not be kept: " + err.Error())
+		k.warn("a checkpoint could not be saved: " + err.Error())
 	}
 }
 
@@ -201,12 +201,12 @@ func (k *keeper) keep(ctx context.Context, files checkpoint.Workspace, e checkpo
 	why := "the checkpoint lacks the files: "
 	if errors.Is(err, tree.ErrTooLarge) || errors.Is(err, context.DeadlineExceeded) && e.Kind != checkpoint.End {
 		k.noFiles = "the workspace is too large for checkpoints of its files: " + err.Error()
-		why = "from now on, checkpoints have the conversation alone; "
+		why = "from now on, checkpoints contain only the conversation; "
 	}
 	if files != nil && !errors.Is(err, checkpoint.ErrUnfinished) {
 		ctx := context.WithoutCancel(ctx)
 		if _, again := k.book.Take(ctx, nil, e); again != nil {
-			why = "a checkpoint could not be kept: "
+			why = "a checkpoint could not be saved: "
 		}
 	}
 	k.warn(why + err.Error())
@@ -252,7 +252,7 @@ func (k *keeper) await(ctx context.Context) error {
 			return context.Cause(ctx)
 		case <-next.C:
 		}
-		p := pygent.ProgressInfo{Text: "keeping the files of the workspace"}
+		p := pygent.ProgressInfo{Text: "saving the files of the workspace"}
 		if p.Current, p.Total = k.far.Reached(); p.Current != told {
 			told = p.Current
 			k.agent.Emit(pygent.Event{Type: pygent.EventKeeping, Text: progressWords(p), Progress: &p})

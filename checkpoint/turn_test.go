@@ -134,7 +134,7 @@ func TestARunTellsThatItWaitsForACheckpoint(t *testing.T) {
 	require.NotEmpty(t, told)
 	require.Equal(t, pygent.EventMessage, before)
 	require.Equal(t, pygent.EventToolCall, after)
-	require.Equal(t, "keeping the files of the workspace", told[0].Text)
+	require.Equal(t, "saving the files of the workspace", told[0].Text)
 	require.Equal(t, &pygent.ProgressInfo{Text: told[0].Text}, told[0].Progress)
 	require.Equal(t, []pygent.CheckpointKind{"start", "end"}, kinds(k))
 
@@ -293,7 +293,7 @@ func TestTheFilesOfAKilledTurnAreCountedOnce(t *testing.T) {
 	}))
 	require.NoError(t, err)
 	require.Equal(t, []pygent.CheckpointKind{"start", "end", "start", "end"}, kinds(k))
-	const words = "keeping the files of the workspace"
+	const words = "saving the files of the workspace"
 	// On a busy machine the next checkpoint is waited for so long that it is told as well.
 	require.Equal(t, []pygent.ProgressInfo{{Text: words}, {Text: words, Current: 3, Total: 3}}, slices.Compact(far))
 	k.undo(1)

@@ -125,7 +125,7 @@ func TestCopiesReplaceNoFileUnasked(t *testing.T) {
 
 func TestSettingsAreShownAndChanged(t *testing.T) {
 	agent := session(t)
-	require.Equal(t, "model: the model's own default\n", says(t, agent, "/model"))
+	require.Equal(t, "model: the model's default\n", says(t, agent, "/model"))
 	client, err := openai.New(openai.Key("k"), openai.DefaultModel("small/one"))
 	require.NoError(t, err)
 	require.NoError(t, agent.SetModel(client, ""))
@@ -140,7 +140,7 @@ func TestSettingsAreShownAndChanged(t *testing.T) {
 	listing := says(t, agent, "/tools")
 	require.Equal(t, listing, says(t, agent, "/tools list"))
 	require.Regexp(t, `(?m)^  delegate_persona_task +\(not offered to the model: there are no personas to delegate to; task_personas `, listing)
-	require.Regexp(t, `(?m)^  read_skill +\(not offered to the model: there are no skills; a SKILL.md below `, listing)
+	require.Regexp(t, `(?m)^  read_skill +\(not offered to the model: there are no skills; add one as a SKILL.md below `, listing)
 	require.Contains(t, listing, "\n  write_file ")
 	require.Contains(t, listing, "and return its output and exit code.\n", "the first sentence is enough")
 	require.Equal(t, "disabled: write_file, bash\n", says(t, agent, "/tools disable write_file bash"))

@@ -49,7 +49,7 @@ func setModel(ctx context.Context, a *pygent.Agent, args string, out io.Writer) 
 		}
 	}
 	settings := a.State().Settings
-	name := cmp.Or(settings.Model, settings.DefaultModel, "the model's own default")
+	name := cmp.Or(settings.Model, settings.DefaultModel, "the model's default")
 	_, err = fmt.Fprint(out, "model: "+name+"\n"+doubt)
 	return err
 }

@@ -61,12 +61,12 @@ func TestTurnsAreUndone(t *testing.T) {
 	require.Empty(t, choices("/diff 9 "))
 	fails(t, agent, "/fork", "the conversation is not kept as a session")
 	require.Empty(t, says(t, agent, "/undo"), "the event tells")
-	require.Contains(t, told.Text, "1 file changed, 1 file kept as you left them")
+	require.Contains(t, told.Text, "1 file changed, 1 file left as you changed them")
 	notes := told.Restored.Notes()
 	require.Contains(t, notes[0], "kept d/b: ")
 	require.Equal(t, len(told.Restored.Unsure), len(notes)-1, "where nobody can tell who changed a file while a command ran, it is named")
 	for _, unsure := range notes[1:] {
-		require.Contains(t, unsure, "while a command ran, so taken back as its work: a (")
+		require.Contains(t, unsure, "while a command ran, so undone too: a (")
 	}
 	require.Equal(t, "second\nline", told.Restored.Message.Text())
 	require.Equal(t, "1\nmine\n", says(t, agent, "/cmd cat a d/b"))
@@ -82,8 +82,8 @@ func TestTurnsAreUndone(t *testing.T) {
 }
 
 func TestUndoNeedsCheckpoints(t *testing.T) {
-	fails(t, session(t), "/undo", "no checkpoints are kept")
-	fails(t, session(t), "/fork", "no checkpoints are kept")
+	fails(t, session(t), "/undo", "checkpoints are off")
+	fails(t, session(t), "/fork", "checkpoints are off")
 }
 
 func TestAForkNeedsAConversation(t *testing.T) {

@@ -21,9 +21,9 @@ import (
 var wants = map[string]string{
 	"attach": "I see: \"What are these?\". \"The file go.mod\". an image.\n" +
 		"error: program.exe: neither text in UTF-8 nor an image, a PDF file or a recording (application/octet-stream)\n",
-	"commands": "> /help\n/compact      make room: let a summary take the place of what was said so far\n/count        tell how long the conversation is\n/exit         end the session\n" +
-		"/help [NAME]  list the commands, or tell more of one\n" +
-		"/new          begin a new conversation; the history keeps this one\n/resume       go on with a run that was interrupted\n" +
+	"commands": "> /help\n/compact      summarise the conversation to free context\n/count        tell how long the conversation is\n/exit         end the session\n" +
+		"/help [NAME]  list the commands, or describe one\n" +
+		"/new          start a new conversation; the history keeps this one\n/resume       go on with a run that was interrupted\n" +
 		"/review FILE  have a file reviewed\n> /review\nerror: /review: name a file\n" +
 		"> /review main.go\nThe loop never ends.\n> /count\n3 messages\n> /exit\n",
 	"approval": "plan.txt would become \"first\\n\", was \"\"\nwrite_file: allowed by Ada\nwrite_file: allowed by rule\n" +

@@ -69,8 +69,8 @@ func TestSessionShowsTurns(t *testing.T) {
 		{"stop says it twice, with the ends of lines", "go\n", []pygenttest.Reply{pygenttest.TextAndCalls("all done\n", pygenttest.Call("stop", map[string]any{"summary": "\nall done\n"}))}, "all done\n", []string{"go"}},
 		{"a question and its answer", "go\nred\n", []pygenttest.Reply{ask, pygenttest.Text("Red it is.")}, "? Which color?\n  1. red\n  2. blue\nRed it is.\n", []string{"go", "red"}},
 		{"a question answered by number", "go\n2\n1\n", []pygenttest.Reply{ask, pygenttest.Text("A"), pygenttest.Text("B")}, "? Which color?\n  1. red\n  2. blue\nA\nB\n", []string{"go", "blue", "1"}},
-		{"an error, then on", "a\nb\n", []pygenttest.Reply{pygenttest.QuotaExceeded(), pygenttest.Text("B")}, "error: ask the model: model API: status 429", []string{"a", "b"}},
-		{"a limit", "go\n", []pygenttest.Reply{pygenttest.Text(""), pygenttest.Text("")}, "(the model answered nothing, twice; to continue, send \"continue\")\n", nil},
+		{"an error, then on", "a\nb\n", []pygenttest.Reply{pygenttest.QuotaExceeded(), pygenttest.Text("B")}, "error: the model's server is limiting requests (429", []string{"a", "b"}},
+		{"a limit", "go\n", []pygenttest.Reply{pygenttest.Text(""), pygenttest.Text("")}, "(the model gave two empty answers; to continue, send \"continue\")\n", nil},
 		{"empty lines", "\n  \n\t\nhi\n\n", []pygenttest.Reply{pygenttest.Text("Hello.")}, "Hello.\n", []string{"hi"}},
 		{"CRLF and no last line end", " hi \r\nyou", []pygenttest.Reply{pygenttest.Text("A"), pygenttest.Text("B")}, "A\nB\n", []string{"hi", "you"}},
 		{"the end", "", nil, "", nil},
@@ -193,7 +193,7 @@ func TestSessionHasApprovalSetForItselfAlone(t *testing.T) {
 	require.Equal(t, 3, asked, "the session leaves the rules to whoever decides")
 
 	shown, _ = converse(t, "go\n", pygenttest.NewScriptedModel(testkit.CallBash("echo one"), pygenttest.Text("A")), pygent.WithConfirmBash(true))
-	require.Contains(t, shown, "nobody can give it here", "a pipe is nobody")
+	require.Contains(t, shown, "nobody is here to approve it", "a pipe is nobody")
 }
 
 func TestSessionOfAnotherRuntime(t *testing.T) {

@@ -149,9 +149,9 @@ func TestErrorsSayWhatTheServerSaid(t *testing.T) {
 		{pygenttest.Status(400, "some_code", "The words.").WithHeader("x-request-id", "req_9"), []string{"400", "some_code", "The words."}},
 		{pygenttest.Raw(400, "application/json", `{"error":"Just words."}`), []string{"Just words."}},
 		{pygenttest.Raw(422, "application/json", `{"detail":[{"loc":["body","x"],"msg":"wrong"}]}`), []string{"wrong"}},
-		{pygenttest.Raw(400, "application/json", `{"error":{"code":400,"message":"No."}}`), []string{"status 400: No."}},
+		{pygenttest.Raw(400, "application/json", `{"error":{"code":400,"message":"No."}}`), []string{"(400): No."}},
 		{pygenttest.Raw(400, "text/plain", "Bare\nwords"), []string{"Bare words"}},
-		{pygenttest.Raw(403, "application/json", `{"Message":"Not you."}`), []string{"status 403: Not you."}},
+		{pygenttest.Raw(403, "application/json", `{"Message":"Not you."}`), []string{"(403): Not you."}},
 		{pygenttest.Raw(401, "application/json", `{"Response":{"Error":{"Code":"AuthFailure"}}}`), []string{`{"Response":{"Error":{"Code":"AuthFailure"}}}`}},
 		{pygenttest.Raw(400, "application/json", `{}`), []string{"Bad Request"}},
 		{pygenttest.HTML(200), []string{"is an HTML page (asked http://", "/v1/chat/completions: "}},
@@ -215,7 +215,7 @@ func TestConnectionErrorsCarryHints(t *testing.T) {
 	require.NoError(t, err)
 	fake.Add(pygenttest.Status(401, "", "No."))
 	_, err = keyless.Chat(t.Context(), ask())
-	require.ErrorContains(t, err, "no API key was sent")
+	require.ErrorContains(t, err, "No API key was sent")
 }
 
 // A server that is being restarted refuses connections, or closes them before it answers,
@@ -759,8 +759,8 @@ var brokenResponses = []struct{ name, response, want string }{
 	{"a trailer that may not be one", rawOK + "Transfer-Encoding: chunked\r\nTrailer: Content-Length\r\n\r\n", "that is not HTTP"},
 	{"a location that is no URL", "HTTP/1.1 307 x\r\nLocation: ://x\r\n\r\n", "that is not HTTP"},
 
-	{"no content", "HTTP/1.1 204 No Content\r\n\r\n", "status 204: the server says that it has no answer"},
-	{"a reset", "HTTP/1.1 205 Reset Content\r\nContent-Length: 0\r\n\r\n", "status 205: the server says that it has no answer"},
+	{"no content", "HTTP/1.1 204 No Content\r\n\r\n", "the server answered with status 204"},
+	{"a reset", "HTTP/1.1 205 Reset Content\r\nContent-Length: 0\r\n\r\n", "the server answered with status 205"},
 
 	{"brotli", rawOK + "Content-Encoding: br\r\n\r\n\x0b\x02\x80hello\x03", `it is encoded as "br"`},
 	{"zstd", rawOK + "Content-Encoding: zstd\r\n\r\n\x28\xb5\x2f\xfd\x04\x00", `it is encoded as "zstd"`},
@@ -833,7 +833,7 @@ func TestAnswersInOddFramesAreRead(t *testing.T) {
 	}
 	url, _ := rawServer(t, "HTTP/1.1 400 x\r\nContent-Encoding: gzip\r\n\r\n"+gzipped(`{"error":{"message":"too warm"}}`))
 	_, err := newModel(t, openai.BaseURL(url)).Chat(t.Context(), ask())
-	require.ErrorContains(t, err, "status 400: too warm")
+	require.ErrorContains(t, err, "(400): too warm")
 }
 
 // TestAnErrorStatusStands uses servers that send an error status and then do

@@ -221,7 +221,7 @@ func TestOpenAIModelNeverShowsItsKey(t *testing.T) {
 	require.NotContains(t, shown, testKey)
 	require.Contains(t, shown, "gpt-4.1-mini")
 	require.ErrorContains(t, err, "[key]")
-	require.ErrorContains(t, err, "is the API key right")
+	require.ErrorContains(t, err, "Check OPENAI_API_KEY for")
 }
 
 func TestOpenAIModelSendsItsOptions(t *testing.T) {
@@ -661,7 +661,7 @@ func TestOneCredentialGoesToAServer(t *testing.T) {
 			m, err := openai.New(append(c.opts, openai.Env(env), openai.BaseURL(s.URL()))...)
 			require.NoError(t, err)
 			_, err = m.Chat(t.Context(), ask())
-			require.ErrorContains(t, err, "is the API key right")
+			require.ErrorContains(t, err, "Check OPENAI_API_KEY for")
 			for _, value := range c.want {
 				require.NotContains(t, err.Error(), value[max(0, len(value)-12):], "no error shows a credential")
 			}

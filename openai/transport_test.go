@@ -838,6 +838,6 @@ func TestAServerCannotHaveTheClientWaitForLong(t *testing.T) {
 	}
 	m, s := serve(t, pygenttest.Status(429, "", "Slow down.").WithHeader("Retry-After", "1e18"))
 	_, err := newAgentOn(t, nowhere{}, m).Step(t.Context(), "Go.")
-	require.ErrorContains(t, err, "past the time that is left")
+	require.ErrorContains(t, err, "which is too late")
 	require.Len(t, s.Requests(), 1, "a person decides")
 }

@@ -35,16 +35,16 @@ func readInstructions(ctx context.Context, rt pygent.Runtime) (text, warning str
 	case ctx.Err() != nil, errors.Is(err, pygent.ErrRuntimeClosed), errors.Is(err, pygent.ErrRuntimeStart), errors.Is(err, pygent.ErrRuntimeLost):
 		return "", "", err
 	case err != nil:
-		return "", "the model is not told what " + instructionsFile + " says: " + err.Error(), nil
+		return "", "the model does not get what " + instructionsFile + " says: " + err.Error(), nil
 	}
 	text, odd := filetext.Instructions(data, size)
 	switch {
 	case odd != "" && text == "":
-		warning = "the model is not told what " + instructionsFile + " says: " + odd
+		warning = "the model does not get what " + instructionsFile + " says: " + odd
 	case odd != "":
-		warning = instructionsFile + ": " + odd + ": the model is told the rest"
+		warning = instructionsFile + ": " + odd + ": the model gets the rest"
 	case size > int64(len(data)):
-		warning = fmt.Sprintf("the model is told the first %d of the %d bytes of %s", len(data), size, instructionsFile)
+		warning = fmt.Sprintf("the model gets the first %d of the %d bytes of %s", len(data), size, instructionsFile)
 	}
 	return text, warning, nil
 }

@@ -218,13 +218,13 @@ func TestInstructionsAreReadAsFarAsTheyAreText(t *testing.T) {
 		{"text", "\n Use tabs.\n\n", nil, "Use tabs.", ""},
 		{"missing", "", fs.ErrNotExist, "", ""},
 		{"cut inside a character", long, nil, strings.Repeat("a", 32<<10-1) + "\n[cut: the first 32768 of 32868 bytes]",
-			"the model is told the first 32768 of the 32868 bytes of AGENTS.md"},
-		{"not UTF-8", "a\xffb", nil, "ab", "AGENTS.md: some of it is not UTF-8: the model is told the rest"},
+			"the model gets the first 32768 of the 32868 bytes of AGENTS.md"},
+		{"not UTF-8", "a\xffb", nil, "ab", "AGENTS.md: some of it is not UTF-8: the model gets the rest"},
 		{"line ends", "\ufeffa\r\nb\rc", nil, "a\nb\nc", ""},
-		{"hidden text", "Use tabs.\U000e0041\u202e\x1b[8m", nil, "Use tabs.[8m", "AGENTS.md: it has characters that nobody sees: the model is told the rest"},
-		{"binary data", "a\x00b", nil, "", "the model is not told what AGENTS.md says: it is binary data"},
-		{"UTF-16", "\xff\xfea\x00", nil, "", "the model is not told what AGENTS.md says: it is text in UTF-16LE"},
-		{"broken", "", errors.New("broken"), "", "the model is not told what AGENTS.md says: broken"},
+		{"hidden text", "Use tabs.\U000e0041\u202e\x1b[8m", nil, "Use tabs.[8m", "AGENTS.md: it has characters that nobody sees: the model gets the rest"},
+		{"binary data", "a\x00b", nil, "", "the model does not get what AGENTS.md says: it is binary data"},
+		{"UTF-16", "\xff\xfea\x00", nil, "", "the model does not get what AGENTS.md says: it is text in UTF-16LE"},
+		{"broken", "", errors.New("broken"), "", "the model does not get what AGENTS.md says: broken"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -186,7 +186,7 @@ func (r *reader) tool(set *skillSet) pygent.Tool {
 		return pygent.CallDescription{Title: title, Paths: paths}
 	}
 	if set == nil || len(set.all) == 0 {
-		t.Unoffered = "there are no skills; a SKILL.md below .agents/skills or .pygent/skills adds one"
+		t.Unoffered = "there are no skills; add one as a SKILL.md below .agents/skills or .pygent/skills"
 		return t
 	}
 	t.Parameters, _ = json.Marshal(map[string]any{ // which never fails

@@ -299,7 +299,7 @@ func TestAMisspeltDirectoryOfSkillsIsWarnedOf(t *testing.T) {
 	writeFiles(t, home, map[string]string{".pygent.toml": `skill_dirs = ["~/shared", "~/shard"]`, "shared/x": ""})
 	c, err := pygent.ConfigSources{Home: home, Dir: t.TempDir(), Lookup: func(string) (string, bool) { return "", false }}.Load()
 	require.NoError(t, err)
-	require.Equal(t, []string{"skill_dirs: " + filepath.Join(home, "shard") + " is no directory, so it has no skills"}, c.Warnings)
+	require.Equal(t, []string{"skill_dirs: " + filepath.Join(home, "shard") + " is not a directory"}, c.Warnings)
 }
 
 // The first agent that is closed leaves the other its copies; those of an agent that

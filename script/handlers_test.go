@@ -127,7 +127,7 @@ before_tool(lambda ctx, call: note(str(seen)))
 func TestAProjectsScriptLoosensNothing(t *testing.T) {
 	const may = "a file found in the working directory may not "
 	for name, tt := range map[string]struct{ source, want string }{
-		"the prompt":    {"system_prompt('x')", may + "set the system prompt; if you trust the file, name it with --script "},
+		"the prompt":    {"system_prompt('x')", may + "set the system prompt; if you trust the file, load it with --script "},
 		"the approvals": {"def f(ctx):\n    'd'\ntool(f, approval = False)", may + "have tools that run without approval"},
 	} {
 		t.Run(name, func(t *testing.T) { require.Contains(t, fault(t, tt.source, script.Project()), tt.want) })
@@ -137,7 +137,7 @@ func TestAProjectsScriptLoosensNothing(t *testing.T) {
 	s := load(t, acts, script.Project())
 	require.True(t, s.Tools()[0].RunsCommands)
 	require.Contains(t, result(t, s, &box{}, "f", nil), "ran ls", "as the model's own commands do")
-	require.Contains(t, result(t, s, &box{}, "f", nil, pygent.WithConfirmBash(true)), "error: denied: this tool needs approval, and nobody can give it here")
+	require.Contains(t, result(t, s, &box{}, "f", nil, pygent.WithConfirmBash(true)), "error: denied: this tool needs approval, and nobody is here to approve it")
 
 	s = load(t, "def f(ctx):\n    'd'\n    return ctx.bash('ls').output\ntool(f, read_only = True)", script.Project())
 	require.Contains(t, result(t, s, &box{isolated: true}, "f", nil), "ctx.bash: a tool with read_only = True may not run commands")
@@ -153,7 +153,7 @@ func TestAProjectsScriptLoosensNothing(t *testing.T) {
 			cmd := map[string]string{"cmd": "ls"}
 			here := result(t, load(t, source, script.Project()), &box{}, "bash", cmd)
 			require.Contains(t, here, "error: denied: ")
-			require.Contains(t, here, " on this machine, outside of a tool's call; if you trust the file, name it with --script ")
+			require.Contains(t, here, " on this machine, outside of a tool's call; if you trust the file, load it with --script ")
 			for _, got := range []string{
 				result(t, load(t, source, script.Project()), &box{isolated: true}, "bash", cmd),
 				result(t, load(t, source), &box{}, "bash", cmd),
@@ -172,7 +172,7 @@ func TestAProjectsScriptLoosensNothing(t *testing.T) {
 	s = load(t, "settings(persona_name = 'P', model = 'm')", script.Project())
 	_, err = pygent.ConfigSources{NoFiles: true, Lookup: nothing, Tables: []pygent.ConfigTable{s.Settings()}}.Load()
 	require.ErrorContains(t, err, may+"set model (line 1)")
-	require.ErrorContains(t, err, "name it with --script ")
+	require.ErrorContains(t, err, "load it with --script ")
 }
 
 // Whatever a script says, loading it neither panics nor takes more than its limits.

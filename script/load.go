@@ -264,5 +264,5 @@ func (s *Script) forbid(what string) error {
 	if !s.project {
 		return nil
 	}
-	return fmt.Errorf("a file found in the working directory may not %s; if you trust the file, name it with --script %s", what, s.path)
+	return fmt.Errorf("a file found in the working directory may not %s; if you trust the file, load it with --script %s", what, s.path)
 }

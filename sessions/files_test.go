@@ -61,7 +61,7 @@ func TestTheFilesOfATemporaryWorkspaceComeBack(t *testing.T) {
 		require.Equal(t, before, testkit.TreeOf(t, testkit.HostDir(t, agent)))
 		require.NoError(t, agent.Close())
 		require.Len(t, told, 1)
-		require.Contains(t, told[0], "the workspace of the session was temporary; its files are back, as they were on ")
+		require.Contains(t, told[0], "the session's temporary workspace was restored as of ")
 	}
 	agent = keptAgent(t, dir, "1abc", withTrees(dir))
 	done, err := agent.Undo(t.Context(), 1)
@@ -109,7 +109,7 @@ func TestFilesThatNoCheckpointHasAreSaidToBeGone(t *testing.T) {
 	var told []string
 	agent = keptAgent(t, dir, "1abc", withTrees(dir), noticesTo(&told))
 	require.NoError(t, agent.Close())
-	require.Equal(t, []string{"the workspace of the session was temporary, and its files are gone: no checkpoint has them"}, told)
+	require.Equal(t, []string{"the session's temporary workspace is gone, and no checkpoint has its files"}, told)
 }
 
 func TestFilesOfASessionDoNotGoToAnotherWorkspace(t *testing.T) {
@@ -130,7 +130,7 @@ func TestFilesOfASessionDoNotGoToAnotherWorkspace(t *testing.T) {
 	require.Equal(t, "x", string(content))
 	require.NoError(t, fork.Close())
 	require.NoError(t, agent.Close())
-	require.Equal(t, []string{fmt.Sprintf("the workspace of the session was temporary, and its files are not put into this one; checkpoint %d has them, for another session that begins there (Fork, /fork)", last.ID)}, told)
+	require.Equal(t, []string{fmt.Sprintf("the session's temporary workspace is not restored into this one; checkpoint %d has its files: fork a session from it (Fork, /fork)", last.ID)}, told)
 }
 
 // A store that cannot be read loses nothing: the session stays as it is.
@@ -145,7 +145,7 @@ func TestFilesThatCannotBePutBackAreAnError(t *testing.T) {
 	require.NoError(t, os.Rename(packs, packs+"-away"))
 	_, err := pygent.New(sessions.Keep(filepath.Join(dir, "1abc")), withTrees(dir), pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithDocker(pygent.DockerNever))
 	require.ErrorContains(t, err, "put back the files of session 1abc, which were in a temporary workspace: ")
-	require.ErrorContains(t, err, "in a workspace of your choice it goes on without them")
+	require.ErrorContains(t, err, "in a workspace of your choice it continues without them")
 	require.NoError(t, os.RemoveAll(packs))
 	require.NoError(t, os.Rename(packs+"-away", packs))
 	agent = keptAgent(t, dir, "1abc", withTrees(dir))
@@ -332,7 +332,7 @@ func TestTheFilesOfAContainerComeBack(t *testing.T) {
 			require.Contains(t, testkit.Results(agent)[1], "one\nmine\nlate\n-rwxr-x---\nd\nlink\nown\n")
 			require.NotContains(t, testkit.Results(agent)[1], "denied")
 			require.NoError(t, agent.Close())
-			require.Contains(t, (*told)[0], "its files are back")
+			require.Contains(t, (*told)[0], "temporary workspace was restored")
 		})
 	}
 }

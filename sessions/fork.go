@@ -126,7 +126,7 @@ func fork(ctx context.Context, a *pygent.Agent, id int64, dir string) (_ Info, e
 // forkedFrom gives the session of a fork its title.
 func (k *keeper) forkedFrom(from *keeper) error {
 	if all, _, _ := k.agent.Messages(); all == 0 {
-		return errors.New("nothing had been said then, so there is no conversation to go on with")
+		return errors.New("the conversation was empty at that point: there is nothing to fork")
 	}
 	was, _ := Of(from.agent.Agent())
 	k.mu.Lock()
@@ -143,7 +143,7 @@ func (k *keeper) dirOfFork(id string) string {
 	return "pygent-" + id
 }
 
-var errUsed = errors.New("the workspace has files already; name a new directory, or none for one that is made")
+var errUsed = errors.New("the workspace already has files; choose a new directory, or leave it out to have one created")
 
 // isUnused checks that a directory is empty or not there, and reports whether it is not
 // there.

@@ -96,7 +96,7 @@ func (k *keeper) load() {
 		info, err = readInfo(data)
 	}
 	if err != nil {
-		note := fmt.Sprintf("what was known of the session is lost, and its conversation is not: %v", err)
+		note := fmt.Sprintf("the details of the session are lost, but its conversation is intact: %v", err)
 		if name, failed := k.dir.SetAside(time.Now()); failed == nil {
 			note += "; the file is kept as " + name
 		}
@@ -157,7 +157,7 @@ func (k *keeper) write() {
 		k.failed = false
 	} else if !k.failed {
 		k.failed = true
-		k.agent.Emit(pygent.Event{Type: pygent.EventWarning, Text: "what is known of the session cannot be kept: " + err.Error()})
+		k.agent.Emit(pygent.Event{Type: pygent.EventWarning, Text: "the details of the session cannot be saved: " + err.Error()})
 	}
 }
 

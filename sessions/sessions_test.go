@@ -167,7 +167,7 @@ func TestADamagedSessionLosesNothing(t *testing.T) {
 			require.NotContains(t, got[0].Damaged, "\x1b")
 
 			agent = keptAgent(t, dir, "1abc")
-			require.Contains(t, strings.Join(agent.History().Repairs(), "\n"), "what was known of the session is lost, and its conversation is not")
+			require.Contains(t, strings.Join(agent.History().Repairs(), "\n"), "its conversation is intact")
 			hears(t, agent, "go on")
 			require.NoError(t, agent.Close())
 			got = listed(t, dir)
@@ -277,7 +277,7 @@ func TestASessionWhoseDirectoryGoesGoesOn(t *testing.T) {
 	require.NoError(t, agent.Close())
 	text := strings.Join(warnings, "\n")
 	require.Equal(t, 1, strings.Count(text, "the session continues but is not saved"), text)
-	require.Equal(t, 1, strings.Count(text, "what is known of the session cannot be kept"), text)
+	require.Equal(t, 1, strings.Count(text, "the details of the session cannot be saved"), text)
 }
 
 func TestIDsOfSessions(t *testing.T) {

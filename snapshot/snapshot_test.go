@@ -246,7 +246,7 @@ func TestSnapshotGoesOnlyToEmptyPlaces(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(used, "mine"), []byte("m"), 0o600))
 	base := append([]pygent.Option{pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithDocker(pygent.DockerNever)}, s.Options()...)
 	_, err := pygent.New(append(base, pygent.WithWorkspace(used))...)
-	require.ErrorContains(t, err, "the workspace has files already")
+	require.ErrorContains(t, err, "the workspace already has files")
 	require.Equal(t, []string{"mine"}, testkit.NamesIn(t, used))
 
 	path := filepath.Join(t.TempDir(), "h.json")
@@ -255,7 +255,7 @@ func TestSnapshotGoesOnlyToEmptyPlaces(t *testing.T) {
 	require.NoError(t, h.Append(chat.UserMessage("before")))
 	require.NoError(t, h.Close())
 	_, err = pygent.New(append(base, pygent.WithHistoryFile(path))...)
-	require.ErrorContains(t, err, "has 1 message already")
+	require.ErrorContains(t, err, "already has 1 message")
 
 	work, fresh := filepath.Join(t.TempDir(), "work"), filepath.Join(t.TempDir(), "h.json")
 	a := testkit.NewAgent(t, append(base, pygent.WithWorkspace(work), pygent.WithHistoryFile(fresh))...)
@@ -276,7 +276,7 @@ func TestSnapshotFillsTheRuntimeOfTheCaller(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "package x\n", string(data))
 	_, err = pygent.New(append(s.Options(), pygent.WithModel(pygenttest.NewScriptedModel()), pygent.LendRuntime(rt))...)
-	require.ErrorContains(t, err, "the workspace has files already")
+	require.ErrorContains(t, err, "the workspace already has files")
 }
 
 // slowUploads is a runtime whose uploads end only with their context.

@@ -12,7 +12,7 @@ import (
 )
 
 // ErrSpent refuses to open an account when the one above has nothing left.
-var ErrSpent = errors.New("the budget of the run is spent")
+var ErrSpent = errors.New("the budget of the run is used up")
 
 // quarter is the divisor for the share of a limit that is set aside for an
 // account that asks for no specific amount.

@@ -82,13 +82,13 @@ func (r *Run[A]) SpentInWords() string {
 	}
 	switch {
 	case inTokens && aside > 0:
-		return fmt.Sprintf("%d tokens are spent and %d set aside for tasks at work, of %d (MaxTokens)", spent[Tokens], aside, limit[Tokens])
+		return fmt.Sprintf("%d tokens are used and %d reserved for running tasks, of %d (MaxTokens)", spent[Tokens], aside, limit[Tokens])
 	case inTokens:
-		return fmt.Sprintf("%d tokens are spent, of %d (MaxTokens)", spent[Tokens], limit[Tokens])
+		return fmt.Sprintf("%d of %d tokens are used (MaxTokens)", spent[Tokens], limit[Tokens])
 	case aside > 0:
-		return fmt.Sprintf("the cost is %s, with %s set aside for tasks at work, of at most %s (MaxCost)", InWords(spent[Cost]), InWords(aside), InWords(limit[Cost]))
+		return fmt.Sprintf("the cost is %s, with %s reserved for running tasks; the limit is %s (MaxCost)", InWords(spent[Cost]), InWords(aside), InWords(limit[Cost]))
 	}
-	return fmt.Sprintf("the cost is %s, of at most %s (MaxCost)", InWords(spent[Cost]), InWords(limit[Cost]))
+	return fmt.Sprintf("the cost is %s; the limit is %s (MaxCost)", InWords(spent[Cost]), InWords(limit[Cost]))
 }
 
 // InWords is an amount of money for people: with two digits after the point, and

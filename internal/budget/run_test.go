@@ -19,7 +19,7 @@ func TestRunBoundsTheTimeAndTheTokensOfThoseItStarts(t *testing.T) {
 		_, timeout, err = r.OpenWithin(of(0), time.Second)
 		require.NoError(t, err)
 		require.Equal(t, time.Second, timeout)
-		require.Equal(t, "0 tokens are spent and 500 set aside for tasks at work, of 1000 (MaxTokens)", r.SpentInWords())
+		require.Equal(t, "0 tokens are used and 500 reserved for running tasks, of 1000 (MaxTokens)", r.SpentInWords())
 		r.Spend(500)
 		require.ErrorIs(t, r.Check(), ErrSpent)
 		time.Sleep(time.Minute)
@@ -41,5 +41,5 @@ func TestRunOfARunHasItsAccount(t *testing.T) {
 	r.End()
 	require.True(t, r.Over())
 	r.Spend(300)
-	require.Equal(t, "300 tokens are spent, of 300 (MaxTokens)", r.SpentInWords())
+	require.Equal(t, "300 of 300 tokens are used (MaxTokens)", r.SpentInWords())
 }

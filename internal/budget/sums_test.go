@@ -41,9 +41,9 @@ func TestTheFirstLimitThatIsReachedHolds(t *testing.T) {
 		words string // empty while something is left
 	}{
 		"none":   {both{99, 0.49}, ""},
-		"tokens": {both{100, 0.1}, "100 tokens are spent, of 100 (MaxTokens)"},
-		"money":  {both{1, 0.5}, "the cost is 0.500, of at most 0.500 (MaxCost)"},
-		"a bit":  {both{1, 0.50001}, "the cost is 0.500, of at most 0.500 (MaxCost)"},
+		"tokens": {both{100, 0.1}, "100 of 100 tokens are used (MaxTokens)"},
+		"money":  {both{1, 0.5}, "the cost is 0.500; the limit is 0.500 (MaxCost)"},
+		"a bit":  {both{1, 0.50001}, "the cost is 0.500; the limit is 0.500 (MaxCost)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := NewRun[both](nil, Sums{100, CostOf(0.5)})
@@ -58,7 +58,7 @@ func TestTheFirstLimitThatIsReachedHolds(t *testing.T) {
 	_, err := r.Open(Sums{})
 	require.NoError(t, err)
 	r.Spend(both{1, 0.4})
-	require.Equal(t, "the cost is 0.400, with 0.125 set aside for tasks at work, of at most 0.500 (MaxCost)", r.SpentInWords())
+	require.Equal(t, "the cost is 0.400, with 0.125 reserved for running tasks; the limit is 0.500 (MaxCost)", r.SpentInWords())
 }
 
 func TestMoneyIsCountedExactly(t *testing.T) {

@@ -17,7 +17,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types"
+	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/client"
 	"go.opentelemetry.io/otel/trace/noop"
 )
@@ -75,6 +77,15 @@ func (e endpoint) String() string {
 
 // Engine is a client of an engine. No other package of the library names its type.
 type Engine = client.Client
+
+// HasNetwork reports whether an engine has a network of a name or id.
+func HasNetwork(ctx context.Context, engine *Engine, name string) (bool, error) {
+	_, err := engine.NetworkInspect(ctx, name, network.InspectOptions{})
+	if errdefs.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
 
 // Connect returns a client of the first engine that answers. host
 // overrides the search. Without an answer the error matches

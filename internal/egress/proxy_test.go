@@ -724,7 +724,7 @@ func TestSomebodyMayBeAsked(t *testing.T) {
 			t.Error("time does not stand still")
 		}
 		if host == "no.test" {
-			return false, "the user said no"
+			return false, "the user declined"
 		}
 		return host != "quiet.test", ""
 	}}, func() func() {
@@ -742,7 +742,7 @@ func TestSomebodyMayBeAsked(t *testing.T) {
 		body        string
 	}{
 		{"GET http://YES.test/", "yes.test:80", http.StatusOK, "yes.test / "},
-		{"CONNECT no.test:443", "no.test:443", http.StatusForbidden, "the user said no"},
+		{"CONNECT no.test:443", "no.test:443", http.StatusForbidden, "the user declined"},
 		{"CONNECT quiet.test:443", "quiet.test:443", http.StatusForbidden, "not an allowed host"},
 		{"CONNECT inside.test:443", "inside.test:443", http.StatusForbidden, "its name leads to 10.0.0.1"},
 		{"CONNECT yes.test:22", "", http.StatusForbidden, "not an allowed host"},

@@ -41,7 +41,7 @@ func (f File) about() string {
 	case f.Mode&fs.ModeSymlink != 0:
 		return "a link"
 	case !f.Mode.IsRegular():
-		return "no regular file, so it is not copied"
+		return "not a regular file, so it is not copied"
 	}
 	return numeral.Bytes(f.Size)
 }
@@ -49,9 +49,9 @@ func (f File) about() string {
 // Question asks what becomes of files. more says that there are others.
 func Question(files []File, more bool) string {
 	if more {
-		return "The files of this temporary workspace would be deleted. Keep them?"
+		return "The files of this temporary workspace will be deleted. Keep them?"
 	}
-	return numeral.Count(len(files), "file") + " of this temporary workspace would be deleted. Keep them?"
+	return numeral.Count(len(files), "file") + " of this temporary workspace will be deleted. Keep them?"
 }
 
 // NotCopied says which of the files were not copied although that succeeded: those

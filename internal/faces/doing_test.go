@@ -19,21 +19,21 @@ func TestTheStatusNamesTheModelThatIsSet(t *testing.T) {
 	d.Note(pygent.Event{Type: pygent.EventSettings, Settings: &pygent.Settings{DefaultModel: "first"}})
 	require.Equal(t, "first", d.Model)
 	d.Note(pygent.Event{Type: pygent.EventSettings, Settings: &pygent.Settings{}})
-	require.Equal(t, "first", d.Model, "the model's own default is what it was")
+	require.Equal(t, "first", d.Model, "the model's default is what it was")
 }
 
 func TestTheStatusSaysHowFarACheckpointIs(t *testing.T) {
 	var d faces.Doing
 	began := time.Now()
-	const text = "keeping the files of the workspace"
+	const text = "saving the files of the workspace"
 	keeping := func(after time.Duration, far string, p pygent.ProgressInfo) {
 		p.Text = text
 		d.Note(pygent.Event{Type: pygent.EventKeeping, Time: began.Add(after), Text: text + far, Progress: &p})
 	}
 	keeping(0, "", pygent.ProgressInfo{})
-	require.Equal(t, "Keeping the files of the workspace", d.Words)
+	require.Equal(t, "Saving the files of the workspace", d.Words)
 	keeping(time.Second, ": 40,000 of 100,000", pygent.ProgressInfo{Current: 40_000, Total: 100_000})
-	require.Equal(t, "Keeping the files of the workspace: 40,000 of 100,000", d.Words)
+	require.Equal(t, "Saving the files of the workspace: 40,000 of 100,000", d.Words)
 	require.Equal(t, began, d.Since)
 }
 

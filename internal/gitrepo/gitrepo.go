@@ -188,7 +188,7 @@ func (l Layout) Why() string {
 	for i, name := range names {
 		quoted[i], flags[i] = fmt.Sprintf("%q", name), "--repository "+escape.Word(name)
 	}
-	why := fmt.Sprintf("git does not work in the workspace: its repository is outside, in %s, where commands cannot reach it. %s allows that",
+	why := fmt.Sprintf("git does not work in the workspace, because its repository is outside, in %s, where commands cannot reach it. Allow it with %s",
 		strings.Join(quoted, " and "), strings.Join(flags, " "))
 	if slices.Contains(l.Needs, Path{l.Top, true}) {
 		why += fmt.Sprintf(", or start in %q", l.Top)
@@ -353,7 +353,7 @@ func (f *finder) worktree(top, commondir string) error {
 		back, err = join(git, back)
 	}
 	if err != nil || back != filepath.Join(top, ".git") {
-		return fmt.Errorf("%q is the worktree of another directory; if the workspace was moved, \"git worktree repair\" on the user's machine mends that", git)
+		return fmt.Errorf("%q is the worktree of another directory; if the workspace was moved, \"git worktree repair\" on the user's machine fixes that", git)
 	}
 	f.layout.Common, f.layout.OwnPath = common, true
 	return nil

@@ -264,7 +264,7 @@ func TestWhyNamesFlagsAsAShellReadsThem(t *testing.T) {
 	w.repo("my mono $HOME")
 	w.mkdir("my mono $HOME/ws")
 	why := Find(w.at("my mono $HOME/ws"), w.at("home")).Why()
-	require.Contains(t, why, "--repository '"+w.at("my mono $HOME")+"' allows that")
+	require.Contains(t, why, "Allow it with --repository '"+w.at("my mono $HOME")+"'")
 	require.Contains(t, why, fmt.Sprintf("or start in %q", w.at("my mono $HOME")))
 }
 

@@ -57,7 +57,7 @@ const (
 	hasBegun = " in the background"
 	goesOn   = "it goes on as job "
 	leftAs   = ", as job "
-	met      = "; it still runs, although the run that began it is over"
+	met      = "; it is still running, although the run that started it is over"
 	lost     = " is lost, with the container or process that it ran in"
 
 	// TextFound ends the line of a job whose output was read up to a text.

@@ -34,7 +34,7 @@ var (
 	// one, has the same file open.
 	ErrInUse = errors.New("the file is in use")
 	// ErrChanged is returned when the file is not as the journal left it.
-	ErrChanged = errors.New("the file was changed by something else")
+	ErrChanged = errors.New("something else changed the file")
 )
 
 // ForeignError is the error for a file that is not a journal.

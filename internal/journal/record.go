@@ -74,7 +74,7 @@ func (r *Record[T]) repair(found *Found[T], mended []T) error {
 		return err
 	}
 	r.tellAll(notes)
-	r.tell("the file as it was is kept in " + kept)
+	r.tell("the original file is saved in " + kept)
 	return nil
 }
 
@@ -96,7 +96,7 @@ func (r *Record[T]) describeDamage(d Damage) string {
 	element := r.format.Element
 	switch {
 	case d.Cut && d.Rest == 0:
-		return fmt.Sprintf("the file was cut off after its last %s; a %s being written then is lost", element, element)
+		return fmt.Sprintf("the file was cut off after its last %s; a %s that was being written is lost", element, element)
 	case d.Cut:
 		return fmt.Sprintf("the last %s was cut off after %s and is lost", element, numeral.Count(d.Rest, "byte"))
 	}
@@ -179,10 +179,10 @@ func (r *Record[T]) change(all func() ([]T, error), do func() error) error {
 		return fmt.Errorf("%w; and a new one cannot be written: %w", changed, err)
 	}
 	if path == old {
-		r.tell(fmt.Sprintf("the file was removed while it was in use; it was written anew with the whole %s", r.format.Whole))
+		r.tell(fmt.Sprintf("the file was removed while in use; it was written again with the whole %s", r.format.Whole))
 		return nil
 	}
-	r.tell(fmt.Sprintf("%s: %v; it was left as it is, and the whole %s goes on in %s", old, changed, r.format.Whole, path))
+	r.tell(fmt.Sprintf("%s: %v; it was left alone, and the whole %s continues in %s", old, changed, r.format.Whole, path))
 	return nil
 }
 

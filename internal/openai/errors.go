@@ -152,7 +152,7 @@ func responseError(err error, res *http.Response) error {
 func emptyAnswer(res *http.Response) *Error {
 	switch res.StatusCode {
 	case http.StatusNoContent, http.StatusResetContent:
-		message := "the server says that it has no answer, as no model's server does: is the base URL right?"
+		message := fmt.Sprintf("the server answered with status %d, which means nothing: is the base URL right?", res.StatusCode)
 		return &Error{Status: res.StatusCode, Message: message}
 	}
 	return &Error{Status: res.StatusCode, Message: "the answer is empty", Retryable: true}
@@ -167,9 +167,9 @@ func (c *call) explain(err error) error {
 	switch api.Status {
 	case http.StatusUnauthorized:
 		if c.client.hasKey {
-			api.Message += " (is the API key right for " + c.client.baseURL.String() + "?)"
+			api.Message = strings.TrimSuffix(api.Message, ".") + ". Check OPENAI_API_KEY for " + c.client.baseURL.String()
 		} else {
-			api.Message += " (no API key was sent: set OPENAI_API_KEY)"
+			api.Message = strings.TrimSuffix(api.Message, ".") + ". No API key was sent: set OPENAI_API_KEY"
 		}
 	default:
 		api.Message += c.hint(api)

@@ -54,7 +54,7 @@ func Open(dir string, at Place) *Self {
 }
 
 func alone(at Place, err error) *Self {
-	s := &Self{key: make([]byte, keySize), err: fmt.Errorf("nothing can be proved to be this user's: %w", err)}
+	s := &Self{key: make([]byte, keySize), err: fmt.Errorf("nothing can be verified as this user's: %w", err)}
 	_, _ = rand.Read(s.key) // never fails
 	s.Place = at
 	s.pid, s.start = current()

@@ -98,13 +98,13 @@ func (c *Calls) Failed(ctx context.Context, f Failure) (next Next, err error) {
 		wait = max(wait, min(c.policy.delay(c.attempts), left, max(budget/2, c.policy.BaseDelay)))
 	}
 	if wait > budget && f.After <= 0 {
-		return next, fmt.Errorf("%w (no time is left for another attempt)", f.Err)
+		return next, fmt.Errorf("%w (no time remains for another attempt)", f.Err)
 	}
 	if wait > left && budget == left {
-		return next, fmt.Errorf("%w (a retry is possible %s, past the time that is left; %s)", f.Err, when(wait), waitsLonger)
+		return next, fmt.Errorf("%w (the server allows a retry %s, which is too late; %s)", f.Err, when(wait), waitsLonger)
 	}
 	if wait > budget {
-		return next, fmt.Errorf("%w (a retry is possible %s, past the time that is left)", f.Err, when(wait))
+		return next, fmt.Errorf("%w (the server allows a retry %s, which is too late)", f.Err, when(wait))
 	}
 	next.Wait = wait
 	if c.policy.MaxWait > 0 {
@@ -136,7 +136,7 @@ func (c *Calls) left() time.Duration {
 }
 
 // waitsLonger says where the time is set.
-const waitsLonger = "retry_time, PYGENT_RETRY_TIME, --retry-time and RetryPolicy.MaxWait wait longer"
+const waitsLonger = "to wait longer, set --retry-time, PYGENT_RETRY_TIME, retry_time or RetryPolicy.MaxWait"
 
 // when describes how far away a time is, and gives the time of day if that is
 // less than a day away.

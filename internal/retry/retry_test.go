@@ -51,7 +51,7 @@ func TestOurOwnPausesFitTheTimeOfTheRun(t *testing.T) {
 		begun := time.Now()
 		_, err := pauses(ctx, Policy{}, Failure{Err: errBusy, Passes: true, Overload: true})
 		require.ErrorIs(t, err, errBusy)
-		require.ErrorContains(t, err, "no time is left for another attempt")
+		require.ErrorContains(t, err, "no time remains for another attempt")
 		require.Greater(t, time.Since(begun), limit-2*baseDelay)
 		require.LessOrEqual(t, time.Since(begun), limit)
 	})

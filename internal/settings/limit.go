@@ -75,7 +75,7 @@ func (a *askedValue[T]) tooHigh(where, flag string) string {
 	if holds <= 0 || 0 < a.value && a.value <= holds {
 		return ""
 	}
-	return fmt.Sprintf("%s = %v has no effect: a file found in the working directory may only lower a limit, and %v holds; if you trust the file, name it with %s",
+	return fmt.Sprintf("%s = %v has no effect: a file found in the working directory may only lower a limit, and %v holds; if you trust the file, load it with %s",
 		where, a.value, holds, flag)
 }
 

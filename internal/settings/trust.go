@@ -68,7 +68,7 @@ func (f *file) tellRefused() {
 	}
 	line, column := f.at.of(f.refused[0])
 	f.faults = append(f.faults, &Fault{Source: f.path, Line: line, Column: column, Err: fmt.Errorf(
-		"a file found in the working directory may not set %s: whoever wrote the project could send your key elsewhere or reach files outside of it; "+
-			"if you trust the file, name it with %s %s, or set these in ~/%s",
+		"a file found in the working directory may not set %s, because its author could send your key elsewhere or reach files outside the project; "+
+			"if you trust the file, load it with %s %s, or set these in ~/%s",
 		strings.Join(places, ", "), f.flag, f.path, HomeFile)})
 }

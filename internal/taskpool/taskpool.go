@@ -34,13 +34,13 @@ var (
 	ErrUnknown = errors.New("no such task")
 	// ErrNoRoom is returned when the maximum number of tasks is running and the
 	// task does not wait.
-	ErrNoRoom = errors.New("too many tasks run already")
+	ErrNoRoom = errors.New("too many tasks are running")
 	// ErrRunning is returned for an operation that requires a task at rest.
 	ErrRunning = errors.New("the task is running")
 	// ErrClosed is returned by a crew after Close.
 	ErrClosed = errors.New("the task manager is closed")
 	// ErrMailFull is returned when as many messages wait for a task as may.
-	ErrMailFull = errors.New("too many messages wait for the task already")
+	ErrMailFull = errors.New("too many messages are queued for the task")
 	// ErrStopping is returned for an early message to a task whose run was asked to
 	// end, and so hears nothing any more.
 	ErrStopping = errors.New("the task was asked to end")
@@ -187,7 +187,7 @@ func (c *Crew[T, G, M]) Start(sender context.Context, id string, task T, queues 
 func (c *Crew[T, G, M]) schedule(m *member[T, M], message letter[M]) error {
 	if c.running >= c.max {
 		if !m.queues {
-			return fmt.Errorf("%w: %d run, and no more may at once", ErrNoRoom, c.running)
+			return fmt.Errorf("%w: %d, which is the limit", ErrNoRoom, c.running)
 		}
 		c.enqueue(m, message)
 		return nil

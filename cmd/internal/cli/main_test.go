@@ -143,7 +143,7 @@ func TestRunTellsTheStatusByItsExitCode(t *testing.T) {
 		{"time", []pygenttest.Reply{pygenttest.Text("late").WithGate(nil)}, []string{"--timeout", "300ms", "--no-session"}, 4, "", "took longer than 300ms (MaxTime); --timeout TIME sets another limit"},
 		{"a step", []pygenttest.Reply{pygenttest.Text("late").WithGate(nil)}, []string{"-e", "PYGENT_STEP_TIMEOUT=300ms"}, 4, "", "--resume "},
 		{"calls", []pygenttest.Reply{bash("true"), bash("echo"), pygenttest.Text("Half.")}, []string{"-e", "PYGENT_MAX_TOOL_CALLS=1", "--no-session"}, 4, "Half.\n", "(MaxToolCalls); -e PYGENT_MAX_TOOL_CALLS=N sets another limit"},
-		{"tokens", []pygenttest.Reply{bash("true").WithUsage(pygent.Usage{PromptTokens: 9})}, []string{"-e", "PYGENT_MAX_TOKENS=5", "--no-session"}, 4, "", "9 tokens are spent, of 5 (MaxTokens); -e PYGENT_MAX_TOKENS=N sets another limit"},
+		{"tokens", []pygenttest.Reply{bash("true").WithUsage(pygent.Usage{PromptTokens: 9})}, []string{"-e", "PYGENT_MAX_TOKENS=5", "--no-session"}, 4, "", "9 of 5 tokens are used (MaxTokens); -e PYGENT_MAX_TOKENS=N sets another limit"},
 		{"empty", []pygenttest.Reply{pygenttest.Text(""), pygenttest.Text("")}, nil, 5, "", "answered nothing"},
 		{"failed", []pygenttest.Reply{pygenttest.QuotaExceeded()}, nil, 1, "", "insufficient_quota"},
 	}

@@ -190,7 +190,7 @@ func TestPlainAsksBeforeCommandsRun(t *testing.T) {
 		{"n\n", "error: denied by the user"},
 		{"\n", "error: denied by the user"},
 		{"use python instead\n", "error: denied: the user says: use python instead"},
-		{ctrlD, "error: denied: the approval could not be asked for: EOF"},
+		{ctrlD, "error: denied: asking for approval failed: EOF"},
 	}
 	for _, tt := range tests {
 		t.Run(fmt.Sprintf("%q", tt.answer), func(t *testing.T) {

@@ -278,7 +278,7 @@ func TestPlainWritesBelowGitAreAskedAboutAndNamed(t *testing.T) {
 	term.answers("a\n") // "always" is not offered here
 	term.expect("[y]es, or say why not: ")
 	term.answers("y\n")
-	term.expect("! files by which git runs programs on this machine are not what they were: ")
+	term.expect("! files that can make git run programs on this machine have changed: ")
 	term.expect(`/.git/config" is new, `)
 	term.expect(`/.git/hooks/pre-commit" is new. Read them before`)
 	term.send("/exit\n")

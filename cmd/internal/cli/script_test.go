@@ -64,14 +64,14 @@ func TestScriptsHaveTheRightsOfWhoNamesThem(t *testing.T) {
 		got := finish(t, withFile(t, command(t, nil, "run", "go"), "config.star", source))
 		require.Equal(t, exitUsage, got.code)
 		require.Empty(t, got.stdout)
-		require.Contains(t, got.stderr, "pygent: config.star:2:14: system_prompt: a file found in the working directory may not set the system prompt; if you trust the file, name it with --script config.star\n"+
+		require.Contains(t, got.stderr, "pygent: config.star:2:14: system_prompt: a file found in the working directory may not set the system prompt; if you trust the file, load it with --script config.star\n"+
 			"config.star was found in this directory; use --no-script")
 	})
 	t.Run("a setting", func(t *testing.T) {
 		got := finish(t, withFile(t, command(t, nil, "run", "go"), "config.star", "settings(model = 'from-script')\n"))
 		require.Equal(t, exitUsage, got.code)
 		require.Contains(t, got.stderr, "config.star:1:1: a file found in the working directory may not set model (line 1)")
-		require.Contains(t, got.stderr, "name it with --script config.star")
+		require.Contains(t, got.stderr, "load it with --script config.star")
 	})
 	for name, tt := range map[string]struct {
 		file string

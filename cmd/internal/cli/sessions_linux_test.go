@@ -158,7 +158,7 @@ func TestContinueTakesTheLastSessionOfTheDirectory(t *testing.T) {
 	u.dir = link
 	got := u.does("run", "--continue", "go on")
 	require.Contains(t, got.stderr, "you said last: the second")
-	require.NotContains(t, got.stderr, "its files are back", "there are none")
+	require.NotContains(t, got.stderr, "temporary workspace was restored", "there are none")
 	require.Equal(t, "the second", u.sessions()[0].Title)
 	require.Len(t, u.sessions(), 3)
 }
@@ -414,7 +414,7 @@ func TestAHangUpLosesNoFiles(t *testing.T) {
 	p.Await("It is about roses.", "Done", "Ready")
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGHUP))
 	require.Error(t, p.Wait())
-	back := "the workspace of the session was temporary; its files are back"
+	back := "temporary workspace was restored"
 	p = u.sitsAt(160, 30, "--continue")
 	p.Await("continues after 4 messages", back, "Ready")
 	p.Type("!cat poem.txt\n")

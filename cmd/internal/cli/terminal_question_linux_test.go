@@ -185,7 +185,7 @@ func TestASessionAsksAboutWritesBelowGitAndNamesThem(t *testing.T) {
 	p.Await("I see.", "Ready")
 	require.Len(t, toolResults(p.leaves()), 3)
 	all := strings.Join(strings.Fields(p.All()), " ")
-	require.Contains(t, all, "! files by which git runs programs on this machine are not what they were: ")
+	require.Contains(t, all, "! files that can make git run programs on this machine have changed: ")
 	require.Contains(t, all, `/.git/config" is new, `)
 	require.Contains(t, all, `/.git/hooks/pre-commit" is new. Read them before`)
 	_, err := os.Stat(filepath.Join(p.cmd.Dir, ".git/hooks/pre-commit"))

@@ -68,7 +68,7 @@ func TestTurnsAreUndoneAtATerminal(t *testing.T) {
 	p.Await("changed poem.txt", "- roses", "+ violets")
 
 	p.Type("/undo\n")
-	p.Await("· 4 messages taken back, 1 file changed", "! left as it is, since checkpoints leave it out: cache", "› no, take violets", "Ready")
+	p.Await("· 4 messages taken back, 1 file changed", "! left alone, because checkpoints exclude it: cache", "› no, take violets", "Ready")
 	require.Equal(t, "roses\n", u.file("poem.txt"))
 	p.Key("ctrl+c") // clears the draft
 	p.AwaitNo("› no, take violets\n\n")
@@ -81,7 +81,7 @@ func TestTurnsAreUndoneAtATerminal(t *testing.T) {
 	u.write("poem.txt", "my own\n")
 	u.write("notes", "mine\n")
 	p.Type("/undo 2\n")
-	p.Await("8 messages taken back, 0 files changed, 2 files kept as you left them", "! kept notes: you have changed it since", "! kept poem.txt: it was changed meanwhile", "› write a poem", "Ready")
+	p.Await("8 messages taken back, 0 files changed, 2 files left as you changed them", "! kept notes: you have changed it since", "! kept poem.txt: it was changed meanwhile", "› write a poem", "Ready")
 	require.Equal(t, "my own\n", u.file("poem.txt"))
 	require.Equal(t, "mine\n", u.file("notes"))
 	p.Type(" of trees\n") // the draft is edited, and sent again

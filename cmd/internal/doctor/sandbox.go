@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
-	"github.com/docker/docker/api/types/network"
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/docker"
@@ -123,8 +122,8 @@ func (e *exam) checkNetwork(ctx context.Context) {
 		e.tell("network", OK, "commands reach no host; a session asks before they reach one", "--allow-host HOST allows one.")
 		return
 	}
-	switch _, err := e.engine.NetworkInspect(ctx, c.Network, network.InspectOptions{}); {
-	case errdefs.IsNotFound(err):
+	switch found, err := docker.HasNetwork(ctx, e.engine, c.Network); {
+	case err == nil && !found:
 		e.tell("network", Problem, "the engine has no network "+c.Network, "Create it with \"docker network create "+c.Network+"\", or choose another one with --network.")
 	case err != nil:
 		e.tell("network", Problem, fmt.Sprintf("network %s: %v", c.Network, err), "Restart the engine.")

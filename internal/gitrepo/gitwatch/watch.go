@@ -129,6 +129,6 @@ func describe(changes []Change) string {
 	if more := len(changes) - len(names); more > 0 {
 		names = append(names, fmt.Sprintf("and %d more", more))
 	}
-	return "files by which git runs programs on this machine are not what they were: " + strings.Join(names, ", ") +
-		". Read them before you use git there, or an editor or prompt that does, and remove what you do not want"
+	return "files that can make git run programs on this machine have changed: " + strings.Join(names, ", ") +
+		". Check them before you use git there, or an editor or prompt that uses git, and remove what you do not want"
 }
