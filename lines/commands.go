@@ -63,7 +63,7 @@ func (s *session) shell(ctx context.Context, line string) error {
 	case !slices.ContainsFunc(s.agent.Commands(), func(c pygent.Command) bool { return c.Name == shellCommand }):
 		return errors.New(`lines that begin with "!" run commands, which this program does not support; it was not sent`)
 	case line == "":
-		return errors.New("type a command after the !")
+		return errors.New("type a command after \"!\"")
 	}
 	return s.command(ctx, "/"+shellCommand+" "+line)
 }

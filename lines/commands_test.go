@@ -71,7 +71,7 @@ func TestLinesOfTheShellNeverReachTheModel(t *testing.T) {
 
 	cmd := pygent.Command{Name: "cmd", Summary: "run", Script: func(_ context.Context, _ *pygent.Agent, args string) (string, error) { return args, nil }}
 	shown, agent := converse(t, "! echo 'a  b' c\n!\n", pygenttest.NewScriptedModel(), pygent.WithCommands(cmd))
-	require.Equal(t, "a  b c\nerror: type a command after the !\n", shown)
+	require.Equal(t, "a  b c\nerror: type a command after \"!\"\n", shown)
 	require.Empty(t, userMessages(agent))
 }
 

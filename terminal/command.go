@@ -50,7 +50,7 @@ func (s *session) submitCommand(line string) bool {
 	case !isOwn:
 		s.startCommand(s.slashCommand(line))
 	case own == "":
-		s.hint("type a command after the !")
+		s.hint("type a command after \"!\"")
 		return false
 	default:
 		s.startCommand(s.shellCommand(own))

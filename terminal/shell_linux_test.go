@@ -53,7 +53,7 @@ func TestCommandLinesOfOnesOwn(t *testing.T) {
 	p.Type("!echo mean''while\n") // during a turn
 	p.Await("\nmeanwhile\n", "✓ exit 0", "Waiting for")
 	p.Type("!\n")
-	p.Await("type a command after the !")
+	p.Await("type a command after \"!\"")
 	p.Key("ctrl+c")
 	persontest.Give(t, gate)
 	p.Await("Hello.", "Ready")
