@@ -158,7 +158,7 @@ func TestWhatIsTypedStaysWithItsSession(t *testing.T) {
 	p.gone(".attached", "")
 	p.gone("#wrong", "")
 	p.other()
-	p.see("#wrong", "may or may not")
+	p.see("#wrong", "may have received this")
 	p.see(".attached", "notes.txt")
 	require.Equal(t, "for the second", eval[string](p, field))
 

@@ -48,7 +48,7 @@ func TestAllTabsGetANewToken(t *testing.T) {
 
 	next := serve(t, pygenttest.NewServer(t, pygenttest.Text("Hello.")))
 	s.proxy.goesTo(next.proxy)
-	other.see("#lost", "does not know this page")
+	other.see("#lost", "does not accept this page")
 	address, err := url.Parse(next.url)
 	require.NoError(t, err)
 	p.run("location.hash = %s", address.Fragment)

@@ -104,7 +104,7 @@ func TestForm(t *testing.T) {
 	fill("port", "many")
 	fill("key", "hunter2")
 	p.click(".ask button", "Answer")
-	p.see("body", "port is no integer")
+	p.see("body", "port is not a valid integer")
 	fill("port", "8080")
 	p.click(".ask button:not([data-act=deny])", "Answer")
 	p.see(".ask.done", "Answered")
