@@ -23,7 +23,7 @@ var wants = map[string]string{
 		"error: program.exe: neither text in UTF-8 nor an image, a PDF file or a recording (application/octet-stream)\n",
 	"commands": "> /help\n/compact      summarise the conversation to free context\n/count        tell how long the conversation is\n/exit         end the session\n" +
 		"/help [NAME]  list the commands, or describe one\n" +
-		"/new          start a new conversation; the history keeps this one\n/resume       go on with a run that was interrupted\n" +
+		"/new          start a new conversation; the history keeps this one\n/resume       continue an interrupted run\n" +
 		"/review FILE  have a file reviewed\n> /review\nerror: /review: name a file\n" +
 		"> /review main.go\nThe loop never ends.\n> /count\n3 messages\n> /exit\n",
 	"approval": "plan.txt would become \"first\\n\", was \"\"\nwrite_file: allowed by Ada\nwrite_file: allowed by rule\n" +

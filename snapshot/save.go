@@ -195,7 +195,7 @@ func (s *saving) look(ctx context.Context, list func(ctx context.Context, depth,
 	s.about.More = s.about.More || more
 	if bytes >= slowToSave || len(files) >= manyToSave {
 		progress.Expect(ctx, 2*bytes) // they are copied, and then compared
-		s.agent.Emit(pygent.Event{Type: pygent.EventNotice, Text: fmt.Sprintf("saving %s to %s; this may take a while", numeral.Bytes(bytes), numeral.Count(len(files), "file"))})
+		s.agent.Emit(pygent.Event{Type: pygent.EventNotice, Text: fmt.Sprintf("saving %s in %s; this may take a while", numeral.Bytes(bytes), numeral.Count(len(files), "file"))})
 	}
 	return bytes
 }

@@ -114,7 +114,7 @@ func (a *ask) approvalHTML(b *strings.Builder) {
 		if len(r.Changes) > 1 {
 			title = "Change these files " + where + "?"
 		}
-		if strings.Contains(r.Why, "git obeys") {
+		if faces.SteersGit(*r) {
 			title = "This can change what git runs " + where + ". Allow it?"
 		}
 	}

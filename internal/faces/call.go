@@ -98,4 +98,4 @@ func Summary(e pygent.Event) string {
 }
 
 // SteersGit reports whether a request is about a call that can change what git runs.
-func SteersGit(r pygent.ApprovalRequest) bool { return strings.Contains(r.Why, "git obeys") }
+func SteersGit(r pygent.ApprovalRequest) bool { return strings.Contains(r.Why, "below .git") }

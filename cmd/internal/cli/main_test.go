@@ -144,7 +144,7 @@ func TestRunTellsTheStatusByItsExitCode(t *testing.T) {
 		{"a step", []pygenttest.Reply{pygenttest.Text("late").WithGate(nil)}, []string{"-e", "PYGENT_STEP_TIMEOUT=300ms"}, 4, "", "--resume "},
 		{"calls", []pygenttest.Reply{bash("true"), bash("echo"), pygenttest.Text("Half.")}, []string{"-e", "PYGENT_MAX_TOOL_CALLS=1", "--no-session"}, 4, "Half.\n", "(MaxToolCalls); -e PYGENT_MAX_TOOL_CALLS=N sets another limit"},
 		{"tokens", []pygenttest.Reply{bash("true").WithUsage(pygent.Usage{PromptTokens: 9})}, []string{"-e", "PYGENT_MAX_TOKENS=5", "--no-session"}, 4, "", "9 of 5 tokens are used (MaxTokens); -e PYGENT_MAX_TOKENS=N sets another limit"},
-		{"empty", []pygenttest.Reply{pygenttest.Text(""), pygenttest.Text("")}, nil, 5, "", "answered nothing"},
+		{"empty", []pygenttest.Reply{pygenttest.Text(""), pygenttest.Text("")}, nil, 5, "", "two empty answers"},
 		{"failed", []pygenttest.Reply{pygenttest.QuotaExceeded()}, nil, 1, "", "insufficient_quota"},
 	}
 	for _, tt := range tests {
@@ -579,7 +579,7 @@ func TestRepairsOfAHistoryAreSaid(t *testing.T) {
 			cmd.Stdin = strings.NewReader("go\n")
 			got := finish(t, cmd)
 			require.Equal(t, 0, got.code, got.stderr)
-			for _, said := range []string{"history: the file is damaged after message 2", "is kept in " + path} {
+			for _, said := range []string{"history: the file is damaged after message 2", "is saved in " + path} {
 				require.Equal(t, 1, strings.Count(tt.where(got), said), tt.where(got))
 			}
 		})

@@ -21,7 +21,7 @@ func leavesPlain(t *testing.T, script string) *terminal {
 	term.send("!" + script + "\n")
 	term.expect("\n> ")
 	term.send(ctrlD)
-	term.expect("would be deleted. Keep them?\n")
+	term.expect("will be deleted. Keep them?\n")
 	term.expect("[k]eep them in ./pygent-")
 	term.expect("or [d]elete them: ")
 	return term

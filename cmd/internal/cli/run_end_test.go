@@ -45,12 +45,12 @@ func TestRunsOfWeakModelsEndAsTheyShould(t *testing.T) {
 	}{
 		"a question":                  {"what is 2+2?", always(text("It is 4.")), 0, "It is 4.\n", 1, ""},
 		"forgets to stop":             {work, append([]pygenttest.Reply{write}, always(text("Created."))...), 0, "Created.\n", 2, ""},
-		"announces for ever":          {work, always(text("I'll create the file now.")), 5, "", 3, "3 answers in a row took no step of the work; the last was: I'll create the file now."},
+		"announces for ever":          {work, always(text("I'll create the file now.")), 5, "", 3, "3 answers in a row made no progress; the last was: I'll create the file now."},
 		"announces once":              {work, []pygenttest.Reply{text("I'll create the file now."), write, text("Created.")}, 0, "Created.\n", 3, ""},
 		"announces after work":        {work, []pygenttest.Reply{write, text("Let me check it."), bash("cat hello.txt"), text("Created.")}, 0, "Created.\n", 4, ""},
-		"plans for ever":              {work, always(text(plan)), 5, "", 3, "took no step of the work"},
+		"plans for ever":              {work, always(text(plan)), 5, "", 3, "made no progress"},
 		"plans, and is made to begin": {work, []pygenttest.Reply{text(plan), text(plan), write, text("Created.")}, 0, "Created.\n", 4, ""},
-		"claims for ever":             {work, always(text("I have created hello.txt.")), 5, "", 3, "took no step of the work"},
+		"claims for ever":             {work, always(text("I have created hello.txt.")), 5, "", 3, "made no progress"},
 		"answers, and is asked":       {"Write a haiku.", []pygenttest.Reply{text("Old pond, a frog."), stop("I wrote a haiku.")}, 0, "Old pond, a frog.\n", 2, ""},
 		"answers, and is made to":     {"Write a haiku.", []pygenttest.Reply{text("Old pond, a frog."), text("There it is."), stop("")}, 0, "Old pond, a frog.\n", 3, ""},
 		"announces, and gives up":     {work, []pygenttest.Reply{text("I'll create it."), stop("I may not write here.")}, 0, "I may not write here.\n", 2, ""},
@@ -69,7 +69,7 @@ func TestRunsOfWeakModelsEndAsTheyShould(t *testing.T) {
 		"writes a call after work":    {work, []pygenttest.Reply{write, text("Let me look.\n<tool_call>\n{\"name\": \"bash\", \"arguments\": {\"cmd\": \"ls\"}}\n</tool_call>"), text("Created.")}, 0, "Created.\n", 3, "printed a tool call as text"},
 		"repeats a call":              {work, always(bash("cat none")), 5, "", 5, "same result 5 times in a row"},
 		"keeps failing":               {work, numbered("cat none%d"), 5, "", 15, "15 calls in a row failed"},
-		"fails to edit, and claims":   {work, append([]pygenttest.Reply{pygenttest.Call("edit_file", map[string]any{"path": "none", "old_text": "a", "new_text": "b"})}, always(text("Created."))...), 5, "", 4, "took no step of the work"},
+		"fails to edit, and claims":   {work, append([]pygenttest.Reply{pygenttest.Call("edit_file", map[string]any{"path": "none", "old_text": "a", "new_text": "b"})}, always(text("Created."))...), 5, "", 4, "made no progress"},
 		"a command fails":             {work, []pygenttest.Reply{bash("false"), text("It cannot be created.")}, 0, "It cannot be created.\n", 2, ""},
 		"finds nothing":               {work, append(numbered("echo %d | grep none")[:20], text("It is nowhere.")), 0, "It is nowhere.\n", 21, ""},
 		"is cut off twice":            {work, always(text("The first half of").WithFinish(chat.FinishLength)), 5, "", 2, "cut off"},
@@ -171,6 +171,6 @@ func TestAServerThatFailsAtADemandDoesNotFailTheRun(t *testing.T) {
 	server := pygenttest.NewServer(t, say, say, pygenttest.Status(500, "", "Internal Server Error"), say)
 	got := finish(t, command(t, server.Env(), "run", "--no-docker", "Create hello.txt."))
 	require.Equal(t, 5, got.code, got.stderr)
-	require.Contains(t, got.stderr, "took no step of the work")
+	require.Contains(t, got.stderr, "made no progress")
 	require.Len(t, server.Requests(), 4)
 }

@@ -440,7 +440,7 @@ func TestRepairsOfAHistoryAreSaidAtATerminal(t *testing.T) {
 	p.Await("Done", "Ready")
 	p.leaves()
 	all := strings.Join(strings.Fields(p.All()), " ")
-	for _, said := range []string{"history: the file is damaged after message 2", "is kept in " + path} {
+	for _, said := range []string{"history: the file is damaged after message 2", "is saved in " + path} {
 		require.Equal(t, 1, strings.Count(all, said), all)
 	}
 }

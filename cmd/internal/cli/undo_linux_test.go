@@ -157,7 +157,7 @@ func TestASessionIsForkedAtATerminal(t *testing.T) {
 	require.Equal(t, "violets\n", u.file("poem.txt"))
 
 	p.Type("/fork 2\n")
-	p.Await("nothing had been said then")
+	p.Await("there is nothing to fork")
 	p.Type("/fork 1 .\n")
 	p.Await("fork the session at checkpoint 6: it is in", "name a directory outside")
 	require.Len(t, u.sessions(), 2)
@@ -282,7 +282,7 @@ func TestTurnsAreUndoneAtADumbTerminal(t *testing.T) {
 	term.types("1\n") // it chooses no option of a question that is gone
 	term.expect("One it is.")
 	term.types("/fork 2\n")
-	term.expect("nothing had been said then")
+	term.expect("there is nothing to fork")
 	term.types("/fork 1\n")
 	term.expect("up to your message: 1\n")
 	term.expect(returnsHere)
