@@ -25,7 +25,7 @@ func TestCommandsAreCompleted(t *testing.T) {
 	t.Parallel()
 	p := sit(t, pygenttest.NewServer(t, pygenttest.Text("Hello.")))
 	p.Type("/co")
-	p.Await("› /co", "❯ /colour", "  /compact", "let a summary take the place", tabCompletes)
+	p.Await("› /co", "❯ /colour", "  /compact", "summarise the conversation", tabCompletes)
 	p.Type("m")
 	p.Await("› /com", "❯ /compact")
 	p.AwaitNo("/colour")
@@ -59,7 +59,7 @@ func TestCommandsAreCompleted(t *testing.T) {
 	p.Type("/help com")
 	p.Await("❯ compact")
 	p.Key("tab", "enter")
-	p.Await("/compact  make room")
+	p.Await("/compact  summarise")
 	p.Key("up", "up") // the history goes on, although what it shows could be completed
 	p.Await("› /hel")
 	p.Key("up")

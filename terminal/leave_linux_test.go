@@ -50,7 +50,7 @@ func (p *leaver) kept() (names []string) {
 func TestTheFilesOfATemporaryWorkspaceAreKept(t *testing.T) {
 	t.Parallel()
 	p := leavesFiles(t, "mkdir -p d; echo one >d/a.txt; head -c 2500 /dev/zero >b; mkfifo pipe; for i in $(seq 11); do : >z$i; done")
-	p.Await("14 files of this temporary workspace", "b · 2.5 kB", "d/a.txt · 4 B", "pipe · no regular file", "… and 2 more")
+	p.Await("14 files of this temporary workspace", "b · 2.5 kB", "d/a.txt · 4 B", "pipe · not a regular file", "… and 2 more")
 	p.answers("\n")
 	p.left()
 	all := p.All()

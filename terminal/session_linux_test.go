@@ -324,7 +324,7 @@ func TestTheModelSumsUp(t *testing.T) {
 		p.Await(answer, "Ready")
 	}
 	p.Type("/compact\n")
-	p.Await("· the model is summarising the conversation", "· the conversation was compacted", "stands for 2 old messages", "Ready")
+	p.Await("· the model is summarising the conversation", "· the conversation was compacted", "replaces 2 old messages", "Ready")
 	p.leaves()
 }
 

@@ -50,7 +50,7 @@ func TestACostLimitEndsTheRun(t *testing.T) {
 	prices := inFile(t, "prices.toml", "[prices.'gpt-4.1-mini']\nprompt = 1000\ncompletion = 1000\n")
 	got := finish(t, command(t, program(t).Env(), "run", "--no-docker", "--config", prices, "--max-cost", "0.01", "Add the numbers."))
 	require.Equal(t, 4, got.code, got.stderr)
-	require.Regexp(t, `the cost is \d+\.\d+, the limit is 0\.0100`, got.stderr)
+	require.Regexp(t, `the cost is \d+\.\d+; the limit is 0\.0100`, got.stderr)
 	for _, args := range [][]string{{"--max-cost", "0.01"}, {"--max-cost", "0"}, {"--max-cost", "much"}} {
 		server := pygenttest.NewServer(t)
 		got = finish(t, command(t, server.Env(), append([]string{"run", "--no-docker", "Go."}, args...)...))
