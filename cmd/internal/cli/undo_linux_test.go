@@ -159,7 +159,7 @@ func TestASessionIsForkedAtATerminal(t *testing.T) {
 	p.Type("/fork 2\n")
 	p.Await("there is nothing to fork")
 	p.Type("/fork 1 .\n")
-	p.Await("fork the session at checkpoint 6: it is in", "name a directory outside")
+	p.Await("fork the session at checkpoint 6: it is in", "choose a directory outside")
 	require.Len(t, u.sessions(), 2)
 	left, err := filepath.Glob(u.dir + "-*")
 	require.NoError(t, err)
