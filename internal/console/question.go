@@ -16,6 +16,7 @@ type Question struct {
 	Text   string // what the question is about, such as a command of the model; may be empty
 	Prompt string // the possible answers
 	Hidden bool   // what is typed is not shown
+	Pasted bool   // what was pasted answers it, too: a key or an address, say, which approves nothing
 	List   bool   // Text is a list of things, whose lines and characters nobody counts
 }
 
@@ -38,8 +39,8 @@ var ErrShows = errors.New("this terminal shows what is typed, so nothing secret 
 
 // Question asks the user and returns the answer that was typed. Only one
 // question is asked at a time. Input from before the question could be read is
-// dropped, a paste is not accepted as an answer, and news is held back until
-// there is one. The text is shown exactly: as much of it as there is room for,
+// dropped, a paste is not accepted as an answer unless q says so, and news is held
+// back until there is one. The text is shown exactly: as much of it as there is room for,
 // and the rest on request.
 func (c *Console) Question(ctx context.Context, q Question) (string, error) {
 	if !c.person {
@@ -61,6 +62,10 @@ func (c *Console) Question(ctx context.Context, q Question) (string, error) {
 		c.keys.Hide(true)
 		defer c.keys.Hide(false)
 	}
+	if q.Pasted && c.keys != nil {
+		c.keys.TakePastes(true)
+		defer c.keys.TakePastes(false)
+	}
 	text, all := c.show(q)
 	page := 0
 	for {
@@ -69,7 +74,7 @@ func (c *Console) Question(ctx context.Context, q Question) (string, error) {
 			prompt = "[v]iew it all, " + prompt
 		}
 		answer, err := lineinput.Answer(
-			func() (string, error) { return c.answer(ctx, prompt) },
+			func() (string, error) { return c.answer(ctx, prompt, q.Pasted) },
 			func(why string) { c.Aside("%s", why) })
 		switch {
 		case err != nil:
@@ -115,8 +120,8 @@ func (c *Console) showPage(text screen.Text, page int) (next int) {
 }
 
 // answer prompts for an answer. It refuses one that was begun before the prompt
-// could be read.
-func (c *Console) answer(ctx context.Context, prompt string) (string, error) {
+// could be read, and one that was pasted unless pastes are answers.
+func (c *Console) answer(ctx context.Context, prompt string, pastes bool) (string, error) {
 	c.aside.markPastes(true)
 	defer c.aside.markPastes(false)
 	number := c.expectAnswer()
@@ -128,7 +133,7 @@ func (c *Console) answer(ctx context.Context, prompt string) (string, error) {
 			return "", err
 		case l.at < number: // read before the question was asked
 			continue
-		case l.more:
+		case l.more && !pastes:
 			return "", lineinput.ErrPasted
 		case lineinput.TooSoon(c.shownAt, l.came):
 			return "", lineinput.ErrTooSoon

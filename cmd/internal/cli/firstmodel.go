@@ -72,7 +72,7 @@ func chooseModel(ctx context.Context, servers []localserver.Server) (m firstMode
 	case 1:
 		m, chosen = firstModel{name: "openai/gpt-4.1-mini", baseURL: "https://openrouter.ai/api/v1"}.ask(ctx, true)
 	default:
-		address, ok := ask(ctx, "Base URL of the server, such as http://192.168.1.5:8000/v1: ")
+		address, ok := answerTo(ctx, console.Question{Prompt: "Base URL of the server, such as http://192.168.1.5:8000/v1: ", Pasted: true})
 		if address = strings.TrimSpace(address); ok && address != "" {
 			m, chosen = firstModel{name: openai.DefaultName, baseURL: address}.ask(ctx, false)
 		}
@@ -87,11 +87,11 @@ func (m firstModel) ask(ctx context.Context, needsKey bool) (_ firstModel, ok bo
 	if !needsKey {
 		prompt = "API key (not shown; Enter for none): "
 	}
-	key, ok := answerTo(ctx, console.Question{Prompt: prompt, Hidden: true})
+	key, ok := answerTo(ctx, console.Question{Prompt: prompt, Hidden: true, Pasted: true})
 	if m.key = strings.TrimSpace(key); !ok || needsKey && m.key == "" {
 		return m, false
 	}
-	name, ok := ask(ctx, fmt.Sprintf("Model (Enter for %s): ", m.name))
+	name, ok := answerTo(ctx, console.Question{Prompt: fmt.Sprintf("Model (Enter for %s): ", m.name), Pasted: true})
 	if name = strings.TrimSpace(name); name != "" {
 		m.name = name
 	}

@@ -91,6 +91,15 @@ func (r *Reader) ExpectAnswer(on bool) {
 // are a paste as ever. Call it before ReadLine.
 func (r *Reader) TakeWholeLines(more func() bool) { r.more = more }
 
+// TakePastes says whether a line that was pasted is an answer, too. That is for answers that
+// nobody types, such as a key, and that approve nothing. Only the first line of a paste is
+// one.
+func (r *Reader) TakePastes(on bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pastes = on
+}
+
 // Asked records that the question whose answer is expected is on the screen now.
 func (r *Reader) Asked() {
 	r.mu.Lock()
@@ -125,7 +134,7 @@ func (r *Reader) tooEarly() bool {
 // one.
 func (r *Reader) noAnswer() error {
 	switch {
-	case r.pasted:
+	case r.pasted && !r.pastes:
 		return ErrPasted
 	case r.begun:
 		return ErrBegun

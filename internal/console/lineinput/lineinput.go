@@ -55,6 +55,7 @@ type Reader struct {
 	begun   bool // whether the line was begun before the question
 	paste   bool // whether the keys are inside a paste, by the terminal's marks
 	pasted  bool // whether a part of the line was pasted
+	pastes  bool // whether a pasted line is an answer, too
 
 	// more reports whether more input comes at once, of a terminal that sends whole lines;
 	// nil for any other.
@@ -184,13 +185,13 @@ func (r *Reader) isWholeLine(keys []byte) bool {
 // key processes one byte of input.
 func (r *Reader) key(b byte) (line string, done bool, err error) {
 	if within := r.paste; r.escaped(b) {
-		if within && !r.paste && r.answers {
+		if within && !r.paste && r.answers && !r.pastes {
 			r.shown = append(r.shown, '\n')
 			return "", true, r.refuse(ErrPasted)
 		}
 		return "", false, nil
 	}
-	if r.paste && r.answers && b != keyEscape {
+	if r.paste && r.answers && !r.pastes && b != keyEscape {
 		return "", false, nil
 	}
 	switch b {

@@ -176,6 +176,39 @@ func TestAnswersAreTyped(t *testing.T) {
 	}
 }
 
+func TestAPasteAnswersWhereItMay(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		reads []string
+		want  string
+		err   error
+	}{
+		{"all at once", []string{"?@sk-1\n"}, "sk-1", nil},
+		{"its end typed", []string{"?@sk-1", "\n"}, "sk-1", nil},
+		{"marked", []string{"?@" + pasteBegins + "sk-1" + pasteEnds, "\n"}, "sk-1", nil},
+		{"marked, with its end", []string{"?@" + pasteBegins + "sk-1\n" + pasteEnds}, "sk-1", nil},
+		{"the first of several lines", []string{"?@sk-1\nrm -rf x\n"}, "sk-1", nil},
+		{"before the question could be read", []string{"?sk-1\n"}, "", ErrTooSoon},
+		{"the rest of a line", []string{"wh", "?@y\n"}, "", ErrBegun},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				in := &chunks{left: append(tt.reads, "?@y\n")}
+				r := NewReader(in, 1000, func(string) {})
+				in.reader = r
+				r.TakePastes(true)
+				line, err := r.ReadLine()
+				require.ErrorIs(t, err, tt.err)
+				require.Equal(t, tt.want, line)
+				r.TakePastes(false)
+				r.ExpectAnswer(true)
+				_, err = r.ReadLine()
+				require.ErrorIs(t, err, ErrPasted, "the next question takes none, and nothing of this one")
+			})
+		})
+	}
+}
+
 func TestALineAloneFromATerminalThatSendsLinesIsTyped(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
