@@ -26,6 +26,15 @@ func AddToList(path, table, key string, values ...string) error {
 	return nil
 }
 
+// Create writes a new file of the user's settings as AddToList does. A file that exists
+// already is an error.
+func Create(path string, data []byte) error {
+	if err := replace(path, nil, data); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
 func addToList(path, table, key string, values []string) error {
 	doc, id, err := read(path)
 	if err != nil {

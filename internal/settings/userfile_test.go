@@ -72,6 +72,23 @@ func TestAddToListMakesAPrivateFile(t *testing.T) {
 	require.Len(t, entries, 1, "nothing is left beside it")
 }
 
+func TestCreateMakesAPrivateFileAndReplacesNone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), ".pygent.toml")
+	require.NoError(t, Create(path, []byte("model = \"m\"\n")))
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	if runtime.GOOS != "windows" {
+		require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	}
+	require.ErrorContains(t, Create(path, []byte("model = \"n\"\n")), path)
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, "model = \"m\"\n", string(data))
+	entries, err := os.ReadDir(filepath.Dir(path))
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+}
+
 func TestAddToListGoesThroughNoLink(t *testing.T) {
 	dir := t.TempDir()
 	elsewhere := filepath.Join(dir, "elsewhere")

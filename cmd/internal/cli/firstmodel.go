@@ -14,6 +14,7 @@ import (
 	"github.com/x/pygent/cmd/internal/localserver"
 	"github.com/x/pygent/internal/console"
 	"github.com/x/pygent/internal/screen"
+	config "github.com/x/pygent/internal/settings"
 	"github.com/x/pygent/openai"
 	face "github.com/x/pygent/terminal"
 )
@@ -105,7 +106,7 @@ func (m firstModel) offerToSave(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	path := filepath.Join(home, ".pygent.toml")
+	path := filepath.Join(home, config.HomeFile)
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		note("to use this model in later sessions, set model, openai.base_url and openai.api_key in %s", short(path))
 		return
@@ -114,24 +115,11 @@ func (m firstModel) offerToSave(ctx context.Context) {
 	if !ok || !isYes(answer) {
 		return
 	}
-	if err := m.save(path); err != nil {
+	if err := config.Create(path, []byte(m.settings())); err != nil {
 		warn(fmt.Sprintf("not saved: %v", err))
 		return
 	}
 	note("saved in %s", short(path))
-}
-
-// save writes a new configuration that only its owner can read.
-func (m firstModel) save(path string) (err error) {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = file.WriteString(m.settings())
-	if err = errors.Join(err, file.Close()); err != nil {
-		err = errors.Join(err, os.Remove(path))
-	}
-	return err
 }
 
 // settings is the model as a configuration. A string of JSON is one of TOML, too.

@@ -48,11 +48,11 @@ func (s *settings) askRepository(ctx context.Context, cfg *pygent.Config) {
 func keepRepository(paths []string) {
 	home, err := os.UserHomeDir()
 	if err == nil {
-		err = config.AddToList(filepath.Join(home, ".pygent.toml"), "git", "repositories", paths...)
+		err = config.AddToList(filepath.Join(home, config.HomeFile), "git", "repositories", paths...)
 	}
 	if err != nil {
 		warn(fmt.Sprintf("could not be saved, so it applies to this session only: %v", err))
 		return
 	}
-	note("saved in ~/.pygent.toml")
+	note("saved in ~/%s", config.HomeFile)
 }
