@@ -297,7 +297,7 @@ func (d *deciders) resolve(rt Runtime, decision Decision, tool Tool, call *ToolC
 func (d *deciders) whyAsk(rt Runtime, tool Tool, call ToolCall) string {
 	why := d.whyByRules(rt, tool, call)
 	if (why != "" || !isolated(rt)) && changesGit(rt, call) {
-		return "it writes files below .git, which can make git on the user's machine run programs"
+		return approval.WritesGit
 	}
 	return why
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/chat"
+	"github.com/x/pygent/internal/approval"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -322,7 +323,7 @@ func TestAlwaysNeverCoversWhatGitObeys(t *testing.T) {
 				pygent.WithApproval(func(_ context.Context, r pygent.ApprovalRequest) (pygent.Decision, error) {
 					path := r.Changes[0].Path
 					asked[path] = append(asked[path], r.Session)
-					obeyed[path] = strings.Contains(r.Why, ".git")
+					obeyed[path] = r.Why == approval.WritesGit
 					return pygent.Decision{Allow: true, Session: true}, nil
 				}))
 			_, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxSteps(20))

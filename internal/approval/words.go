@@ -2,6 +2,10 @@ package approval
 
 import "strings"
 
+// WritesGit is why somebody is asked about a call that writes files below .git. Front ends
+// know such a call by it.
+const WritesGit = "it writes files below .git, which can make git on the user's machine run programs"
+
 // Words returns the text of a question about hosts, and the prompt with the
 // possible answers. always adds the answer that allows the hosts permanently.
 func Words(hosts []string, always bool) (text, prompt string) {

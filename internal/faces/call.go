@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/approval"
 	"github.com/x/pygent/internal/callsummary"
 	"github.com/x/pygent/internal/looptext"
 )
@@ -98,4 +99,4 @@ func Summary(e pygent.Event) string {
 }
 
 // SteersGit reports whether a request is about a call that can change what git runs.
-func SteersGit(r pygent.ApprovalRequest) bool { return strings.Contains(r.Why, "below .git") }
+func SteersGit(r pygent.ApprovalRequest) bool { return strings.Contains(r.Why, approval.WritesGit) }
