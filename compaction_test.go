@@ -609,7 +609,7 @@ func TestANewConversationSendsNothingOfTheOldOne(t *testing.T) {
 	require.Equal(t, []string{"Be short.", "Hi.", "Hello.", "Who are you?", "Welcome."}, texts(agent.History().Messages()), "the history keeps all")
 	require.NoError(t, agent.Close())
 	require.Len(t, *all, 1)
-	require.Contains(t, (*all)[0].String(), "a new conversation starts; the earlier one (2 messages)")
+	require.Contains(t, (*all)[0].String(), "a new conversation starts; the earlier one (2 messages) stays in the history")
 
 	agent = open()
 	say(agent, "And now?")

@@ -690,7 +690,7 @@ func TestTablesOfAProjectHaveItsRights(t *testing.T) {
 	bad := s.fault()
 	require.Equal(t, "config.star", bad.Source)
 	require.Equal(t, 3, bad.Line)
-	require.ErrorContains(t, bad, "a file found in the working directory may not set container.image (line 3), model (line 7)")
+	require.ErrorContains(t, bad, "a file found in the working directory may not set container.image (line 3), model (line 7), because ")
 	require.ErrorContains(t, bad, "load it with --script config.star, or set these in ~/.pygent.toml")
 
 	s.Tables[0].Values = map[string]any{"limits": map[string]any{"max_steps": int64(2)}, "banned_apps": []any{"curl"}}

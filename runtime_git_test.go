@@ -458,7 +458,7 @@ func testGitChanges(t *testing.T, dir string, rt pygent.Runtime) {
 	require.Empty(t, run(), "no file of git's was changed")
 	told := run()
 	require.Len(t, told, 1)
-	require.Contains(t, told[0], `"`+filepath.Join(dir, ".git/config")+`" is new, "`+filepath.Join(dir, ".git/hooks/pre-commit")+`" is new. `)
+	require.Contains(t, told[0], `"`+filepath.Join(dir, ".git/config")+`" is new, "`+filepath.Join(dir, ".git/hooks/pre-commit")+`" is new. Check them`)
 	require.Empty(t, run(), "each change is told once")
 
 	_, err = rt.Bash(t.Context(), "echo worse >> .git/hooks/pre-commit")

@@ -375,7 +375,7 @@ func TestASpentBudgetBuysNoSummary(t *testing.T) {
 	require.Equal(t, 1, asked)
 	r.budget.SpendBelow(spending(Usage{CompletionTokens: 100}))
 	_, err = r.askSummary(t.Context(), nil, 1_000)
-	require.ErrorContains(t, err, "tokens are used (MaxTokens)")
+	require.ErrorContains(t, err, "of 100 tokens are used (MaxTokens)")
 	require.Equal(t, 1, asked)
 }
 

@@ -596,7 +596,7 @@ func TestACallWrittenAsTextRunsAsACall(t *testing.T) {
 	notices, result := noticesOf(t, agent)
 	require.Equal(t, pygent.StatusStopped, result.Status)
 	require.Len(t, notices, 1, "it is told once in a run")
-	require.Contains(t, notices[0], "wrote a call of bash as text")
+	require.Contains(t, notices[0], "wrote a call of bash as text, which is treated as a call")
 	got := results(agent)
 	require.Contains(t, got[0], "hello\n")
 	require.Contains(t, got[1], "again\n")

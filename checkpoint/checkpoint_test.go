@@ -571,7 +571,7 @@ func TestARunningTurnIsNotUndone(t *testing.T) {
 	_, err := k.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply())
 	require.NoError(t, err)
 	said := testkit.JSON(t, k.History().Messages())
-	require.Contains(t, said, "the agent is working; interrupt it")
+	require.Contains(t, said, "the agent is working; interrupt it or wait until it ends")
 }
 
 func TestTwoAgentsShareAStore(t *testing.T) {

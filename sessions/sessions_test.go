@@ -167,7 +167,7 @@ func TestADamagedSessionLosesNothing(t *testing.T) {
 			require.NotContains(t, got[0].Damaged, "\x1b")
 
 			agent = keptAgent(t, dir, "1abc")
-			require.Contains(t, strings.Join(agent.History().Repairs(), "\n"), "its conversation is intact")
+			require.Contains(t, strings.Join(agent.History().Repairs(), "\n"), "the details of the session are lost, but its conversation is intact")
 			hears(t, agent, "go on")
 			require.NoError(t, agent.Close())
 			got = listed(t, dir)

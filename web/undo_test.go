@@ -172,5 +172,5 @@ func TestAnImageComesBackWithItsMessage(t *testing.T) {
 	s.post("/undo", map[string]any{"turns": 1}, &back)
 	require.Equal(t, "Read.", back.Text)
 	require.Len(t, back.Notes, 1)
-	require.Contains(t, back.Notes[0], "attach these again")
+	require.Contains(t, back.Notes[0], "attach these again, they were sent with the message: notes.pdf")
 }

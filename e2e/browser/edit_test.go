@@ -67,7 +67,7 @@ func TestEditOfAMessage(t *testing.T) {
 	p.click("#sessions a:not([aria-current])", "Make one")
 	p.see("#log .msg", "Second.")
 	p.run(act+".click()", raw("edit"))
-	p.see("dialog", "go back to before this message")
+	p.see("dialog", "The conversation and the files that the agent changed go back to before this message")
 	p.barriers("edit")
 	require.FileExists(t, filepath.Join(s.dir, "two.txt"))
 	p.click("dialog button", "Go back and edit")

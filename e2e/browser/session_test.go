@@ -146,7 +146,7 @@ func TestAlwaysIsNotAskedAgain(t *testing.T) {
 	s := serve(t, pygenttest.NewServer(t, bash("echo again"), bash("echo again"), pygenttest.Text("Twice.")))
 	p := open(t, s.url)
 	p.said("Do it twice")
-	p.click(".ask button", "for this session")
+	p.click(".ask button", "Allow this exact command for this session")
 	p.see("#log .msg", "Twice.")
 	require.Equal(t, 1, eval[int](p, "document.querySelectorAll('.ask').length"))
 	require.Equal(t, 2, eval[int](p, "document.querySelectorAll('.tool').length"))

@@ -109,7 +109,7 @@ func TestAProjectIsTrustedWithLittle(t *testing.T) {
 	project := w.write(filepath.Join(w.Dir, settings.ProjectFile), "file = 'f'\nname = 'n'\nwait = 1\n[limits]\nsteps = 3")
 	p, set := w.read()
 	require.Len(t, set.Faults, 1)
-	require.ErrorContains(t, set.Faults[0].Err, "may not set name (line 2), wait (line 3)")
+	require.ErrorContains(t, set.Faults[0].Err, "may not set name (line 2), wait (line 3), because ")
 	require.Equal(t, program{File: "f", Steps: 3, projects: []string{w.Dir}}, p)
 
 	w.Files = []string{project}

@@ -280,7 +280,7 @@ func TestPlainWritesBelowGitAreAskedAboutAndNamed(t *testing.T) {
 	term.answers("y\n")
 	term.expect("! files that can make git run programs on this machine have changed: ")
 	term.expect(`/.git/config" is new, `)
-	term.expect(`/.git/hooks/pre-commit" is new. `)
+	term.expect(`/.git/hooks/pre-commit" is new. Check them before`)
 	term.send("/exit\n")
 	require.Len(t, toolResults(term.leaves()), 3)
 	_, err := os.Stat(filepath.Join(term.cmd.Dir, ".git/hooks/pre-commit"))

@@ -27,6 +27,7 @@ func TestASessionIsSavedAndGoesOn(t *testing.T) {
 	p.Await("The note is written.", "Done", "Ready")
 	p.Type("/save '" + dir + "'\r")
 	p.printed("saved to")
+	p.printed("messages,") // where the line may break
 	p.printed("1 file of")
 	p.printed("pygent --load")
 	p.Type("/save '" + dir + "'\r")

@@ -187,7 +187,7 @@ func TestASessionAsksAboutWritesBelowGitAndNamesThem(t *testing.T) {
 	all := strings.Join(strings.Fields(p.All()), " ")
 	require.Contains(t, all, "! files that can make git run programs on this machine have changed: ")
 	require.Contains(t, all, `/.git/config" is new, `)
-	require.Contains(t, all, `/.git/hooks/pre-commit" is new. `)
+	require.Contains(t, all, `/.git/hooks/pre-commit" is new. Check them before`)
 	_, err := os.Stat(filepath.Join(p.cmd.Dir, ".git/hooks/pre-commit"))
 	require.NoError(t, err)
 }

@@ -237,7 +237,7 @@ func TestAWatchTellsEachChangeOnce(t *testing.T) {
 	notice, warning := w.News()
 	require.Empty(t, notice)
 	require.Contains(t, warning, strconv.Quote(filepath.Join(dir, ".git/hooks/hook0"))+" is new, ")
-	require.Contains(t, warning, ", and 2 more. ")
+	require.Contains(t, warning, ", and 2 more. Check them")
 	require.False(t, w.Acted())
 	_, warning = w.News()
 	require.Empty(t, warning)
