@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"slices"
+
 	"github.com/alecthomas/kong"
 	"github.com/x/pygent"
 )
@@ -8,6 +10,7 @@ import (
 // Description is what documentation says of the command, from the tables that it works by.
 type Description struct {
 	Command   *kong.Node        // with its commands, arguments and flags
+	Shared    []FlagGroup       // the flags that every command takes, but for --help
 	Variables map[string]string // by the flag that sets each, such as "--image"
 	ExitCodes []ExitCode        // of pygent run
 }
@@ -20,6 +23,7 @@ func Describe() (Description, error) {
 		return Description{}, err
 	}
 	d := Description{Command: parser.Model.Node, Variables: map[string]string{}, ExitCodes: exitCodes}
+	d.Shared = slices.DeleteFunc(flagGroups(d.Command), func(g FlagGroup) bool { return g.Title == "" })
 	for _, f := range c.flagValues(nil) {
 		d.Variables[f.flag] = f.variable
 	}

@@ -116,17 +116,40 @@ func printCommandHelp(w io.Writer, command *kong.Node) {
 // printSharedFlags prints the flags that every command takes, by group.
 func printSharedFlags(w io.Writer, root *kong.Node) {
 	fmt.Fprintf(w, "Flags of every command. You can also set each one in a file or in the\nenvironment; \"pygent config\" shows what is set, and where.\n")
-	group := ""
+	for _, group := range flagGroups(root) {
+		if group.Title != "" {
+			fmt.Fprintf(w, "\n%s\n", group.Title)
+		}
+		for _, flag := range group.Flags {
+			printRow(w, flagSynopsis(flag), flag.Help)
+		}
+	}
+}
+
+// FlagGroup is a group of the flags that every command takes.
+type FlagGroup struct {
+	Title string // empty for --help
+	Flags []*kong.Flag
+}
+
+// flagGroups returns the flags that every command takes and the help shows, by group.
+func flagGroups(root *kong.Node) []FlagGroup {
+	var groups []FlagGroup
 	for _, flag := range root.Flags {
 		if flag.Hidden {
 			continue
 		}
-		if flag.Group != nil && flag.Group.Title != group {
-			group = flag.Group.Title
-			fmt.Fprintf(w, "\n%s\n", group)
+		title := ""
+		if flag.Group != nil {
+			title = flag.Group.Title
 		}
-		printRow(w, flagSynopsis(flag), flag.Help)
+		if len(groups) == 0 || groups[len(groups)-1].Title != title {
+			groups = append(groups, FlagGroup{Title: title})
+		}
+		last := &groups[len(groups)-1]
+		last.Flags = append(last.Flags, flag)
 	}
+	return groups
 }
 
 // shownCommands are the commands that the help tells of.

@@ -23,29 +23,17 @@ func commandPage(string) (string, error) {
 	}
 	p.section(2, "Flags of every command")
 	p.WriteString("Each flag sets a variable, which you can also set in the environment, or with `-e NAME=VALUE`. [Configuration](configuration.md) has the same settings for a file.\n")
-	group := ""
-	var rows [][]string
-	flush := func() {
-		if len(rows) > 0 {
-			p.section(3, group)
-			p.table([]string{"Flag", "Variable", "Meaning"}, rows)
+	for _, group := range d.Shared {
+		p.section(3, group.Title)
+		var rows [][]string
+		for _, flag := range group.Flags {
+			rows = append(rows, []string{code(cli.FlagSynopsis(flag)), code(d.Variables["--"+flag.Name]), flag.Help})
 		}
-		rows = nil
+		p.table([]string{"Flag", "Variable", "Meaning"}, rows)
 	}
-	for _, flag := range d.Command.Flags {
-		if flag.Hidden || flag.Group == nil {
-			continue
-		}
-		if flag.Group.Title != group {
-			flush()
-			group = flag.Group.Title
-		}
-		rows = append(rows, []string{code(cli.FlagSynopsis(flag)), code(d.Variables["--"+flag.Name]), flag.Help})
-	}
-	flush()
 	p.section(2, "Exit codes")
 	p.WriteString("These are the exit codes of `pygent run`. A session whose input is not a terminal ends with the code of the first turn that did not end well, with 1 after a command that failed, and with 3 if its last question was not answered.\n\n")
-	rows = nil
+	var rows [][]string
 	for _, c := range d.ExitCodes {
 		rows = append(rows, []string{strconv.Itoa(c.Code), c.Meaning})
 	}

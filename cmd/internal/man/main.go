@@ -67,16 +67,11 @@ func write(w io.Writer, d cli.Description) {
 		p.command(command)
 	}
 	p.macro("SH", "FLAGS OF EVERY COMMAND")
-	group := ""
-	for _, flag := range d.Command.Flags {
-		if flag.Hidden || flag.Group == nil {
-			continue
+	for _, group := range d.Shared {
+		p.macro("SS", group.Title)
+		for _, flag := range group.Flags {
+			p.item(cli.FlagSynopsis(flag), flag.Help)
 		}
-		if flag.Group.Title != group {
-			group = flag.Group.Title
-			p.macro("SS", group)
-		}
-		p.item(cli.FlagSynopsis(flag), flag.Help)
 	}
 	p.macro("SH", "EXIT STATUS")
 	for _, c := range d.ExitCodes {
