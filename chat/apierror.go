@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/x/pygent/internal/jsonobj"
@@ -27,12 +29,8 @@ type APIError struct {
 // Error says what happened in one sentence: what the server did, in its own words too, and
 // what to do about it.
 func (e *APIError) Error() string {
-	s := e.summary()
-	if words := e.words(); s != "" && words != "" {
-		s += ": " + words
-	} else {
-		s = cmp.Or(s+words, "the model's API failed")
-	}
+	said := slices.DeleteFunc([]string{e.summary(), e.words()}, func(text string) bool { return text == "" })
+	s := cmp.Or(strings.Join(said, ": "), "the model's API failed")
 	if e.RequestID != "" {
 		s += " [request " + e.RequestID + "]"
 	}
@@ -50,7 +48,7 @@ func (e *APIError) words() string {
 // summary says what the server did, with its status and code; empty where it did nothing
 // wrong, or where there is none.
 func (e *APIError) summary() string {
-	if e.Status == 0 || e.Status < 300 {
+	if e.Status < 300 {
 		return ""
 	}
 	did := "rejected the request"

@@ -21,13 +21,17 @@ var onlyVariables = map[string]string{
 // configurationPage has the settings, as examples/sample_config.toml describes them.
 func configurationPage(dir string) (string, error) {
 	known := map[string]settings.Setting{}
-	var variables []string
+	var variables [][]string
 	for _, s := range bridge.Settings() {
 		if s.Key != "" {
 			known[s.Key] = s
-		} else {
-			variables = append(variables, s.Env)
+			continue
 		}
+		about, ok := onlyVariables[s.Env]
+		if !ok {
+			return "", fmt.Errorf("onlyVariables does not describe %s", s.Env)
+		}
+		variables = append(variables, []string{code(s.Env), about})
 	}
 	sections, err := readSample(filepath.Join(dir, "examples", "sample_config.toml"), known)
 	if err != nil {
@@ -46,24 +50,11 @@ pygent reads settings from these places; the first one that has a setting wins:
 
 A `+"`pygent.toml`"+` in the working directory is untrusted: it may come from a repository that you cloned. It can set only what the tables below mark as *project*, and can lower limits but not raise them. *Continued* says whether `+"`--continue` and `--resume`"+` take the value from the session that they continue. An unknown key is an error. `+"`pygent config`"+` shows what is set, and where.`)
 	described := map[string]bool{}
-	for _, s := range sections {
-		p.section(2, s.title)
-		if s.about != "" {
-			p.WriteString(s.about + "\n\n")
-		}
-		var rows [][]string
-		for _, setting := range s.settings {
-			who := "you"
-			switch its := known[setting.key]; {
-			case its.Project:
-				who = "project"
-			case its.IsLimit():
-				who = "project, lower only"
-			}
-			rows = append(rows, []string{code(setting.key), setting.about, code(setting.example), code(known[setting.key].Env), who, yesNo(cli.Continues(setting.key))})
+	for _, section := range sections {
+		p.settings(section, known)
+		for _, setting := range section.settings {
 			described[setting.key] = true
 		}
-		p.table([]string{"Key", "Meaning", "Default or example", "Variable", "Set by", "Continued"}, rows)
 	}
 	for key := range known {
 		if !described[key] {
@@ -71,16 +62,28 @@ A `+"`pygent.toml`"+` in the working directory is untrusted: it may come from a 
 		}
 	}
 	p.section(2, "Variables without a key")
-	var rows [][]string
-	for _, variable := range variables {
-		about, ok := onlyVariables[variable]
-		if !ok {
-			return "", fmt.Errorf("onlyVariables does not describe %s", variable)
-		}
-		rows = append(rows, []string{code(variable), about})
-	}
-	p.table([]string{"Variable", "Meaning"}, rows)
+	p.table([]string{"Variable", "Meaning"}, variables)
 	return p.String(), nil
+}
+
+// settings writes a section of the sample.
+func (p *page) settings(s sampleSection, known map[string]settings.Setting) {
+	p.section(2, s.title)
+	if s.about != "" {
+		p.WriteString(s.about + "\n\n")
+	}
+	var rows [][]string
+	for _, setting := range s.settings {
+		its, who := known[setting.key], "you"
+		switch {
+		case its.Project:
+			who = "project"
+		case its.IsLimit():
+			who = "project, lower only"
+		}
+		rows = append(rows, []string{code(setting.key), setting.about, code(setting.example), code(its.Env), who, yesNo(cli.Continues(setting.key))})
+	}
+	p.table([]string{"Key", "Meaning", "Default or example", "Variable", "Set by", "Continued"}, rows)
 }
 
 // sampleSection is a part of the sample, with the settings in it.

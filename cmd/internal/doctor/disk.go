@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -100,12 +101,7 @@ func tryWrite(dir string) error {
 		return err
 	}
 	_, err = f.Write(make([]byte, 4096))
-	for _, other := range []error{f.Close(), os.Remove(f.Name())} {
-		if err == nil {
-			err = other
-		}
-	}
-	return err
+	return cmp.Or(err, f.Close(), os.Remove(f.Name()))
 }
 
 // existing is the path, or the nearest directory above it that exists.
