@@ -19,7 +19,7 @@ const (
 	none   = 32 << 20
 )
 
-// unknownSpace is the free space where nothing tells it.
+// unknownSpace is the free space where it is unknown.
 const unknownSpace = -1
 
 // place is a directory in which a session writes.
@@ -53,7 +53,7 @@ func (e *exam) checkDisk(ctx context.Context) {
 	if state != OK {
 		do = "Free some space there, or choose other directories with TMPDIR and XDG_STATE_HOME."
 	}
-	e.tell("disk", state, strings.Join(texts, "; "), do)
+	e.report("disk", state, strings.Join(texts, "; "), do)
 }
 
 // engineDir is the directory of an engine on this machine; empty if that is unknown.

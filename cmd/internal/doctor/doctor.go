@@ -128,8 +128,8 @@ func (e *exam) await(ctx context.Context, check string) Finding {
 	}
 }
 
-// tell is the finding of a check.
-func (e *exam) tell(check string, state State, found, do string) {
+// report delivers the finding of a check.
+func (e *exam) report(check string, state State, found, do string) {
 	e.found[check] <- Finding{Check: check, State: state, Found: found, Do: do}
 }
 

@@ -30,7 +30,7 @@ type Abilities struct {
 	ParallelCalls bool  `json:"parallel_calls"`   // it called it twice in one answer
 	Images        *bool `json:"images,omitempty"` // it saw what is in an image; nil if it was not asked in time
 	Reasoning     bool  `json:"reasoning"`        // it showed its reasoning, or the server counted some
-	Window        int64 `json:"window,omitempty"` // in tokens; 0 if the server does not tell it
+	Window        int64 `json:"window,omitempty"` // in tokens; 0 if the server does not report it
 	Tokens        int64 `json:"tokens"`           // what the requests took
 }
 
@@ -63,15 +63,15 @@ func (e *exam) checkModel(ctx context.Context) {
 		if errors.Is(err, openai.ErrNoModel) {
 			err, do = openai.ErrNoModel, "Set OPENAI_API_KEY, or OPENAI_BASE_URL for a compatible server."
 		}
-		e.tell("key", Problem, err.Error(), do)
-		e.tell("model", Problem, "not checked: there is no server to ask", "")
+		e.report("key", Problem, err.Error(), do)
+		e.report("model", Problem, "not checked: there is no server to ask", "")
 		return
 	}
 	defer model.CloseIdleConnections()
 	s := &server{Model: model, hasKey: c.APIKey != "" || len(c.Headers) > 0}
 	names, _ := model.ListModels(ctx) // many servers have no list, and a request to the model tells more
 	answered := e.examineModel(ctx, s, names)
-	e.tellKey(ctx, s, names, answered)
+	e.reportKey(ctx, s, names, answered)
 }
 
 // server is the server of a model.
@@ -92,29 +92,29 @@ func isRejection(err error) bool {
 	return errors.As(err, &api) && (api.Status == http.StatusUnauthorized || api.Status == http.StatusForbidden)
 }
 
-// tellKey reports about the key, from the names of the models that the server has listed and
+// reportKey reports about the key, from the names of the models that the server has listed and
 // how it answered the request to the model.
-func (e *exam) tellKey(ctx context.Context, s *server, names []string, answered error) {
+func (e *exam) reportKey(ctx context.Context, s *server, names []string, answered error) {
 	at := s.BaseURL()
 	switch {
 	case isRejection(answered) && !s.hasKey:
-		e.tell("key", Problem, "no key is set, and the server wants one: "+words(answered), "Set OPENAI_API_KEY for "+at+".")
+		e.report("key", Problem, "no key is set, and the server wants one: "+words(answered), "Set OPENAI_API_KEY for "+at+".")
 	case isRejection(answered):
-		e.tell("key", Problem, "the server rejected the key: "+words(answered), "Check OPENAI_API_KEY, and that it is a key for "+at+".")
+		e.report("key", Problem, "the server rejected the key: "+words(answered), "Check OPENAI_API_KEY, and that it is a key for "+at+".")
 	case len(names) > 0 && s.hasKey:
-		e.tell("key", OK, fmt.Sprintf("%s accepts it and lists %s", at, numeral.Count(len(names), "model")), "")
+		e.report("key", OK, fmt.Sprintf("%s accepts it and lists %s", at, numeral.Count(len(names), "model")), "")
 	case len(names) > 0:
-		e.tell("key", OK, fmt.Sprintf("none is set, and %s lists %s without one", at, numeral.Count(len(names), "model")), "")
+		e.report("key", OK, fmt.Sprintf("none is set, and %s lists %s without one", at, numeral.Count(len(names), "model")), "")
 	case ctx.Err() != nil:
-		e.tell("key", Warning, fmt.Sprintf("%s did not answer within %s", at, Limit), "Check that the server works, and that this machine reaches it.")
+		e.report("key", Warning, fmt.Sprintf("%s did not answer within %s", at, Limit), "Check that the server works, and that this machine reaches it.")
 	case !e.askModel:
-		e.tell("key", Warning, "not checked: "+at+" lists no models", "Without --no-model, the model is asked.")
+		e.report("key", Warning, "not checked: "+at+" lists no models", "Without --no-model, the model is asked.")
 	case answered == nil:
-		e.tell("key", OK, at+" accepts it", "")
+		e.report("key", OK, at+" accepts it", "")
 	case isAnswer(answered):
-		e.tell("key", Warning, at+" answers, but lists no models", "Check that OPENAI_BASE_URL is the base of an API; most of these end in /v1.")
+		e.report("key", Warning, at+" answers, but lists no models", "Check that OPENAI_BASE_URL is the base of an API; most of these end in /v1.")
 	default:
-		e.tell("key", Problem, "no answer from "+at+": "+answered.Error(), "Start the server, or correct OPENAI_BASE_URL.")
+		e.report("key", Problem, "no answer from "+at+": "+answered.Error(), "Start the server, or correct OPENAI_BASE_URL.")
 	}
 }
 
@@ -143,28 +143,28 @@ func (e *exam) examineModel(ctx context.Context, s *server, names []string) erro
 		if len(names) > 0 && !listed(names, name) {
 			state, do = Warning, otherModel(names, name)
 		}
-		e.tell("model", state, name+" was not asked, as --no-model says", do)
+		e.report("model", state, name+" was not asked, as --no-model says", do)
 		return nil
 	}
 	err := s.callTools(ctx, &a)
 	switch {
 	case ctx.Err() != nil:
-		e.tell("model", Warning, fmt.Sprintf("%s gave no answer within %s", name, Limit), "It may still be loading: run pygent doctor again, or read the server's log.")
+		e.report("model", Warning, fmt.Sprintf("%s gave no answer within %s", name, Limit), "It may still be loading: run pygent doctor again, or read the server's log.")
 	case isRejection(err):
-		e.tell("model", Problem, "not checked: the server refused the request", "")
+		e.report("model", Problem, "not checked: the server refused the request", "")
 	case err != nil && !isAnswer(err) && len(names) == 0:
-		e.tell("model", Problem, "not checked: the server could not be asked", "")
+		e.report("model", Problem, "not checked: the server could not be asked", "")
 	case err != nil:
-		e.tellRefusal(ctx, s, names, err)
+		e.reportRefusal(ctx, s, names, err)
 	default:
 		a.Images = s.sees(ctx, &a)
-		e.tellAbilities(name, a)
+		e.reportAbilities(name, a)
 	}
 	return err
 }
 
-// tellAbilities reports what a model does that has answered.
-func (e *exam) tellAbilities(name string, a Abilities) {
+// reportAbilities reports what a model does that has answered.
+func (e *exam) reportAbilities(name string, a Abilities) {
 	f := Finding{Check: "model", Found: name + ": " + a.String(), State: OK, Abilities: &a}
 	switch {
 	case !a.Tools:
@@ -175,21 +175,21 @@ func (e *exam) tellAbilities(name string, a Abilities) {
 	e.found["model"] <- f
 }
 
-// tellRefusal reports a request with tools that was refused, and finds out whether the
+// reportRefusal reports a request with tools that was refused, and finds out whether the
 // model answers without them.
-func (e *exam) tellRefusal(ctx context.Context, s *server, names []string, refusal error) {
+func (e *exam) reportRefusal(ctx context.Context, s *server, names []string, refusal error) {
 	name := s.DefaultModel()
 	if len(names) > 0 && !listed(names, name) {
-		e.tell("model", Problem, fmt.Sprintf("%s: %s", name, words(refusal)), otherModel(names, name))
+		e.report("model", Problem, fmt.Sprintf("%s: %s", name, words(refusal)), otherModel(names, name))
 		return
 	}
 	if isAnswer(refusal) && !isTemporary(refusal) {
 		if _, err := s.Chat(ctx, &chat.Request{Messages: []chat.Message{chat.UserMessage("Say: yes")}}); err == nil {
-			e.tell("model", Problem, fmt.Sprintf("%s answers, but takes no tools: %s", name, words(refusal)), "Choose a model with tool calls, or the option of the server that reads its calls (vLLM: --enable-auto-tool-choice and --tool-call-parser; llama.cpp: --jinja).")
+			e.report("model", Problem, fmt.Sprintf("%s answers, but takes no tools: %s", name, words(refusal)), "Choose a model with tool calls, or the option of the server that reads its calls (vLLM: --enable-auto-tool-choice and --tool-call-parser; llama.cpp: --jinja).")
 			return
 		}
 	}
-	e.tell("model", Problem, fmt.Sprintf("%s: %s", name, words(refusal)), "Correct that, or choose another model with --model.")
+	e.report("model", Problem, fmt.Sprintf("%s: %s", name, words(refusal)), "Correct that, or choose another model with --model.")
 }
 
 // listed reports whether a list of models has one of a name. Ollama leaves out ":latest".

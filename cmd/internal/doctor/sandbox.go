@@ -22,7 +22,7 @@ func (e *exam) checkEngine(ctx context.Context) {
 	defer close(e.looked)
 	c := e.cfg.Container
 	if c.Docker == pygent.DockerNever {
-		e.tell("engine", OK, "not used: commands run on this machine, as was chosen", "")
+		e.report("engine", OK, "not used: commands run on this machine, as was chosen", "")
 		return
 	}
 	owned, err := e.cfg.WritableDirs()
@@ -37,20 +37,20 @@ func (e *exam) checkEngine(ctx context.Context) {
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = fmt.Errorf("%w: it does not answer; restart it", pygent.ErrDockerUnavailable)
 		}
-		e.tell("engine", state, err.Error(), do)
+		e.report("engine", state, err.Error(), do)
 		return
 	}
 	version, err := e.engine.ServerVersion(ctx)
 	if err != nil {
-		e.tell("engine", Problem, fmt.Sprintf("the engine at %s answers, but not about its version: %v", e.engine.DaemonHost(), err), "Restart the engine.")
+		e.report("engine", Problem, fmt.Sprintf("the engine at %s answers, but not about its version: %v", e.engine.DaemonHost(), err), "Restart the engine.")
 		return
 	}
 	text := fmt.Sprintf("%s %s for %s/%s at %s", cmp.Or(version.Platform.Name, "Docker Engine"), version.Version, version.Os, version.Arch, e.engine.DaemonHost())
 	if _, err := binary.Checksum(version.Arch); err != nil {
-		e.tell("engine", Warning, text+": pygent has no helper process for this platform", "Commands run there all the same, but start more slowly.")
+		e.report("engine", Warning, text+": pygent has no helper process for this platform", "Commands run there all the same, but start more slowly.")
 		return
 	}
-	e.tell("engine", OK, text, "")
+	e.report("engine", OK, text, "")
 }
 
 // withoutEngine reports a check of the engine where there is none to ask, and whether that
@@ -58,9 +58,9 @@ func (e *exam) checkEngine(ctx context.Context) {
 func (e *exam) withoutEngine(check, locally string) bool {
 	switch {
 	case e.isLocal():
-		e.tell(check, OK, locally, "")
+		e.report(check, OK, locally, "")
 	case e.engine == nil:
-		e.tell(check, Problem, "not checked: no engine answers", "")
+		e.report(check, Problem, "not checked: no engine answers", "")
 	default:
 		return false
 	}
@@ -76,18 +76,18 @@ func (e *exam) checkImage(ctx context.Context) {
 	info, err := e.engine.ImageInspect(ctx, ref)
 	switch {
 	case errdefs.IsNotFound(err):
-		e.tell("image", Warning, "the engine does not have "+ref, "The first session downloads it; \"docker pull "+ref+"\" does so now.")
+		e.report("image", Warning, "the engine does not have "+ref, "The first session downloads it; \"docker pull "+ref+"\" does so now.")
 		return
 	case err != nil:
-		e.tell("image", Problem, fmt.Sprintf("%s: %v", ref, err), "Restart the engine, or choose another image with --image.")
+		e.report("image", Problem, fmt.Sprintf("%s: %v", ref, err), "Restart the engine, or choose another image with --image.")
 		return
 	}
 	started := time.Now()
 	if err := e.runTrue(ctx); err != nil {
-		e.tell("image", Problem, fmt.Sprintf("no command runs in a container of %s: %v", ref, err), "Correct that, or choose another image with --image.")
+		e.report("image", Problem, fmt.Sprintf("no command runs in a container of %s: %v", ref, err), "Correct that, or choose another image with --image.")
 		return
 	}
-	e.tell("image", OK, fmt.Sprintf("%s (%s); its container runs a command after %s", ref, numeral.Bytes(info.Size), numeral.Took(time.Since(started))), "")
+	e.report("image", OK, fmt.Sprintf("%s (%s); its container runs a command after %s", ref, numeral.Bytes(info.Size), numeral.Took(time.Since(started))), "")
 }
 
 // runTrue runs a command that does nothing in a container as a session has it.
@@ -116,19 +116,19 @@ func (e *exam) checkNetwork(ctx context.Context) {
 	switch {
 	case len(c.AllowedHosts) > 0:
 		hosts := slices.Clone(c.AllowedHosts)
-		e.tell("network", OK, "commands reach only "+numeral.Some(hosts, len(hosts), false), "")
+		e.report("network", OK, "commands reach only "+numeral.Some(hosts, len(hosts), false), "")
 		return
 	case c.Network == "" || c.Network == "none":
-		e.tell("network", OK, "commands reach no host; a session asks before they reach one", "--allow-host HOST allows one.")
+		e.report("network", OK, "commands reach no host; a session asks before they reach one", "--allow-host HOST allows one.")
 		return
 	}
 	switch found, err := docker.HasNetwork(ctx, e.engine, c.Network); {
 	case err == nil && !found:
-		e.tell("network", Problem, "the engine has no network "+c.Network, "Create it with \"docker network create "+c.Network+"\", or choose another one with --network.")
+		e.report("network", Problem, "the engine has no network "+c.Network, "Create it with \"docker network create "+c.Network+"\", or choose another one with --network.")
 	case err != nil:
-		e.tell("network", Problem, fmt.Sprintf("network %s: %v", c.Network, err), "Restart the engine.")
+		e.report("network", Problem, fmt.Sprintf("network %s: %v", c.Network, err), "Restart the engine.")
 	default:
-		e.tell("network", Warning, "commands reach every host through the network "+c.Network, "--allow-host HOST in place of --network limits them to the hosts that they need.")
+		e.report("network", Warning, "commands reach every host through the network "+c.Network, "--allow-host HOST in place of --network limits them to the hosts that they need.")
 	}
 }
 
@@ -142,7 +142,7 @@ func (e *exam) checkProtection(ctx context.Context) {
 		if local {
 			state = Problem
 		}
-		e.tell("protection", state, fmt.Sprintf("commands cannot run on this machine: %v", err), "")
+		e.report("protection", state, fmt.Sprintf("commands cannot run on this machine: %v", err), "")
 		return
 	}
 	var info pygent.RuntimeInfo
@@ -156,11 +156,11 @@ func (e *exam) checkProtection(ctx context.Context) {
 	}
 	switch {
 	case info.Protection == "full":
-		e.tell("protection", OK, text, "")
+		e.report("protection", OK, text, "")
 	case local:
-		e.tell("protection", Warning, text, "Start Docker or Podman: in a container, commands reach nothing of this machine but the workspace.")
+		e.report("protection", Warning, text, "Start Docker or Podman: in a container, commands reach nothing of this machine but the workspace.")
 	default:
-		e.tell("protection", OK, text+"; commands run in a container instead", "")
+		e.report("protection", OK, text+"; commands run in a container instead", "")
 	}
 }
 
@@ -174,7 +174,7 @@ func (e *exam) checkLeftovers(ctx context.Context) {
 	}
 	found, err := pygent.Leftovers(ctx, append(e.cfg.RuntimeOptions(), pygent.WithDocker(mode))...)
 	if err != nil {
-		e.tell("leftovers", Warning, err.Error(), "")
+		e.report("leftovers", Warning, err.Error(), "")
 		return
 	}
 	ours := 0
@@ -185,10 +185,10 @@ func (e *exam) checkLeftovers(ctx context.Context) {
 	}
 	switch others := len(found) - ours; {
 	case ours > 0:
-		e.tell("leftovers", Warning, numeral.Count(ours, "leftover")+" of processes that have ended", "\"pygent prune\" shows them and asks which to remove.")
+		e.report("leftovers", Warning, numeral.Count(ours, "leftover")+" of processes that have ended", "\"pygent prune\" shows them and asks which to remove.")
 	case others > 0:
-		e.tell("leftovers", OK, "none of yours; "+numeral.Count(others, "leftover")+" may belong to someone else", "\"pygent prune\" shows them.")
+		e.report("leftovers", OK, "none of yours; "+numeral.Count(others, "leftover")+" may belong to someone else", "\"pygent prune\" shows them.")
 	default:
-		e.tell("leftovers", OK, "none", "")
+		e.report("leftovers", OK, "none", "")
 	}
 }
