@@ -74,7 +74,7 @@ func All() []pygent.Command {
 			Run: switchTools, Output: pygent.OutputTable, Complete: toolNames,
 		}, {
 			Name: "undo", Usage: "[N]", Summary: "undo the last turn, or the last N turns, including changes to files",
-			Help: "Files that you changed since are left alone and listed. Files ignored by .gitignore and the .git directory are left alone; you are told if git's HEAD has moved. The history keeps everything, and /redo brings it back.",
+			Help: "Files that you changed since are left alone and listed. Ignored directories, ignored files of more than 1 MiB and the .git directory are left alone; a note says if git's HEAD has moved. The history keeps everything, and /redo brings it back.",
 			Run:  undo, Complete: byPosition(lastTurns),
 		}, {
 			Name: "usage", Summary: "show tokens and cost by model, and how full the context is",

@@ -74,7 +74,7 @@ func (e *endError) hint() string {
 		case e.onward == "":
 			return flag + " sets another limit"
 		default:
-			return fmt.Sprintf("To continue: %s %s", e.onward, flag)
+			return fmt.Sprintf("to continue: %s %s", e.onward, flag)
 		}
 	}
 	return ""

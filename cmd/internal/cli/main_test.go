@@ -139,7 +139,7 @@ func TestRunTellsTheStatusByItsExitCode(t *testing.T) {
 		{"a question in text", []pygenttest.Reply{bash("true"), pygenttest.Text("Both are there. Which is it?")}, nil, 3, "Both are there. Which is it?\n", ""},
 		{"words beside a call", []pygenttest.Reply{pygenttest.TextAndCalls("I look.", bash("true")), call("continue", map[string]any{"prompt": "Which?"})}, nil, 3, "Which?\n", "I look."},
 		{"words beside a question", []pygenttest.Reply{pygenttest.TextAndCalls("It is 42.", call("continue", map[string]any{"prompt": "More?"}))}, nil, 3, "It is 42.\nMore?\n", ""},
-		{"steps", []pygenttest.Reply{call("bash", map[string]any{"cmd": "true"})}, []string{"--max-steps", "1"}, 4, "", "limit of 1 step is reached (MaxSteps); To continue: pygent run --resume "},
+		{"steps", []pygenttest.Reply{call("bash", map[string]any{"cmd": "true"})}, []string{"--max-steps", "1"}, 4, "", "limit of 1 step is reached (MaxSteps); to continue: pygent run --resume "},
 		{"time", []pygenttest.Reply{pygenttest.Text("late").WithGate(nil)}, []string{"--timeout", "300ms", "--no-session"}, 4, "", "took longer than 300ms (MaxTime); --timeout TIME sets another limit"},
 		{"a step", []pygenttest.Reply{pygenttest.Text("late").WithGate(nil)}, []string{"-e", "PYGENT_STEP_TIMEOUT=300ms"}, 4, "", "--resume "},
 		{"calls", []pygenttest.Reply{bash("true"), bash("echo"), pygenttest.Text("Half.")}, []string{"-e", "PYGENT_MAX_TOOL_CALLS=1", "--no-session"}, 4, "Half.\n", "(MaxToolCalls); -e PYGENT_MAX_TOOL_CALLS=N sets another limit"},
@@ -443,7 +443,7 @@ func TestARunThatReachedALimitGoesOnAsItSays(t *testing.T) {
 	first := command(t, server.Env(), "run", "--no-docker", "--quiet", "--max-steps", "1", "Create a.txt and b.txt.")
 	got := finish(t, first)
 	require.Equal(t, exitLimit, got.code, got.stderr)
-	_, said, found := strings.Cut(got.stderr, "the limit of 1 step is reached (MaxSteps); To continue: pygent ")
+	_, said, found := strings.Cut(got.stderr, "the limit of 1 step is reached (MaxSteps); to continue: pygent ")
 	require.True(t, found, got.stderr)
 	args := append([]string{"--no-docker"}, strings.Fields(strings.Replace(said, "N", "5", 1))...)
 	again := command(t, server.Env(), args...)
@@ -460,7 +460,7 @@ func TestARunWithAHistoryThatReachedALimitSaysHowItGoesOn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "h.json")
 	got := finish(t, command(t, server.Env(), "run", "--no-docker", "--history", path, "--max-steps", "1", "Run true."))
 	require.Equal(t, exitLimit, got.code, got.stderr)
-	require.Contains(t, got.stderr, "(MaxSteps); To continue: the same command with --resume in place of the prompt, and --max-steps N")
+	require.Contains(t, got.stderr, "(MaxSteps); to continue: the same command with --resume in place of the prompt, and --max-steps N")
 	got = finish(t, command(t, server.Env(), "run", "--no-docker", "--history", path, "--max-steps", "1", "--resume", "--max-steps", "5"))
 	require.Equal(t, 0, got.code, got.stderr)
 	require.Equal(t, "Done.\n", got.stdout)
